@@ -12,7 +12,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from agent.database.address import Address
-from agent.store.lock_order import CONCURRENCY, LOCK_ORDER, PAUSE, RETENTION
+from agent.store.lock_order import CONCURRENCY, LIMIT, LOCK_ORDER, PAUSE, RETENTION
 
 _LEVELS = {name: level for level, name in enumerate(LOCK_ORDER)}
 _TABLES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?:\s+AS\s+(\w+))?")
@@ -45,6 +45,8 @@ def locks_of(sql: str) -> tuple[Lock, ...]:
         found.append(Lock(PAUSE))
     if "pg_advisory_xact_lock" in sql and "signoff limit" in sql:
         found.append(Lock(CONCURRENCY))
+    if "pg_advisory_xact_lock" in sql and "signoff use" in sql:
+        found.append(Lock(LIMIT))
     for locking in _LOCKING.finditer(sql):
         tables = _TABLES.findall(sql)
         aliases = {alias or table: table for table, alias in tables}

@@ -10,14 +10,13 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from agent.domain import checkpoint_fields
+from agent.domain import checkpoint_fields, limit_fields
 from agent.domain.errors import PolicyError
 from agent.domain.link_template import placeholder_names
 from agent.domain.policy import Defaults, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
-from agent.domain.toml_lines import Lines
+from agent.domain.toml_lines import Lines, meant
 from signoff.errors import MalformedArguments
 from signoff.json_paths import is_redacted
 
@@ -57,7 +56,7 @@ CHECKPOINT = TERMS | {
     "description_template": checkpoint_fields.template,
     "link_template": checkpoint_fields.link_template,
 }
-TABLES = {"defaults", "checkpoint"}
+TABLES = {"defaults", "checkpoint", "limit"}
 
 Problem = tuple[str | None, str]
 """A key of a table (None: the table itself) and what is wrong with it."""
@@ -85,7 +84,12 @@ def load(text: str, *, filename: str, no_mail: str | None = None) -> Policy:
 
 
 def explain(policy: Policy, traits: ToolTraits) -> str:
-    """Which checkpoints can catch this tool, in order, and what happens when none does; one line."""
+    """Which checkpoints can catch this tool, in order, what happens when none does, and its limits; one line."""
+    limits = [limit.described for limit in policy.limits if limit.names(traits.name)]
+    return "; ".join([_judged(policy, traits), *limits])
+
+
+def _judged(policy: Policy, traits: ToolTraits) -> str:
     steps: list[str] = []
     for rule in policy.rules:
         if not rule.names(traits.name):
@@ -108,7 +112,7 @@ class _Reader:
     def policy(self, tables: Mapping[str, Any]) -> Policy:
         for name in tables.keys() - TABLES:
             line = self._lines.of(name)
-            self._problem(line, f'unknown table "{name}"{_meant(name, TABLES)}')
+            self._problem(line, f'unknown table "{name}"{meant(name, TABLES)}')
         defaults = self._defaults(tables.get("defaults", {}))
         checkpoints = tables.get("checkpoint", [])
         if not isinstance(checkpoints, list):
@@ -116,7 +120,8 @@ class _Reader:
             checkpoints = []
         rules = [self._rule(i, table, defaults) for i, table in enumerate(checkpoints)]
         self._refuse_duplicates(checkpoints)
-        return Policy(tuple(rule for rule in rules if rule is not None), defaults)
+        limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
+        return Policy(tuple(rule for rule in rules if rule is not None), defaults, limits=limits)
 
     def _defaults(self, table: Any) -> Defaults:
         read = self._table("defaults", 0, "[defaults]", table, DEFAULTS)
@@ -265,12 +270,7 @@ def _unknown(key: str, known: Mapping[str, Any], elsewhere: Mapping[str, Any]) -
     if key in elsewhere:
         place = "[defaults]" if elsewhere is DEFAULTS else "a [[checkpoint]]"
         return f'"{key}" belongs into {place}'
-    return f'unknown key "{key}"{_meant(key, known)}'
-
-
-def _meant(name: str, known: Mapping[str, Any] | set[str]) -> str:
-    close = get_close_matches(name, sorted(known), n=1)
-    return f' (did you mean "{close[0]}"?)' if close else ""
+    return f'unknown key "{key}"{meant(key, known)}'
 
 
 def _syntax_problem(error: Exception, filename: str, text: str) -> str:

@@ -62,10 +62,11 @@ Constraint = Exact | Between | OneOf | Fits
 
 
 def exact_number(value: Any) -> Decimal | None:
-    """A JSON number as it is written; ``None`` for anything else, booleans included."""
+    """A JSON number as it is written; ``None`` for anything else: booleans, NaN and infinities, too."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+    exact = Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+    return exact if exact.is_finite() else None
 
 
 def json_number(exact: Decimal) -> int | float:

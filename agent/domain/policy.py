@@ -7,8 +7,8 @@ itself can only be stricter. What is not known (facts, a condition that fails) i
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal
@@ -25,12 +25,13 @@ from pydantic import (
 from agent.domain.description_template import render
 from agent.domain.expression import compile_when, matches_from_start
 from agent.domain.facts import FACTS_MAX_AGE
+from agent.domain.limits import Limit, LimitState, Use, decisive
 from agent.domain.link_template import placeholder_names, render_link
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.description import describe, tool_and_arguments
 from signoff.errors import MalformedArguments
 from signoff.masks import redact_by_name
-from signoff.values import Action, Risk
+from signoff.values import Action, Person, Risk
 
 OnReject = Literal["stop", "tell_model"]
 OnTimeout = Literal["expire", "escalate"]
@@ -43,7 +44,8 @@ Snapshot = dict[str, Any]
 UNMATCHED = "unmatched"
 REQUIRES_APPROVAL = "requires_approval"
 FACTS_FAILED = "facts_failed"
-RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED})
+LIMIT_REACHED = "limit_reached"
+RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED, LIMIT_REACHED})
 """Checkpoint ids of the rules that policy makes itself, out of the defaults."""
 
 
@@ -232,18 +234,20 @@ class GrantLimits:
 
 @dataclass(frozen=True)
 class Policy:
-    """All checkpoints, in file order, and the defaults. Without any file: `Policy()` asks for everything."""
+    """All checkpoints, in file order, defaults and limits. Without any file: `Policy()` asks for everything."""
 
     rules: tuple[Rule, ...] = ()
     defaults: Defaults = field(default_factory=Defaults)
     grants: GrantLimits | None = None
     """``None``: no grant is given or used."""
+    limits: tuple[Limit, ...] = ()
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the canonical JSON of the whole policy, comments and order of keys left out."""
         rules = [rule.snapshot() for rule in self.rules]
-        return _sha256({"defaults": self.defaults.model_dump(mode="json"), "rules": rules})
+        limits = {"limits": [limit.snapshot() for limit in self.limits]} if self.limits else {}
+        return _sha256({"defaults": self.defaults.model_dump(mode="json"), "rules": rules, **limits})
 
     def judge(
         self,
@@ -273,8 +277,40 @@ class Policy:
         return self._uncaught(tool, action, known, exempt, facts_failed=facts_failed)
 
     def reads_facts(self, tool: str) -> bool:
-        """Whether any rule that names this tool reads facts, to judge the action or to describe it."""
-        return any(rule.reads_facts for rule in self.rules if rule.names(tool))
+        """Whether any rule or limit that names this tool reads facts, to judge the action or to describe it."""
+        rules = any(rule.reads_facts for rule in self.rules if rule.names(tool))
+        return rules or any(limit.reads_facts for limit in self.limits if limit.names(tool))
+
+    def uses(
+        self, action: Action, facts: Mapping[str, Any] | None, agent: str, requester: Person | None
+    ) -> tuple[Use, ...]:
+        """What this action takes of each limit that names it."""
+        return tuple(
+            Use(limit, limit.subject(agent, requester), limit.amount(action, facts))
+            for limit in self.limits
+            if limit.names(action.tool)
+        )
+
+    def within_limits(
+        self,
+        judgement: Judgement,
+        states: Sequence[LimitState],
+        tool: ToolTraits,
+        action: Action,
+        facts: Mapping[str, Any] | None,
+    ) -> Judgement:
+        """The judgement, or a stricter one where its limits, in these states, have no room for what would run.
+
+        People are asked under the first checkpoint that names the tool, whatever its `when` says, or the defaults.
+        """
+        state = decisive(states) if judgement.verdict == "run" else None
+        if state is None:
+            return judgement
+        if state.verdict == "deny":
+            return replace(judgement, verdict="deny", because=state.because)
+        named = next((rule for rule in self.rules if rule.names(action.tool)), None)
+        rule = _stricter_risk(named, tool) if named else self.synthetic(LIMIT_REACHED, tool)
+        return _ask(rule, state.because, action, _sound(facts))
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
         """A rule made of the defaults, for a tool that no checkpoint catches."""

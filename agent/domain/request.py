@@ -15,6 +15,7 @@ from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
 from agent.domain.facts import FactsSource
+from agent.domain.limits import LimitView
 from agent.domain.people import Exclusion, Standing
 from signoff.values import Action, Person, Risk
 
@@ -235,6 +236,7 @@ class RequestView:
     facts_at: datetime | None = None  # when they were told or looked up
     erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
     recorded: int = 0  # how many things are on record about it: a greater number after every change
+    limits: tuple[LimitView, ...] = ()  # on its action, as they stood when people were asked
     above: tuple[str, ...] = ()  # the agents that handed the task down to this one, the first one first
 
     @property

@@ -17,6 +17,7 @@ from agent import tracing
 from agent.database.errors import OutcomeUnknown
 from agent.database.wakeups import Wakeup
 from agent.domain.errors import NotFound
+from agent.domain.limits import Use
 from agent.domain.request import ExecutionStatus
 from agent.runtime import stored_text, user_code
 from agent.runtime.agents import Agent, Delegate
@@ -68,24 +69,31 @@ def _concurrency(services: Services, work: OpenCallDetails, tool: Tool) -> Seque
     return limits_of(work.run.agent, services.registry.find(work.run.agent), tool)
 
 
-async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None) -> None:
+async def run_tool(
+    services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None, uses: tuple[Use, ...] = ()
+) -> None:
     """Claim the call and run its tool with the arguments that were decided, byte for byte, in a `room`.
 
     `judged`: what the checks just before were about, if they could be made. NoRoom: as many calls run as tool or
     agent allow.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
-        await _hand_down(services, work, tool.agent)
+        await _hand_down(services, work, tool.agent, uses)
         return
     everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
-    terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, concurrency=everywhere)
+    terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, concurrency=everywhere, uses=uses)
     claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     if (claimed := await _claim(services, work, terms, claim)) is not None:
         await _run_as_claimed(services, work, tool, judged, *claimed)
 
 
 async def run_covered(
-    services: Services, work: OpenCallDetails, tool: Tool, judged: Action, covers: Sequence[Cover]
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    judged: Action,
+    covers: Sequence[Cover],
+    uses: tuple[Use, ...] = (),
 ) -> bool:
     """Claim the call as a use of the first of these grants that covers it, and run its tool, in a `room`.
 
@@ -93,7 +101,9 @@ async def run_covered(
     """
     everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
     for cover in covers:
-        terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, concurrency=everywhere)
+        terms = ClaimTerms(
+            services.worker, tool.repeatable, tool.read_only, concurrency=everywhere, uses=uses
+        )
         claim = partial(grants.claim, services.db, _to_claim(work, terms), cover)
         if (claimed := await _claim(services, work, terms, claim)) is not None:
             await _run_as_claimed(services, work, tool, judged, *claimed)
@@ -159,8 +169,8 @@ async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, f
     return (claimed, asked_at) if claimed else None
 
 
-async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) -> None:
-    call = _to_claim(work, ClaimTerms(services.worker, idempotent=True))
+async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent, uses: tuple[Use, ...]) -> None:
+    call = _to_claim(work, ClaimTerms(services.worker, idempotent=True, uses=uses))
     below = await runs.delegate(services.db, call, agent=agent.name, version=agent.version)
     if below is not None:
         log.info(

@@ -9,6 +9,7 @@ from uuid import UUID
 import structlog
 
 from agent.domain.facts import Facts
+from agent.domain.limits import LimitState, Use
 from agent.domain.policy import Judgement, Rule
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
@@ -16,7 +17,7 @@ from agent.runtime import approval_check, attempts, stored_text
 from agent.runtime.agents import Agent
 from agent.runtime.granted_calls import covers_of_call
 from agent.runtime.hooks import run_hook
-from agent.runtime.judgement import judge, look_up, question, read_action
+from agent.runtime.judgement import judge, look_up, question, read_action, uses_of, within_limits
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
@@ -90,14 +91,16 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     except NotDone as nothing:
         return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
     judgement = judge(services, work.run, tool, action, facts)
+    judgement, states = await within_limits(services, work, tool, action, facts, judgement)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because)
     if judgement.verdict == "run" and work.call.request_id is None:
         if await runs.pass_call(services.db, work.call.id, action):
             with attempts.room(services, work, tool):
-                await attempts.run_tool(services, work, tool, action)
+                uses = tuple(state.use for state in states)
+                await attempts.run_tool(services, work, tool, action, uses)
         return True
-    return await _ask(services, work, agent, tool, action, facts, judgement)
+    return await _ask(services, work, agent, tool, action, facts, judgement, states)
 
 
 async def _ask(
@@ -108,17 +111,18 @@ async def _ask(
     action: Action,
     facts: Facts,
     judgement: Judgement,
+    states: tuple[LimitState, ...],
 ) -> bool:
     """Ask people, unless they have said no in this run or yes in advance."""
     if (no := await _earlier_no(services, work, action)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
     if judgement.rule is not None and await _run_under_grant(
-        services, work, agent, tool, action, facts, judgement.rule
+        services, work, agent, tool, action, facts, judgement.rule, tuple(state.use for state in states)
     ):
         return True
     # What people were asked about before is asked again, also where policy would let it run by now.
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
-    new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
+    new = await question(services, work, agent, tool, action, facts, rule, judgement.description, states)
     try:
         opened = await requests.open(services.db, new)
     except Conflict:
@@ -143,13 +147,14 @@ async def _run_under_grant(
     action: Action,
     facts: Facts,
     rule: Rule,
+    uses: tuple[Use, ...],
 ) -> bool:
     """Run a call that people would be asked about, if they have allowed calls like it in advance."""
     covers = await covers_of_call(services, work, agent, tool, action, facts, rule)
     if not covers:
         return False
     with attempts.room(services, work, tool):
-        return await attempts.run_covered(services, work, tool, action, covers)
+        return await attempts.run_covered(services, work, tool, action, covers, uses)
 
 
 def _in_vain(work: OpenCallDetails) -> bool:
@@ -196,7 +201,8 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
         await attempts.give_up(services, work, tool, f"policy denies this now: {judgement.because}")
     elif decided is None and judgement.rule is not None:
         covers = await covers_of_call(services, work, agent, tool, action, facts, judgement.rule)
-        if await attempts.run_covered(services, work, tool, action, covers):
+        uses = uses_of(services, work.run, action, facts)
+        if await attempts.run_covered(services, work, tool, action, covers, uses):
             return False
         await attempts.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
     elif decided is not None and (
@@ -207,10 +213,11 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
             await attempts.give_up(services, work, tool, f"{changed}, and the run has ended; nothing ran")
             return False
         rule = judgement.rule or Rule.from_snapshot(work.policy or {})
-        new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
+        _, states = await within_limits(services, work, tool, action, facts, judgement)
+        new = await question(services, work, agent, tool, action, facts, rule, judgement.description, states)
         return await _ask_anew(services, work, new, changed)
     else:
-        await attempts.run_tool(services, work, tool, action)
+        await attempts.run_tool(services, work, tool, action, uses_of(services, work.run, action, facts))
     return False
 
 

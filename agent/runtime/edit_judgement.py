@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.facts import Facts
+from agent.domain.limits import Use
 from agent.domain.policy import Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL, RequestView
 from agent.runtime.agents import Registry
-from agent.runtime.judgement import judge, look_up
+from agent.runtime.judgement import judge, look_up, uses_of
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from signoff.canonical import canonical_bytes, plain_json
@@ -33,6 +35,8 @@ class JudgedEdit:
     rule: Rule | None
     description: str
     signature_digest: bytes | None = None
+    uses: tuple[Use, ...] = ()
+    """What it takes of the limits over time."""
 
 
 async def judge_edit(
@@ -56,7 +60,10 @@ async def judge_edit(
     judgement = judge(services, view, tool, action, facts)
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
-    return JudgedEdit(action, facts.values, judgement.rule, judgement.description, tool.signature.digest)
+    uses = uses_of(services, view, action, facts)
+    return JudgedEdit(
+        action, facts.values, judgement.rule, judgement.description, tool.signature.digest, uses
+    )
 
 
 def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
@@ -107,4 +114,5 @@ def _judge_outside_edit(services: Services, view: RequestView, arguments: Mappin
     judgement = services.policy.judge(traits, action, None, view.agent, requester)
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
-    return JudgedEdit(action, None, judgement.rule, judgement.description)
+    uses = uses_of(services, view, action, Facts())
+    return JudgedEdit(action, None, judgement.rule, judgement.description, uses=uses)

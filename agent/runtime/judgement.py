@@ -13,6 +13,7 @@ import structlog
 from pydantic_core import to_jsonable_python
 
 from agent.domain.facts import Facts
+from agent.domain.limits import LimitState, Use
 from agent.domain.policy import Judgement, Rule
 from agent.runtime import stored_text, transcript
 from agent.runtime.agents import Agent
@@ -21,6 +22,7 @@ from agent.runtime.tool import NotDone, Tool
 from agent.store import views
 from agent.store.requests import NewRequest
 from agent.store.views import OpenCallDetails
+from agent.usecases import limits
 from signoff.canonical import parse_arguments
 from signoff.values import Action, Person
 
@@ -73,6 +75,28 @@ def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Actio
     judgement = services.policy.judge(
         tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
     )
+    return _in_terms(judgement, tool, action, facts)
+
+
+def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: Facts) -> tuple[Use, ...]:
+    """What the action takes of the limits over time."""
+    known = None if facts.failed else facts.values
+    return services.policy.uses(action, known, asker.agent, asker.requester)
+
+
+async def within_limits(
+    services: Services, work: OpenCallDetails, tool: Tool, action: Action, facts: Facts, judgement: Judgement
+) -> tuple[Judgement, tuple[LimitState, ...]]:
+    """The judgement with the limits over time in it, and how these stand. The claim has the last word."""
+    uses = uses_of(services, work.run, action, facts)
+    if not uses or judgement.verdict == "deny":
+        return judgement, ()
+    states = await limits.states(services.db, work.call.id, uses)
+    limited = services.policy.within_limits(judgement, states, tool.traits, action, facts.values)
+    return _in_terms(limited, tool, action, facts), states
+
+
+def _in_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) -> Judgement:
     if judgement.rule is None or (rule := tool.terms(judgement.rule, action)) is judgement.rule:
         return judgement
     return replace(judgement, rule=rule, description=rule.describe(action, facts.values))
@@ -87,6 +111,7 @@ async def question(
     facts: Facts,
     rule: Rule,
     description: str,
+    states: tuple[LimitState, ...] = (),
 ) -> NewRequest:
     """The request to be opened: what would be done, why the model says so, and what led to it."""
     async with services.db.connection() as connection:
@@ -112,6 +137,7 @@ async def question(
         call_id=work.call.id,
         background=tool.background,
         has_pending_hook=tool.on_pending is not None,
+        limits=states,
     )
 
 

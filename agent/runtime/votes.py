@@ -25,7 +25,7 @@ from agent.fault_points import point
 from agent.runtime import approval_check, attempts
 from agent.runtime.agents import Delegate
 from agent.runtime.heartbeat import lease_clock
-from agent.runtime.judgement import judge
+from agent.runtime.judgement import judge, uses_of
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.runtime.waves import Wave
@@ -144,7 +144,8 @@ class ImmediateClaims:
             return None
         if tool is None:
             return None
-        terms = ClaimTerms(self._services.worker, tool.repeatable, tool.read_only)
+        uses = uses_of(self._services, call.run, approved, Facts())
+        terms = ClaimTerms(self._services.worker, tool.repeatable, tool.read_only, uses=uses)
         self._judged[terms.execution_id] = call, tool
         return terms
 

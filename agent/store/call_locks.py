@@ -12,11 +12,13 @@ from sqlalchemy import Row, text
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.call_answers import EndedCall
 from agent.domain.changes import approval_note
+from agent.domain.limits import Use
 from agent.domain.request import Change, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState
-from agent.store import audit, concurrency, pause, runs
+from agent.store import audit, concurrency, limits, pause, runs
 from agent.store.audit import ChainHead
 from agent.store.concurrency import ConcurrencyLimit, Room
+from agent.store.limits import LimitRoom
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from agent.store.views.requests import stored_changes
@@ -127,6 +129,8 @@ class ReadyCall:
     head: ChainHead | None
     room: Room
     """What its transaction has left of the concurrency limits."""
+    limits: LimitRoom
+    """What it has left of the limits over time that it has locked."""
 
 
 async def lock_ready(
@@ -135,58 +139,71 @@ async def lock_ready(
     run_ids: Collection[UUID],
     subjects: Collection[str],
     bounds: Collection[ConcurrencyLimit] = (),
+    uses: Collection[Use] = (),
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
     """These calls, locked behind their runs, with the heads of these chains.
 
-    Their room is what these concurrency limits leave. Without ``wait`` what somebody else holds stays out.
+    Their room is what these concurrency limits, and the limits of these uses, leave. Without ``wait`` what somebody
+    else holds stays out.
     """
     bounded = (concurrency.TAKE if wait else concurrency.TRY, concurrency.COUNT) if bounds else ()
+    limited = (limits.TAKE if wait else limits.TRY, limits.SUM) if uses else ()
     _, taken, calls, *counted, chains, found = await query(
         connection,
         pause.HOLD,
         runs.TAKE if wait else runs.TRY,
         _TAKE_CALLS if wait else _TRY_CALLS,
         *bounded,
+        *limited,
         audit.TAKE_HEADS if wait else audit.TRY_HEADS,
         _CALL,
         calls=list(call_ids),
         runs=list(run_ids),
         subjects=list(subjects),
         **concurrency.parameters(bounds),
+        **limits.parameters(uses, call_ids),
     )
     held = {row.id for row in (*taken, *calls)}
     heads = {row.subject: row for row in chains}
-    room = Room(*counted)
+    room, left = Room(*counted[: len(bounded)]), LimitRoom(*counted[len(bounded) :])
     return {
-        row.id: _ready(row, heads.get(row.subject), room)
+        row.id: _ready(row, heads.get(row.subject), room, left)
         for row in found
         if row.id in held and row.run_id in held
     }
 
 
 async def lock_to_claim(
-    connection: Connection, call_id: UUID, run_id: UUID, bounds: Collection[ConcurrencyLimit]
+    connection: Connection,
+    call_id: UUID,
+    run_id: UUID,
+    bounds: Collection[ConcurrencyLimit],
+    uses: Collection[Use] = (),
 ) -> ReadyCall | None:
     """A call in whatever state, locked behind its run, without the head of its chain."""
     bounded = (concurrency.TAKE, concurrency.COUNT) if bounds else ()
+    limited = (limits.TAKE, limits.SUM) if uses else ()
     _, _, _, *counted, found = await query(
         connection,
         pause.HOLD,
         runs.TAKE,
         _TAKE_CALLS,
         *bounded,
+        *limited,
         _CALL,
         calls=[call_id],
         runs=[run_id],
         **concurrency.parameters(bounds),
+        **limits.parameters(uses, [call_id]),
     )
-    return ReadyCall(_stored(found[0]), None, Room(*counted)) if found else None
+    room, left = Room(*counted[: len(bounded)]), LimitRoom(*counted[len(bounded) :])
+    return ReadyCall(_stored(found[0]), None, room, left) if found else None
 
 
-def _ready(row: Row[Any], head: Row[Any] | None, room: Room) -> ReadyCall:
-    return ReadyCall(_stored(row), audit.chain_head(head, row.at) if head else None, room)
+def _ready(row: Row[Any], head: Row[Any] | None, room: Room, left: LimitRoom) -> ReadyCall:
+    return ReadyCall(_stored(row), audit.chain_head(head, row.at) if head else None, room, left)
 
 
 async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:

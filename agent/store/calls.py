@@ -64,6 +64,12 @@ def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
     tx.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
 
 
+def judge_again(tx: Transaction, call_id: UUID, agent: str) -> None:
+    """What policy had let run does not just run now."""
+    tx.add(_JUDGE_AGAIN, call=call_id)
+    tx.wake(Wakeup.call(call_id, agent))
+
+
 def refuse(tx: Transaction, call_id: UUID, agent: str, answer: CallAnswer) -> None:
     """Nobody needs to be asked: the call will not run."""
     tx.add(_REFUSE, call=call_id, kind=answer.kind.value, answer=answer.text)
@@ -147,6 +153,7 @@ _LET_RUN = text("""
 UPDATE tool_call SET state = 'ready', tool_version = :version, action = :action, digest = :digest
 WHERE id = :call AND state = 'new'
 """)
+_JUDGE_AGAIN = text("UPDATE tool_call SET state = 'new' WHERE id = :call AND state = 'ready'")
 _REFUSE = text("""
 UPDATE tool_call SET state = 'refused', answer_kind = :kind, answer = :answer
 WHERE id = :call AND state = 'new'

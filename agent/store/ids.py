@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime
+from hashlib import sha256
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -17,6 +18,11 @@ def new_id() -> UUID:
 def id_at(at: datetime) -> UUID:
     """The first id that could be made at that time: ids begin with their maker's clock in ms (RFC 9562, 5.7)."""
     return UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
+
+
+def digest_id(*parts: str) -> UUID:
+    """The id of these words, always the same."""
+    return UUID(bytes=sha256("\0".join(parts).encode()).digest()[:16])
 
 
 def new_nonce() -> str:

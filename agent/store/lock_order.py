@@ -13,6 +13,9 @@ PAUSE = "pause switch"
 CONCURRENCY = "concurrency"
 """The advisory locks of concurrency limits that hold across processes, by name; claims of such calls take them."""
 
+LIMIT = "limit"
+"""The advisory locks of limits over time, by limit and subject; what would run without a person takes them."""
+
 RETENTION = "retention"
 """The audit head of what was erased. Only erasing takes it, when it knows how much it has erased."""
 
@@ -24,6 +27,7 @@ LOCK_ORDER = (
     "tool_call",
     "execution",
     CONCURRENCY,
+    LIMIT,
     "approval_grant",
     "audit_head",
     "delivery",

@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Transaction
 from agent.domain.facts import FactsSource
+from agent.domain.limits import LimitState
 from agent.domain.people import Exclusion
 from agent.domain.policy import Rule, snapshot_digest
 from agent.domain.request import Change, Verdict
@@ -58,6 +59,8 @@ class NewRequest:
     api_key_id: UUID | None = None
     """Of the key, when ``principal`` is one."""
     facts_source: FactsSource | None = None
+    limits: tuple[LimitState, ...] = ()
+    """The limits over time on its action, as they stand."""
 
 
 def insert(
@@ -97,6 +100,7 @@ def insert(
         seconds=new.rule.timeout.total_seconds(),
         remind_at=new.rule.remind_at[0] if new.rule.remind_at else None,
         excluded=exclusions.as_json(excluded),
+        limits=Jsonb([state.shown for state in new.limits]) if new.limits else None,
     )
     tx.add(
         _INSERT_REVISION,
@@ -215,12 +219,12 @@ _INSERT_REQUEST = text("""
 INSERT INTO approval_request (
     id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
-    approvers, risk, approvals_required, team_id, channel_id, excluded, created_at, expires_at,
+    approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
     remind_next)
 SELECT :id, :principal, CAST(:api_key AS uuid), :client_id, :content_digest, :source, :run_id,
        :call_id, :ask_no, :agent, :agent_version, :requester_team, :requester_user, :asserted,
        :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team, :channel,
-       :excluded, clock.now, clock.now + make_interval(secs => :seconds),
+       :excluded, CAST(:limits AS jsonb), clock.now, clock.now + make_interval(secs => :seconds),
        clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float))
 FROM (SELECT clock_timestamp() AS now) AS clock
 """)

@@ -11,6 +11,7 @@ import structlog
 
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
+from agent.domain.limits import Use
 from agent.domain.request import ExecutionStatus
 from agent.metrics import EXECUTIONS
 from agent.store import audit, executions, outbox
@@ -56,6 +57,8 @@ class ClaimTerms:
     execution_id: UUID = field(default_factory=new_id)
     concurrency: tuple[ConcurrencyLimit, ...] = ()
     """Those that hold across processes."""
+    uses: tuple[Use, ...] = ()
+    """What the call takes of the limits over time."""
 
 
 @dataclass(frozen=True, slots=True)

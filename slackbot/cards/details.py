@@ -8,7 +8,15 @@ from typing import Any
 from agent.domain.request import RequestView
 from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, tree
 from slackbot.cards.modals import modal
-from slackbot.cards.request import arguments_label, origin, small_print, title, unreadable, withheld_note
+from slackbot.cards.request import (
+    arguments_label,
+    limits_blocks,
+    origin,
+    small_print,
+    title,
+    unreadable,
+    withheld_note,
+)
 from slackbot.cards.values import ACTION_FILE, Json, Names, button_value
 
 PAGES_BEFORE_FILE = 5
@@ -69,6 +77,7 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
         head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))
         yield blocks.rich_text(head, *changed.parts)
     yield from _values(facts.heading(view), dict(view.facts or {}))
+    yield from limits_blocks(view)
     yield from _values(arguments_label(view.action), json_text.arguments_of(view.action))
     for label, text in _said(view):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)

@@ -10,7 +10,7 @@ from agent.domain.masked_action import MaskedAction
 from agent.domain.request import RequestStatus, RequestView
 from agent.domain.short_ids import short_id
 from signoff.values import Action
-from slackbot.cards import blocks, buttons, facts, inert, json_text, scalars, status, tree
+from slackbot.cards import blocks, buttons, facts, inert, json_text, limits, scalars, status, tree
 from slackbot.cards.buttons import subject
 from slackbot.cards.values import Card, Json, Names, metadata
 
@@ -52,7 +52,7 @@ def request_card(
     if not (whole or _is_open(view)):
         rows = [*head, blocks.context(small_print(view)), *buttons.row(view, names, approvable=False)]
         return Card(fallback(view), blocks.with_ids(rows, state), metadata(delivery_id, request=view.id))
-    above = [*head, *facts_blocks(view)]
+    above = [*head, *facts_blocks(view), *limits_blocks(view)]
     below = [
         blocks.rich_text(*origin(view, names)),
         *_rationale(view),
@@ -127,6 +127,12 @@ def facts_blocks(view: RequestView) -> list[Json]:
     else:
         parts.append(blocks.section(blocks.text(facts.absent(view), italic=True)))
     return [blocks.rich_text(*parts)]
+
+
+def limits_blocks(view: RequestView) -> list[Json]:
+    """How the limits over time stood, and which of them is why people are asked."""
+    lines = limits.parts(view)
+    return [blocks.rich_text(*lines)] if lines else []
 
 
 def arguments_label(action: Action) -> Json:

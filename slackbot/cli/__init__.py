@@ -52,6 +52,7 @@ GROUPS = {
     "Look and act": {
         "requests": ("requests.commands", "List, show or withdraw requests."),
         "runs": ("runs.commands", "List or show runs, or resume a failed one."),
+        "limits": ("limits.limits", "Show how much of each limit over time is used, by whom."),
         "keys": ("keys.commands", "Manage API keys for programs."),
         "webhooks": ("webhooks.commands", "Manage webhooks, and replay notices that were given up."),
         "deliveries": (

@@ -49,5 +49,6 @@ async def save(
             path=path,
             place=place,
             signature_digest=judged.signature_digest,
+            uses=judged.uses,
         ),
     )

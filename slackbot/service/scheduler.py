@@ -17,7 +17,17 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from agent.database.pools import Database
 from agent.domain.policy import CARDS_PER_MINUTE
 from agent.store import overdue
-from agent.usecases import api_keys, deliveries, executions, idempotency, outbound, requests, runs, search
+from agent.usecases import (
+    api_keys,
+    deliveries,
+    executions,
+    idempotency,
+    limits,
+    outbound,
+    requests,
+    runs,
+    search,
+)
 from agent.usecases.executions import external
 from slackbot.masking.search_words import words_of_request
 
@@ -42,6 +52,7 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "pauses": (deliveries.bound_pauses, 60.0),
     "replies": (idempotency.delete_old, 60.0),
     "key_uses": (api_keys.forget_uses, 60.0),
+    "limits": (limits.settle_ended, 5.0),
     "forget_notices": (outbound.forget, 3600.0),
 }
 """What is swept without looking, and how many seconds lie between."""

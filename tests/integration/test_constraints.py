@@ -146,6 +146,11 @@ BROKEN = {
     "ck_approval_request_run_request_has_call": "UPDATE approval_request SET source = 'api'",
     "ck_approval_request_requester_with_team": "UPDATE approval_request SET requester_team_id = 'T1'",
     "ck_approval_request_somebody_may_decide": "UPDATE approval_request SET approvers = '[]'",
+    "ck_approval_request_limits_is_list": """
+        UPDATE approval_request SET limits = '{}'""",
+    "ck_limit_use_amount_from_zero": """
+        INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
+            VALUES ('refunds', gen_random_uuid(), true, 'all', 'NaN', false)""",
     "ck_approval_request_excluded_is_list": """
         ALTER TABLE approval_request DISABLE TRIGGER approval_request_exclusions_stay;
         UPDATE approval_request SET excluded = '{}'""",

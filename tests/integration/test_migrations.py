@@ -474,6 +474,8 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         "alembic_version": READ,
         "pending_reviews": READ,
         "works_with": READ,
+        "limit_use_open": READ,
+        "limit_use": ALL,
         **dict.fromkeys(
             [
                 "run_message",

@@ -69,6 +69,7 @@ approval_request = Table(
     Column("lapsed_at", Timestamp),
     Column("handed_over_at", Timestamp),  # its asker has read that it is approved
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
+    Column("limits", JSONB),  # how the limits on its action stood when it was opened: [{name, used, …}, …]
     UniqueConstraint("principal", "client_id"),
     UniqueConstraint("call_id", "ask_no"),
     CheckConstraint("expires_at > created_at", name="expires_after_created"),
@@ -78,6 +79,7 @@ approval_request = Table(
     CheckConstraint("octet_length(policy_digest) = 32", name="policy_digest_size"),
     CheckConstraint("jsonb_typeof(approvers) = 'array' AND approvers <> '[]'", name="somebody_may_decide"),
     CheckConstraint("jsonb_typeof(excluded) = 'array'", name="excluded_is_list"),
+    CheckConstraint("jsonb_typeof(limits) = 'array'", name="limits_is_list"),
     CheckConstraint("reminded >= 0", name="reminded_not_negative"),
     CheckConstraint(
         "num_nonnulls(lapse_at, lapsed_at) = 0 OR (status = 'approved' AND call_id IS NULL)",

@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, fetch, query
+from agent.domain.limits import LimitView
 from agent.domain.pause import EVERYTHING
 from agent.domain.policy import Rule
 from agent.domain.request import (
@@ -138,6 +139,7 @@ def _view(row: Row[Any]) -> RequestView:
         escalated=row.escalated_at is not None,
         asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         recorded=row.seq or 0,
+        limits=tuple(map(LimitView.read, row.limits or ())),
     )
 
 

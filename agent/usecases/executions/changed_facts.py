@@ -10,6 +10,7 @@ from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Coverage, Facts, coverage
+from agent.domain.limits import LimitState
 from agent.domain.policy import Rule
 from agent.store import audit, exclusions, external_executions, outbox, void_requests
 from agent.store.audit import AuditEntry
@@ -30,12 +31,13 @@ async def void_and_ask(
     *,
     rule: Rule | None,
     destination: Destination | None,
+    limits: tuple[LimitState, ...] = (),
 ) -> UUID:
     """Make an approval void whose facts are not these any more, and ask people again: once, however often it is called.
 
-    ``rule`` and ``destination`` are those of the judgement on these facts; without them the earlier ones hold: who was
-    asked before is asked again, also where policy would let the action run by now. Returns the id of the request that
-    asks again. Raises ``NotFound``, ``ClaimRefused`` and ``Conflict`` (the facts are the same after all).
+    ``rule``, ``destination`` and ``limits`` are those of the judgement on these facts; without a rule the earlier one
+    holds: who was asked before is asked again, also where policy would let the action run by now. Returns the id of the
+    request that asks again. Raises ``NotFound``, ``ClaimRefused`` and ``Conflict`` (the facts are the same after all).
     """
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)
@@ -56,6 +58,7 @@ async def void_and_ask(
             destination=destination or question.destination,
             facts=facts.values,
             facts_source=facts.source,
+            limits=limits,
         )
         if new.rule.description_template is not None:
             new = replace(new, description=new.rule.describe(new.action, new.facts))

@@ -11,10 +11,11 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import call_subject
 from agent.domain.errors import NoRoom, NotFound
+from agent.domain.limits import Use
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallState
 from agent.fault_points import point
-from agent.store import audit, call_locks, calls, executions, outbox, runs
+from agent.store import audit, call_locks, calls, executions, limits, outbox, runs
 from agent.store.audit import ChainHead
 from agent.store.call_locks import ReadyCall, StoredCall
 from agent.usecases import attempts
@@ -38,12 +39,18 @@ class CallToClaim:
         """The audit chain that tells of it."""
         return call_subject(self.run_id, self.request_id)
 
+    @property
+    def by_itself(self) -> tuple[Use, ...]:
+        """What it takes of limits over time that need room for it: those of a call that nobody has approved."""
+        return self.terms.uses if self.request_id is None else ()
+
 
 class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     """Take the one open attempt at each ready call, if what it would run is what was decided.
 
-    ``None``: nothing to run (any more), a pause, or an ended run that nobody wanted the call of. ``NoRoom``: its
-    concurrency limits are reached, and the call stays ready. The comparison is made under the call's lock. After
+    ``None``: nothing to run (any more), a pause, an ended run that nobody wanted the call of, or a limit over time that
+    has no room for a call that nobody has approved: it is judged again. ``NoRoom``: its concurrency limits are reached,
+    and the call stays ready. The comparison is made under the call's lock. After
     ``OutcomeUnknown``, ``find_claim`` tells. Members are calls of different runs.
     """
 
@@ -58,6 +65,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
             [each.run_id for each in members],
             [each.subject for each in members],
             bounds,
+            [use for each in members for use in each.by_itself],
             wait=wait,
         )
         return [locked.get(each.call_id, SKIPPED) for each in members]
@@ -68,8 +76,8 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     async def act(
         self, tx: Transaction, member: CallToClaim, found: ReadyCall, *, wait: bool
     ) -> Settled[Claim | None]:
-        locked = found.head is not None and found.room.holds(member.terms.concurrency)
-        if found.call.state is CallState.READY and not locked and not wait:
+        locked = found.room.holds(member.terms.concurrency) and found.limits.holds(member.by_itself)
+        if found.call.state is CallState.READY and not (found.head and locked) and not wait:
             return SKIPPED
         begun = await begin_attempt(tx, found, member.terms)
         return begun if begun is None or isinstance(begun, NoRoom) else begun[0]
@@ -112,8 +120,13 @@ async def begin_attempt(
     if call.in_vain and not call.wanted_again:
         calls.stop(tx, call.id, call.agent)
         return None
+    if call.request_id is None and not found.limits.has_room(call.id, terms.uses):
+        calls.judge_again(tx, call.id, call.agent)
+        return None
     if not found.room.take(terms.concurrency):
         return NoRoom(f"as many calls of {call.tool} run in all processes as may")
+    found.limits.take(call.id, terms.uses)
+    limits.reserve(tx, terms.uses, call_id=call.id)
     head = found.head or await audit.lock_head(tx, call.subject)
     outbox.enqueue(tx, attempts.card(call))
     after = audit.append(tx, head, attempts.claimed_entry(call, action, terms))

@@ -20,13 +20,15 @@ from agent.domain import eligibility
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import DOUBTFUL, NoRoom
 from agent.domain.grants import CallToCover, Grant, granters_refusal
+from agent.domain.limits import Use
 from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.run import CallState
 from agent.fault_points import point
-from agent.store import audit, call_locks, calls, exclusions, grants, outbox, pause, request_locks
+from agent.store import audit, call_locks, calls, exclusions, grants, limits, outbox, pause, request_locks
 from agent.store.audit import AuditEntry
 from agent.store.call_locks import ReadyCall
 from agent.store.grants import EarlierUse, StoredGrant
+from agent.store.limits import LimitRoom
 from agent.usecases import attempts
 from agent.usecases.executions.claims import CallToClaim, begin_attempt
 from agent.usecases.grants.endings import write_end
@@ -55,6 +57,13 @@ class ProgramCall:
     client_id: str
     content: bytes
     api_key_id: UUID
+    uses: tuple[Use, ...] = ()
+    """What it takes of the limits over time."""
+
+    @property
+    def limit_key(self) -> UUID:
+        """What its uses of limits are kept under."""
+        return limits.told_key(self.principal, self.client_id, self.content)
 
     @property
     def key(self) -> str:
@@ -88,8 +97,10 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
     """
     async with db.transaction() as tx:
         tx.after_commit(partial(point, "after_claim"))
-        found = await call_locks.lock_to_claim(tx, member.call_id, member.run_id, member.terms.concurrency)
-        if found is None:
+        found = await call_locks.lock_to_claim(
+            tx, member.call_id, member.run_id, member.terms.concurrency, member.by_itself
+        )
+        if found is None or not found.limits.has_room(member.call_id, member.by_itself):
             return None
         grant, used = await grants.lock(tx, cover.grant_id, key := _key(member.call_id))
         if grant is None or not _may_begin(found, cover, used):
@@ -125,10 +136,13 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover) -> bool
         if await request_locks.lock_client_id(tx, asked.principal, asked.client_id) is not None:
             return False
         paused = {each.agent for each in await pause.active_pauses(tx)}
+        room = await limits.lock(tx, asked.limit_key, asked.uses) if asked.uses else LimitRoom()
         grant, used = await grants.lock(tx, cover.grant_id, asked.key)
         if used is not None:
             return _is_repeated(asked, used)
         call = cover.call
+        if not room.has_room(asked.limit_key, asked.uses):
+            return False
         if grant is None or paused & {None, call.agent, *call.above}:
             return False
         if await grants.contradicted_program(tx, asked.principal, call.action.digest):
@@ -144,6 +158,7 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover) -> bool
         entry = AuditEntry(AuditKind.GRANT_USED, asked.principal, detail)
         audit.append_all(tx, [(heads[asked.principal], entry), (heads[grant.subject], entry)])
         _write_use(tx, _Use(cover, grant, allowed, asked.key, asked.content))
+        limits.settle_told(tx, asked.limit_key, room.uncounted(asked.limit_key, asked.uses))
     return True
 
 

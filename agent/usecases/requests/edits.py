@@ -11,10 +11,11 @@ from agent.domain import eligibility
 from agent.domain.audit import AuditKind
 from agent.domain.changes import Difference, as_changes, differences, touches_hidden
 from agent.domain.errors import Refusal, Refused
+from agent.domain.limits import Use
 from agent.domain.people import Standing
 from agent.domain.policy import Rule, allows_edit
 from agent.domain.request import FactValues, Place, RequestStatus
-from agent.store import audit, calls, outbox, request_locks, requests, vote_locks
+from agent.store import audit, calls, limits, outbox, request_locks, requests, vote_locks
 from agent.store.audit import AuditEntry
 from agent.store.vote_locks import ReviewedRequest
 from agent.usecases.requests import places
@@ -46,6 +47,8 @@ class Edit:
     path: str
     place: Place | None = None
     signature_digest: bytes | None = None
+    uses: tuple[Use, ...] = ()
+    """What the edited action takes of the limits over time."""
 
     @property
     def attempt(self) -> EditAttempt:
@@ -172,6 +175,7 @@ def _write(
             edit.signature_digest,
         ),
     )
+    limits.reserve(tx, edit.uses, call_id=request.call_id, request_id=request.id)
     detail = {**_detail(edit.attempt), "digest": edit.action.digest.hex(), "before": before.digest.hex()}
     audit.append(tx, request.head, AuditEntry(AuditKind.REQUEST_EDITED, audit.actor(editor), detail))
     if request.call_id is not None:

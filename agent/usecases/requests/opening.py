@@ -26,6 +26,7 @@ from agent.store import (
     call_locks,
     calls,
     exclusions,
+    limits,
     outbound,
     outbox,
     request_locks,
@@ -101,6 +102,7 @@ def write_request(
         )
     )
     requests.insert(tx, request_id, new, content_digest(new), ask_no, _excluded(new, involved))
+    limits.reserve(tx, [state.use for state in new.limits], call_id=new.call_id, request_id=request_id)
     detail = {
         "digest": new.action.digest.hex(),
         "checkpoint": new.rule.checkpoint_id,

@@ -18,7 +18,7 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
 from agent.fault_points import point
-from agent.store import audit, decisions, outbox, request_locks, requests, runs, vote_locks
+from agent.store import audit, decisions, limits, outbox, request_locks, requests, runs, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.vote_locks import AskedCall, ReviewedRequest, StoredVote
 from agent.usecases import attempts
@@ -232,6 +232,7 @@ def _decide_and_claim(
         return
     later = [(decided.head, attempts.claimed_entry(call, action, terms))]
     end_requests(tx, [replace(decided, claimed=True)], earlier=earlier, later=later)
+    limits.reserve(tx, terms.uses, call_id=call.id)
     claim = attempts.begin(tx, call, action, terms)
     runs.work_again(tx, call.run_id)
     tx.begin_after_commit(partial(claimant.begin, claim))

@@ -23,7 +23,9 @@ async def delegate(db: Database, call: CallToClaim, *, agent: str, version: str)
     ``None``: nothing to run.
     """
     async with db.transaction() as tx:
-        locked = await call_locks.lock_ready(tx, [call.call_id], [call.run_id], [call.subject], wait=True)
+        locked = await call_locks.lock_ready(
+            tx, [call.call_id], [call.run_id], [call.subject], uses=call.by_itself, wait=True
+        )
         found = locked.get(call.call_id)
         begun = await begin_attempt(tx, found, call.terms) if found else None
         if begun is None or isinstance(begun, NoRoom):

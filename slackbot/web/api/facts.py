@@ -10,6 +10,7 @@ from agent.domain.changes import differences
 from agent.domain.facts import Facts, FactsSource, read_facts
 from agent.domain.policy import Rule, ToolTraits
 from agent.domain.request import RequestView
+from agent.usecases import limits
 from agent.usecases.executions import changed_facts
 from agent.usecases.executions.external import FACTS_CHANGED
 from signoff.errors import MalformedArguments, SignoffError
@@ -63,8 +64,10 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
         destination = ctx.services.destination(rule.channel) if rule else None
     except SignoffError as away:
         raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
+    uses = ctx.services.policy.uses(view.action, facts.values, view.agent, view.requester)
+    states = await limits.states(ctx.db, view.id, uses) if uses else ()
     again = await changed_facts.void_and_ask(
-        ctx.db, view.id, principal, facts, rule=rule, destination=destination
+        ctx.db, view.id, principal, facts, rule=rule, destination=destination, limits=states
     )
     return await _asked_again(ctx, again)
 

@@ -27,7 +27,14 @@ from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.facts import check_may_tell_facts, narrowed, told_facts
 from slackbot.web.api.requesters import claimed_requester
 from slackbot.web.api.shapes import RequestModel, ResponseModel, SentTime
-from slackbot.web.api.without_review import GRANTED, NotRequiredOut, not_required, use_grant, without_review
+from slackbot.web.api.without_review import (
+    GRANTED,
+    NotRequiredOut,
+    not_required,
+    use_grant,
+    within_limits,
+    without_review,
+)
 from slackbot.web.http.bodies import by_size
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
@@ -172,8 +179,11 @@ async def ask(
         requester.person.user_id if requester.person else None,
         facts_failed=facts.failed,
     )
+    uses = ctx.services.policy.uses(action, facts.values, agent, requester.person)
+    asked = ProgramCall(principal.name, body.request_id, content, principal.key_id, uses)
+    judged, states = await within_limits(ctx, principal, asked, body.traits, action, facts, judged)
     if judged.rule is None:
-        return await without_review(ctx, principal, body.request_id, action, facts, judged)
+        return await without_review(ctx, principal, asked, action, facts, judged)
     call = CallToCover(
         action=action,
         facts=facts,
@@ -183,7 +193,6 @@ async def ask(
         agent_version=EXTERNAL,
         principal=principal.name,
     )
-    asked = ProgramCall(principal.name, body.request_id, content, principal.key_id)
     if (grant := await use_grant(ctx, call, asked)) is not None:
         return await not_required(body.request_id, action, facts, because=GRANTED, grant=grant)
     if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
@@ -215,6 +224,7 @@ async def ask(
         source=API,
         content=content,
         api_key_id=principal.key_id,
+        limits=states,
     )
     opened = await requests.open(ctx.db, new)
     return OpenedRequest(id=opened.request_id, created=opened.created)

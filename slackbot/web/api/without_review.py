@@ -11,10 +11,11 @@ from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
-from agent.domain.policy import Judgement
+from agent.domain.limits import LimitState
+from agent.domain.policy import Judgement, ToolTraits
 from agent.domain.request import EXTERNAL
 from agent.runtime.granted_calls import covers_of
-from agent.usecases import grants
+from agent.usecases import grants, limits
 from agent.usecases.executions import external
 from agent.usecases.grants import ProgramCall
 from signoff.values import Action
@@ -57,19 +58,42 @@ class NotRequiredOut(ResponseModel):
     )
 
 
+async def within_limits(
+    ctx: WebContext,
+    principal: Principal,
+    asked: ProgramCall,
+    tool: ToolTraits,
+    action: Action,
+    facts: Facts,
+    judged: Judgement,
+) -> tuple[Judgement, tuple[LimitState, ...]]:
+    """The judgement with the limits over time in it. What may run is counted, and on record, when this returns."""
+    if not asked.uses or judged.verdict == "deny":
+        return judged, ()
+    if judged.verdict == "ask":
+        return judged, await limits.states(ctx.db, asked.limit_key, asked.uses)
+    detail = _detail(asked, action, facts)
+    states = await limits.let_go_ahead(ctx.db, principal, asked.limit_key, asked.uses, detail)
+    return ctx.services.policy.within_limits(judged, states, tool, action, facts.values), states
+
+
 async def without_review(
-    ctx: WebContext, principal: Principal, request_id: str, action: Action, facts: Facts, judged: Judgement
+    ctx: WebContext, principal: Principal, asked: ProgramCall, action: Action, facts: Facts, judged: Judgement
 ) -> NotRequiredOut:
     """Policy lets it run, or denies it. Either is on record with the facts it rests on, in the chain of the key."""
     denied = judged.verdict != "run"
-    kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
-    digest = action.digest.hex()
-    detail = {"request": request_id, "tool": action.tool, "digest": digest, **facts.on_record}
-    await external.record_in_key_chain(ctx.db, principal, kind, detail)
+    if denied or not asked.uses:  # else it is on record with its uses
+        kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
+        await external.record_in_key_chain(ctx.db, principal, kind, _detail(asked, action, facts))
     because = await clean_value(judged.because)
     if denied:
         raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this action: {because}.")
-    return await not_required(request_id, action, facts, because=because)
+    return await not_required(asked.client_id, action, facts, because=because)
+
+
+def _detail(asked: ProgramCall, action: Action, facts: Facts) -> dict[str, object]:
+    digest = action.digest.hex()
+    return {"request": asked.client_id, "tool": action.tool, "digest": digest, **facts.on_record}
 
 
 async def use_grant(ctx: WebContext, call: CallToCover, asked: ProgramCall) -> UUID | None:

@@ -21,6 +21,7 @@ from slackbot.cards import (
     edit_fields,
     facts,
     json_text,
+    limits,
     parse_id,
     status,
     unreadable,
@@ -138,6 +139,11 @@ class RequestPage:
     @property
     def no_facts(self) -> str:
         return facts.absent(self.view)
+
+    @property
+    def limits(self) -> list[str]:
+        """How the limits over time stood, those first that are why people are asked."""
+        return [limits.line(self.view, each) for each in limits.in_order(self.view)]
 
     @property
     def facts(self) -> tuple[tuple[Node, ...], int]:

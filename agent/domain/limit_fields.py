@@ -1,0 +1,108 @@
+"""Reads the ``[[limit]]`` tables of a policy: what each key may say, and what is wrong with it.
+
+As in ``checkpoint_fields``, the phrase of a ValueError follows the key's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from agent.domain import checkpoint_fields
+from agent.domain.field_constraints import exact_number
+from agent.domain.limits import COUNT, LONGEST, Limit, Per, Then, length
+from agent.domain.toml_lines import Lines, meant
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_OF = re.compile(r"(?:facts|args)(?:\.[^.\s\x00]+)+\Z")
+
+
+def name(value: Any) -> str:
+    """A short name that can stand in a log line."""
+    if not isinstance(value, str) or not _NAME.match(value):
+        raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
+    return value
+
+
+def of(value: Any) -> str:
+    """``count``, or the path of a number."""
+    if value != COUNT and not (isinstance(value, str) and _OF.match(value)):
+        raise ValueError('must be "count", or a number such as "facts.price" or "args.amount"')
+    return str(value)
+
+
+def per(value: Any) -> Per:
+    """agent, requester or all."""
+    if value not in ("agent", "requester", "all"):
+        raise ValueError("must be one of agent, requester, all")
+    return "agent" if value == "agent" else "requester" if value == "requester" else "all"
+
+
+def within(value: Any) -> timedelta:
+    """A time such as "24h", up to 31 days."""
+    window = checkpoint_fields.duration(value)
+    if window > LONGEST:
+        raise ValueError(f"must be at most {length(LONGEST)}")
+    return window
+
+
+def maximum(value: Any) -> Decimal:
+    """A number from 0."""
+    exact = exact_number(value)
+    if exact is None or exact < 0:
+        raise ValueError("must be a number from 0, without quotes")
+    return exact.copy_abs()
+
+
+def then(value: Any) -> Then:
+    """ask or deny."""
+    if value not in ("ask", "deny"):
+        raise ValueError("must be one of ask, deny")
+    return "deny" if value == "deny" else "ask"
+
+
+LIMIT: dict[str, Callable[[Any], Any]] = {
+    "name": name,
+    "action_pattern": checkpoint_fields.pattern,
+    "of": of,
+    "per": per,
+    "within": within,
+    "max": maximum,
+    "then": then,
+}
+REQUIRED = ("name", "action_pattern", "of", "per", "within", "max")
+
+
+def read(tables: Any, lines: Lines, problem: Callable[[int, str], None]) -> tuple[Limit, ...]:
+    """The limits that could be read; what is wrong with the others is told to ``problem``, with the line."""
+    if not isinstance(tables, list):
+        problem(lines.of("limit"), "write [[limit]], with two brackets")
+        return ()
+    found: dict[str, Limit] = {}
+    for index, table in enumerate(tables):
+        limit = _read(index, table, lines, problem)
+        if limit is not None and limit.name in found:
+            problem(lines.of("limit", index, "name"), f'limit "{limit.name}": the name is already used')
+        elif limit is not None:
+            found[limit.name] = limit
+    return tuple(found.values())
+
+
+def _read(index: int, table: Any, lines: Lines, problem: Callable[[int, str], None]) -> Limit | None:
+    given = table if isinstance(table, dict) else {}
+    label = f'limit "{given["name"]}"' if given.get("name") else f"limit #{index + 1}"
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        try:
+            values[key] = LIMIT[key](value)
+        except KeyError:
+            problem(lines.of("limit", index, key), f'{label}: unknown key "{key}"{meant(key, LIMIT)}')
+        except ValueError as error:
+            problem(lines.of("limit", index, key), f'{label}: "{key}" {error}')
+    for key in REQUIRED:
+        if key not in given:
+            problem(lines.of("limit", index), f'{label}: "{key}" is missing')
+    return Limit(**values) if set(REQUIRED) <= values.keys() else None

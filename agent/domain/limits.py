@@ -1,0 +1,206 @@
+"""Limits over time: how much of something may run in a sliding window without a person.
+
+A limit never loosens anything: what policy would let run is asked about, or denied, when a limit has no room for it.
+What people approve is counted, and is not refused for it. Amounts are exact: a JSON number is read as the decimal
+digits that stand for it, and nothing is rounded. What cannot be counted (no such field, text, a boolean, NaN, an
+infinity, a negative number) is asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Context, Decimal
+from typing import Any, Literal
+
+from agent.domain.expression import matches_from_start
+from agent.domain.field_constraints import exact_number
+from signoff.values import Action, Person
+
+COUNT = "count"
+"""What a limit is ``of`` when it counts calls."""
+
+LONGEST = timedelta(days=31)
+"""The longest window. Uses are kept as long, so that a window can be made longer and is right at once."""
+
+Per = Literal["agent", "requester", "all"]
+Then = Literal["ask", "deny"]
+
+_MOST_DIGITS = 30
+_EXACT = Context(prec=2_000)
+"""More digits than any sum of JSON numbers has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most ``max`` within any stretch of time of this length, for each subject."""
+
+    name: str
+    """Its identity: uses are counted under it, also when the policy changes."""
+    action_pattern: str
+    of: str
+    """``count``, or the path of a number: ``facts.price``, ``args.order.amount``."""
+    per: Per
+    within: timedelta
+    max: Decimal
+    then: Then = "ask"
+
+    @property
+    def reads_facts(self) -> bool:
+        """Whether it adds up what was looked up."""
+        return self.of.startswith("facts.")
+
+    def names(self, tool: str) -> bool:
+        """Whether the pattern fits the tool's name from its start."""
+        return matches_from_start(self.action_pattern, tool)
+
+    def amount(self, action: Action, facts: Mapping[str, Any] | None) -> Decimal | None:
+        """What the action takes of it; ``None``: that cannot be known."""
+        if self.of == COUNT:
+            return Decimal(1)
+        root, *steps = self.of.split(".")
+        value: Any = action.arguments if root == "args" else facts
+        for step in steps:
+            if not isinstance(value, Mapping) or step not in value:
+                return None
+            value = value[step]
+        exact = exact_number(value)
+        return None if exact is None or exact < 0 else exact.copy_abs()  # no -0
+
+    def subject(self, agent: str, requester: Person | None) -> str:
+        """Whose uses are added up. All that is asked on nobody's behalf has one subject."""
+        if self.per == "agent":
+            return f"agent:{agent}"
+        if self.per == "requester":
+            return f"requester:{requester.team_id}/{requester.user_id}" if requester else "requester:nobody"
+        return "all"
+
+    @property
+    def described(self) -> str:
+        """What it bounds, as a phrase: `limit "refunds": 5,000 of facts.price in 24h for each agent, then ask`."""
+        what = "calls" if self.of == COUNT else f"of {self.of}"
+        whose = "all together" if self.per == "all" else f"for each {self.per}"
+        return f'limit "{self.name}": {written(self.max)} {what} in {length(self.within)} {whose}, then {self.then}'
+
+    def snapshot(self) -> dict[str, Any]:
+        """The limit as JSON, for the digest of the policy."""
+        return {
+            "name": self.name,
+            "action_pattern": self.action_pattern,
+            "of": self.of,
+            "per": self.per,
+            "within": self.within.total_seconds(),
+            "max": str(self.max),
+            "then": self.then,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one action takes of a limit."""
+
+    limit: Limit
+    subject: str
+    amount: Decimal | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What its lock is named after, and in which order locks are taken."""
+        return self.limit.name, self.subject
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """A limit as an action finds it. What the action itself has reserved before is not in these sums."""
+
+    use: Use
+    used: Decimal
+    """By what ran, runs, or is in doubt."""
+    waiting: Decimal
+    """By what people are asked about, or have approved, and has not begun."""
+
+    @property
+    def verdict(self) -> Literal["run", "ask", "deny"]:
+        """Whether there is room. What only waits for people may yet be rejected, so it never denies anything."""
+        amount, limit = self.use.amount, self.use.limit
+        if amount is None:
+            return "ask"
+        if add(self.used, amount) > limit.max:
+            return limit.then
+        return "run" if add(self.used, self.waiting, amount) <= limit.max else "ask"
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """As it is stored with a request, for its card."""
+        limit = self.use.limit
+        numbers = {"used": str(self.used), "waiting": str(self.waiting), "max": str(limit.max)}
+        about = {"name": limit.name, "of": limit.of, "within": limit.within.total_seconds()}
+        return {**about, **numbers, "reached": self.verdict != "run"}
+
+    @property
+    def because(self) -> str:
+        """Why the action does not just run, as a phrase."""
+        limit, amount = self.use.limit, self.use.amount
+        name = f'limit "{limit.name}"'
+        if amount is None:
+            return f"{name}: {limit.of} is not a number from 0, so it cannot be counted"
+        taken = f"{written(self.used)} of {written(limit.max)} are used in {length(limit.within)}"
+        wait = f", {written(self.waiting)} wait for people" if self.waiting else ""
+        more = "this is one more" if limit.of == COUNT else f"this takes {written(amount)} more"
+        return f"{name}: {taken}{wait}, and {more}"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitView:
+    """A limit as it stood when people were asked: a copy of what is stored."""
+
+    name: str
+    of: str
+    within: timedelta
+    used: Decimal
+    waiting: Decimal
+    max: Decimal
+    reached: bool
+    """It is why people are asked, or would be if nothing else were."""
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> LimitView:
+        """From what ``LimitState.shown`` has made."""
+        numbers = {name: Decimal(stored[name]) for name in ("used", "waiting", "max")}
+        within = timedelta(seconds=stored["within"])
+        return cls(name=stored["name"], of=stored["of"], within=within, reached=stored["reached"], **numbers)
+
+
+def add(*amounts: Decimal) -> Decimal:
+    """Their exact sum."""
+    total = Decimal(0)
+    for each in amounts:
+        total = _EXACT.add(total, each)
+    return total
+
+
+def decisive(states: Sequence[LimitState]) -> LimitState | None:
+    """The state that keeps an action from just running: one that denies, else the first that asks."""
+    for verdict in ("deny", "ask"):
+        for state in states:
+            if state.verdict == verdict:
+                return state
+    return None
+
+
+def written(amount: Decimal) -> str:
+    """``4,960`` or ``12.50``: all digits, in groups, at least two places after a point; with an exponent if many."""
+    places = -int(amount.as_tuple().exponent)
+    if amount.adjusted() >= _MOST_DIGITS or places >= _MOST_DIGITS:
+        return str(amount)
+    return f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.{max(2, places)}f}"
+
+
+def length(window: timedelta) -> str:
+    """``24h``, ``7d``, ``1h30m``: as it is written in the policy."""
+    seconds = round(window.total_seconds())
+    if seconds % 86_400 == 0 and seconds > 86_400:
+        return f"{seconds // 86_400}d"
+    parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number)

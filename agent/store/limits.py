@@ -1,0 +1,262 @@
+"""What actions take of the limits over time: reserved, counted, and forgotten when no window reaches back to it.
+
+A use is one row for each limit and call (or request of a program), however often it is judged, asked about or
+attempted. What became of it follows from the call and its attempts (the view ``limit_use_open``), so that a release
+cannot be lost; ``settle_ended`` only writes down what is final.
+
+What would run without a person locks its limits before it adds up, by name and subject, and writes its uses before it
+lets go. What people approved is added without the lock: it could as well have come a moment later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+
+from agent.database.transaction import Connection, Transaction, fetch, query
+from agent.domain.limits import LONGEST, LimitState, Use, add
+from agent.store.ids import digest_id
+
+
+class LimitRoom:
+    """What is left of the limits that this transaction has locked, for the uses of several keys."""
+
+    def __init__(self, locked: Collection[Row[Any]] = (), sums: Collection[Row[Any]] = ()) -> None:
+        self._locked = {(row.name, row.subject) for row in locked if row.locked}
+        self._sums = {(row.name, row.subject): _Sum.of(row) for row in sums}
+
+    def holds(self, uses: Iterable[Use]) -> bool:
+        """Whether all of their limits are locked."""
+        return all(use.key in self._locked for use in uses)
+
+    def states(self, key: UUID, uses: Sequence[Use]) -> list[LimitState]:
+        """The limits as these uses of a call find them; what it has reserved before is not in them."""
+        return [
+            LimitState(use, add(found.used, *found.but(key)), found.waiting)
+            for use in uses
+            for found in [self._sums[use.key]]
+        ]
+
+    def has_room(self, key: UUID, uses: Sequence[Use]) -> bool:
+        """Whether all limits have room for what a call takes. What counts already takes no more."""
+        return all(state.verdict == "run" for state in self.states(key, self.uncounted(key, uses)))
+
+    def uncounted(self, key: UUID, uses: Sequence[Use]) -> list[Use]:
+        """Those of which less, or nothing, counts so far."""
+        return [use for use in uses if not self._sums[use.key].counts(key, use.amount)]
+
+    def take(self, key: UUID, uses: Sequence[Use]) -> None:
+        """From here on these count, for the other calls of this transaction."""
+        for use in uses:
+            if use.key in self._sums:
+                self._sums[use.key].own[str(key)] = use.amount or Decimal(0)
+
+
+@dataclass(slots=True)
+class _Sum:
+    used: Decimal
+    waiting: Decimal
+    own: dict[str, Decimal]
+    """What counts of the keys that were asked about, which is not in ``used``."""
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> _Sum:
+        return cls(row.used, row.waiting, {key: Decimal(amount) for key, amount in row.own.items()})
+
+    def but(self, key: UUID) -> list[Decimal]:
+        return [amount for other, amount in self.own.items() if other != str(key)]
+
+    def counts(self, key: UUID, amount: Decimal | None) -> bool:
+        mine = self.own.get(str(key))
+        return mine is not None and amount is not None and mine >= amount
+
+
+def parameters(uses: Iterable[Use], keys: Collection[UUID]) -> dict[str, Any]:
+    """What the statements below take; every transaction locks in the same order."""
+    found = {use.key: use for use in uses}
+    ordered = [found[key] for key in sorted(found)]
+    return {
+        "limits": [use.limit.name for use in ordered],
+        "of_whom": [use.subject for use in ordered],
+        "windows": [use.limit.within.total_seconds() for use in ordered],
+        "keys": list(keys),
+    }
+
+
+async def states(connection: Connection, key: UUID, uses: Sequence[Use]) -> list[LimitState]:
+    """The limits as these uses find them now, without a lock."""
+    sums = await fetch(connection, SUM, **parameters(uses, [key]))
+    return LimitRoom((), sums).states(key, uses)
+
+
+async def lock(connection: Connection, key: UUID, uses: Sequence[Use]) -> LimitRoom:
+    """What is left of the limits of these uses, which are locked."""
+    return LimitRoom(*await query(connection, TAKE, SUM, **parameters(uses, [key])))
+
+
+def reserve(
+    tx: Transaction, uses: Sequence[Use], *, call_id: UUID | None = None, request_id: UUID | None = None
+) -> None:
+    """Write what a call, or what a program asks for, takes; it replaces what was written for it before.
+
+    What cannot be counted is written as nothing: people are asked about it.
+    """
+    key = call_id or request_id
+    tx.add_rows(_RESERVE, [_row(use, key, of_call=call_id is not None) for use in uses])
+
+
+def settle_told(tx: Transaction, key: UUID, uses: Sequence[Use]) -> None:
+    """Write what a program was told to go ahead with: nobody hears whether it did, so it counts from now on."""
+    tx.add_rows(_TOLD, [_row(use, key, of_call=False) for use in uses])
+
+
+def told_key(principal: str, client_id: str, content: bytes) -> UUID:
+    """The key of what a program asks under a name: the same for the same question, and another for any other."""
+    return digest_id(principal, client_id, content.hex())
+
+
+def _row(use: Use, key: UUID | None, *, of_call: bool) -> dict[str, Any]:
+    return {
+        "limit_name": use.limit.name,
+        "key": key,
+        "of_call": of_call,
+        "subject": use.subject,
+        "amount": str(use.amount or 0),
+    }
+
+
+async def settle_ended(connection: Connection, limit: int) -> int:
+    """Write down what became of so many uses whose call or request has ended. Returns how many."""
+    return (await connection.execute(_SETTLE, {"limit": limit})).rowcount
+
+
+async def forget_old(connection: Connection, limit: int) -> int:
+    """Delete so many uses that no window reaches back to. Returns how many."""
+    parameters = {"limit": limit, "seconds": LONGEST.total_seconds()}
+    return (await connection.execute(_FORGET, parameters)).rowcount
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectUse:
+    """How much of a limit one subject has used, and has waiting."""
+
+    limit: str
+    subject: str
+    used: Decimal
+    waiting: Decimal
+
+
+async def by_subject(connection: Connection, windows: dict[str, timedelta], most: int) -> list[SubjectUse]:
+    """The present use of these limits by subject, each limit's greatest first, ``most`` of each."""
+    rows = await fetch(
+        connection,
+        _BY_SUBJECT,
+        limits=list(windows),
+        windows=[window.total_seconds() for window in windows.values()],
+        most=most,
+    )
+    return [SubjectUse(row.name, row.subject, row.used, row.waiting) for row in rows]
+
+
+TAKE = text("""
+SELECT name, subject, pg_advisory_xact_lock(hashtextextended(
+           'signoff use ' || current_schema() || ' ' || name || ' ' || subject, 0)) IS NOT NULL AS locked
+FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, subject)
+""")
+TRY = text("""
+SELECT name, subject, pg_try_advisory_xact_lock(hashtextextended(
+           'signoff use ' || current_schema() || ' ' || name || ' ' || subject, 0)) AS locked
+FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, subject)
+""")
+# In a statement behind the lock: it sees what whoever held the lock before has written. A question that waits counts
+# however old it is, since what it asks for would begin after now.
+SUM = text("""
+SELECT named.name, named.subject, settled.amount + open.used AS used, open.waiting, own.amounts AS own
+FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[]), CAST(:windows AS float[]))
+     AS named (name, subject, seconds)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(u.amount), 0) AS amount FROM limit_use AS u
+    WHERE u.limit_name = named.name AND u.subject = named.subject AND u.settled
+      AND u.at > (SELECT clock_timestamp()) - make_interval(secs => named.seconds)
+      AND u.key <> ALL (CAST(:keys AS uuid[]))
+) AS settled
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(u.amount) FILTER (WHERE u.standing IN ('used', 'done')
+               AND u.at > clock_timestamp() - make_interval(secs => named.seconds)), 0) AS used,
+           coalesce(sum(u.amount) FILTER (WHERE u.standing = 'waiting'), 0) AS waiting
+    FROM limit_use_open AS u
+    WHERE u.limit_name = named.name AND u.subject = named.subject AND u.key <> ALL (CAST(:keys AS uuid[]))
+) AS open
+CROSS JOIN LATERAL (
+    SELECT coalesce(jsonb_object_agg(each.key, each.amount::text), '{}'::jsonb) AS amounts FROM (
+        SELECT u.key, u.amount FROM limit_use AS u
+        WHERE u.limit_name = named.name AND u.key = ANY (CAST(:keys AS uuid[])) AND u.subject = named.subject
+          AND u.settled AND u.at > clock_timestamp() - make_interval(secs => named.seconds)
+        UNION ALL
+        SELECT u.key, u.amount FROM limit_use_open AS u
+        WHERE u.limit_name = named.name AND u.key = ANY (CAST(:keys AS uuid[])) AND u.subject = named.subject
+          AND u.standing IN ('used', 'done') AND u.at > clock_timestamp() - make_interval(secs => named.seconds)
+    ) AS each
+) AS own
+""")
+_RESERVE = text("""
+INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
+SELECT limit_name, key, of_call, subject, amount, false FROM json_to_recordset(:rows) AS t (
+    limit_name text, key uuid, of_call boolean, subject text, amount numeric)
+ON CONFLICT (limit_name, key) DO UPDATE SET subject = excluded.subject, amount = excluded.amount
+""")
+_TOLD = text("""
+INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
+SELECT limit_name, key, of_call, subject, amount, true FROM json_to_recordset(:rows) AS t (
+    limit_name text, key uuid, of_call boolean, subject text, amount numeric)
+ON CONFLICT (limit_name, key) DO UPDATE
+SET subject = excluded.subject, amount = excluded.amount, at = clock_timestamp()
+""")
+# Rows that somebody else holds are left to the next sweep.
+_SETTLE = text("""
+WITH ended AS MATERIALIZED (
+    SELECT limit_name, key, standing, at FROM limit_use_open WHERE standing IN ('done', 'released') LIMIT :limit
+), held AS MATERIALIZED (
+    SELECT u.limit_name, u.key, ended.standing, ended.at
+    FROM ended JOIN limit_use AS u ON u.limit_name = ended.limit_name AND u.key = ended.key
+    FOR UPDATE OF u SKIP LOCKED
+), released AS (
+    DELETE FROM limit_use AS u USING held
+    WHERE u.limit_name = held.limit_name AND u.key = held.key AND held.standing = 'released'
+), done AS (
+    UPDATE limit_use AS u SET settled = true, at = held.at FROM held
+    WHERE u.limit_name = held.limit_name AND u.key = held.key AND held.standing = 'done'
+)
+SELECT 1 FROM held
+""")
+_FORGET = text("""
+DELETE FROM limit_use WHERE (limit_name, key) IN (
+    SELECT limit_name, key FROM limit_use
+    WHERE settled AND at < (SELECT clock_timestamp()) - make_interval(secs => :seconds)
+    LIMIT :limit FOR UPDATE SKIP LOCKED)
+""")
+_BY_SUBJECT = text("""
+SELECT named.name, each.subject, each.used, each.waiting
+FROM unnest(CAST(:limits AS text[]), CAST(:windows AS float[])) WITH ORDINALITY AS named (name, seconds, place)
+CROSS JOIN LATERAL (
+    SELECT uses.subject, sum(uses.used) AS used, sum(uses.waiting) AS waiting FROM (
+        SELECT u.subject, u.amount AS used, CAST(0 AS numeric) AS waiting FROM limit_use AS u
+        WHERE u.limit_name = named.name AND u.settled
+          AND u.at > (SELECT clock_timestamp()) - make_interval(secs => named.seconds)
+        UNION ALL
+        SELECT u.subject, CASE WHEN u.standing IN ('used', 'done') THEN u.amount ELSE 0 END,
+               CASE WHEN u.standing = 'waiting' THEN u.amount ELSE 0 END
+        FROM limit_use_open AS u
+        WHERE u.limit_name = named.name AND u.standing <> 'released'
+          AND (u.standing = 'waiting' OR u.at > (SELECT clock_timestamp()) - make_interval(secs => named.seconds))
+    ) AS uses
+    GROUP BY uses.subject ORDER BY used DESC, uses.subject LIMIT :most
+) AS each
+ORDER BY named.place, each.used DESC, each.subject
+""")

@@ -1,0 +1,60 @@
+"""Limits over time: how they stand, what programs are told to go ahead with, and what of it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.api_keys import Principal
+from agent.domain.audit import AuditKind
+from agent.domain.limits import Limit, LimitState, Use
+from agent.fault_points import point
+from agent.store import audit, limits
+from agent.store.limits import SubjectUse, told_key
+
+__all__ = ["by_subject", "let_go_ahead", "settle_ended", "states", "told_key"]
+
+BATCH = 1_000
+
+
+async def states(db: Database, key: UUID, uses: Sequence[Use]) -> tuple[LimitState, ...]:
+    """The limits as these uses find them now; what was reserved under the key is not in them."""
+    async with db.connection() as connection:
+        return tuple(await limits.states(connection, key, uses))
+
+
+async def by_subject(db: Database, of: Sequence[Limit], *, most: int = 50) -> list[SubjectUse]:
+    """The present use of these limits, subject by subject."""
+    async with db.connection() as connection:
+        return await limits.by_subject(connection, {limit.name: limit.within for limit in of}, most)
+
+
+async def let_go_ahead(
+    db: Database, principal: Principal, key: UUID, uses: Sequence[Use], detail: Mapping[str, object]
+) -> tuple[LimitState, ...]:
+    """Record that a program may go ahead without a person, and count it, if its limits have room.
+
+    Returns the limits as they stand when they have none; nothing is written then. The same key again counts once, as
+    long as its windows last.
+    """
+    async with db.transaction() as tx:
+        room = await limits.lock(tx, key, uses)
+        if not room.has_room(key, uses):
+            return tuple(room.states(key, uses))
+        limits.settle_told(tx, key, room.uncounted(key, uses))
+        await audit.create_head(tx, principal.name)
+        await audit.record(tx, principal.name, AuditKind.REVIEW_NOT_REQUIRED, principal.name, detail)
+    point("after_go_ahead")
+    return ()
+
+
+async def settle_ended(db: Database) -> int:
+    """Write down what became of uses whose calls have ended, and forget those before every window. Returns how many."""
+    settled = BATCH
+    total = 0
+    while settled == BATCH:
+        async with db.transaction() as tx:
+            settled = await limits.settle_ended(tx, BATCH)
+            total += settled + await limits.forget_old(tx, BATCH)
+    return total

@@ -1,0 +1,40 @@
+"""How the limits over time on an action stood when people were asked, in words."""
+
+from __future__ import annotations
+
+from agent.domain.limits import COUNT, LimitView, length, written
+from agent.domain.request import RequestView
+from signoff.json_paths import is_redacted
+from slackbot.cards import blocks, inert
+from slackbot.cards.values import Json
+
+MOST = 5
+WHY = "No room for this without people."
+
+
+def parts(view: RequestView) -> list[Json]:
+    """The limits, one a line, those first that are why people are asked."""
+    shown = [blocks.section(blocks.text(line(view, each))) for each in in_order(view)[:MOST]]
+    more = len(view.limits) - len(shown)
+    if more > 0:
+        shown.append(blocks.section(blocks.text(f"{more:,} more")))
+    return [blocks.section(blocks.text("Limits", bold=True)), blocks.bullets(shown)] if shown else []
+
+
+def in_order(view: RequestView) -> list[LimitView]:
+    """Those first that have no room."""
+    return sorted(view.limits, key=lambda each: not each.reached)
+
+
+def line(view: RequestView, limit: LimitView) -> str:
+    """`refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without people.`"""
+    root, *steps = limit.of.split(".")
+    if is_redacted(tuple(steps), view.redact, root):
+        numbers = f"within {length(limit.within)}"
+    else:
+        unit = " calls" if limit.of == COUNT else ""
+        waiting = f", {written(limit.waiting)} waiting" if limit.waiting else ""
+        numbers = (
+            f"{written(limit.used)} of {written(limit.max)}{unit} used in {length(limit.within)}{waiting}"
+        )
+    return f"{inert.line(limit.name, 64)}: {numbers}{f'. {WHY}' if limit.reached else ''}"

@@ -1,0 +1,48 @@
+"""`signoff limits`: how much of each limit over time is used, by whom."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from agent.domain.limits import Limit, length, written
+from agent.usecases import limits as limits_over_time
+from slackbot.cli import terminal
+from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, with_database
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object a line, amounts as exact texts.")]
+MOST = 50
+"""Subjects that are shown of each limit, those first that have used the most."""
+
+
+def limits(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
+    """Show how much of each limit over time is used, by whom; `waiting` is what people are asked about."""
+    configured = read_settings()
+    named = {limit.name: limit for limit in read_policy(configured).limits}
+    read = partial(limits_over_time.by_subject, of=tuple(named.values()), most=MOST)
+    found = with_database(configured, use_embedded, read)
+    if as_json:
+        for each in found:
+            shown = {"limit": each.limit, "subject": each.subject, "used": str(each.used)}
+            numbers = {"waiting": str(each.waiting), "max": str(named[each.limit].max)}
+            typer.echo(json.dumps({**shown, **numbers}))
+        return
+    amounts = [(named[each.limit], each.subject, each.used, each.waiting) for each in found]
+    unused = [limit for limit in named.values() if limit.name not in {each.limit for each in found}]
+    rows = [*amounts, *((limit, "", Decimal(0), Decimal(0)) for limit in unused)]
+    terminal.table(
+        ["limit", "whose", "used", "waiting", "max", "of", "in", "then"],
+        [
+            [limit.name, terminal.line(subject, 80), written(used), written(waiting), *_bounds(limit)]
+            for limit, subject, used, waiting in rows
+        ],
+        nothing="the policy has no limits over time",
+    )
+
+
+def _bounds(limit: Limit) -> list[str]:
+    return [written(limit.max), limit.of, length(limit.within), limit.then]

@@ -1,0 +1,216 @@
+"""Limits over time on what agents do: they bound what runs without a person, and nothing is lost or counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from agent.domain.limits import Limit
+from agent.domain.policy import Defaults, Policy
+from agent.domain.run import AnswerKind, CallState, CallView
+from agent.runtime.agents import Agent
+from agent.runtime.tool import Tool, tool
+from agent.usecases import limits
+from signoff import function_agent, step
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration.invariants import broken
+from tests.integration.runtime.conftest import Stage
+
+Staged = Callable[..., Awaitable[Stage]]
+
+DAY = timedelta(days=1)
+done: list[float] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_done() -> None:
+    done.clear()
+
+
+@tool
+def pay(amount: Any = None) -> str:
+    """Pay so much."""
+    if amount == 13:
+        raise RuntimeError("no")
+    done.append(amount)
+    return f"paid {amount}"
+
+
+def payer(*tools: Tool, name: str = "payer") -> Agent:
+    return Agent(name, "You pay.", tools or (pay,))
+
+
+def limit(**changes: Any) -> Limit:
+    whole = Limit("pays", "pay", "args.amount", "all", DAY, Decimal(5000))
+    return replace(whole, **changes)
+
+
+def policy(*of: Limit, unmatched: str = "allow", **more: Any) -> Policy:
+    return Policy(
+        defaults=Defaults(unmatched=unmatched, on_reject="tell_model", **more), limits=of or (limit(),)
+    )
+
+
+def paying(*amounts: Any) -> ScriptedTurn:
+    return ScriptedTurn(calls=tuple(ScriptedCall("pay", {"amount": each}) for each in amounts))
+
+
+async def proposed(on: Stage, *amounts: Any, agent: str = "payer") -> list[CallView]:
+    """The calls of a turn with these amounts, as far as they go by themselves."""
+    on.model.script(paying(*amounts))
+    return list(await on.calls(await on.go(agent, "pay them")))
+
+
+async def used(on: Stage, *of: Limit) -> list[tuple[str, Decimal, Decimal]]:
+    await limits.settle_ended(on.db)
+    found = await limits.by_subject(on.db, of or on.services.policy.limits)
+    return [(each.subject, each.used, each.waiting) for each in found]
+
+
+def states(calls: list[CallView]) -> list[CallState]:
+    return sorted(each.state for each in calls)
+
+
+async def test_many_calls_of_one_turn_share_one_limit(stage: Staged) -> None:
+    """Of eight calls of 999 under 5,000, five run; people are asked about the others, because of the limit."""
+    on = await stage(payer(), policy=policy())
+    calls = await proposed(on, *[999] * 8)
+    assert done == [999] * 5
+    assert states(calls) == sorted([CallState.ANSWERED] * 5 + [CallState.ASKED] * 3)
+    assert await used(on) == [("all", Decimal(4995), Decimal(3 * 999))]
+    waiting = [each for each in calls if each.state is CallState.ASKED]
+    [shown] = (await on.request(waiting[0])).limits
+    assert (shown.name, shown.max, shown.reached) == ("pays", Decimal(5000), True)
+    for each in waiting:
+        await on.approve(each)
+    assert done == [999] * 8
+    assert await used(on) == [("all", Decimal(8 * 999), Decimal(0))]
+    assert await broken(on.db) == []
+
+
+async def test_what_is_released_makes_room_again(stage: Staged) -> None:
+    """A rejected question and a call that failed count no more; what they took can be taken by others."""
+    on = await stage(payer(), policy=policy(limit(max=Decimal(20))))
+    [failed] = await proposed(on, 13)
+    [asked] = await proposed(on, 21)
+    assert failed.answer is not None
+    assert failed.answer.kind is AnswerKind.ERROR
+    assert await used(on) == [("all", Decimal(0), Decimal(21))]
+    assert states(await proposed(on, 1)) == [CallState.ASKED]
+    await on.reject(asked)
+    assert states(await proposed(on, 19)) == [CallState.ANSWERED]
+    assert done == [19]
+    assert await used(on) == [("all", Decimal(19), Decimal(1))]
+
+
+async def test_a_limit_that_denies(stage: Staged) -> None:
+    """What has run makes it deny; what only waits for people makes it ask; an approved call is never denied."""
+    on = await stage(payer(), policy=policy(limit(max=Decimal(10), then="deny")))
+    [asked] = await proposed(on, "ten")
+    assert asked.state is CallState.ASKED
+    await on.approve(asked)  # what cannot be counted counts as nothing once somebody has approved it
+    [call] = await proposed(on, 10)
+    assert (call.state, done) == (CallState.ANSWERED, ["ten", 10])
+    [call] = await proposed(on, 1)
+    assert call.answer is not None
+    assert call.answer.kind is AnswerKind.DENIED
+    assert 'limit "pays": 10 of 10 are used in 24h, and this takes 1 more' in call.answer.text
+    strict = policy(limit(max=Decimal(10), then="deny", name="fresh"), unmatched="review")
+    on.services = replace(on.services, policy=strict)
+    [asked] = await proposed(on, 8)
+    on.services = replace(on.services, policy=replace(strict, defaults=Defaults(unmatched="allow")))
+    [second] = await proposed(on, 3)
+    assert second.state is CallState.ASKED
+    await on.approve(second)
+    await on.approve(asked)
+    assert done == ["ten", 10, 3, 8]
+    assert await used(on) == [("all", Decimal(11), Decimal(0))]
+
+
+@pytest.mark.parametrize("amount", [None, "5", True, -1, -1e308, {"n": 1}, [1]], ids=str)
+async def test_what_cannot_be_counted_is_asked_about(stage: Staged, amount: Any) -> None:
+    """A missing number, text, a boolean or a negative number is a reason to ask, and makes no room for others."""
+    on = await stage(payer(), policy=policy(limit(max=Decimal(5))))
+    assert states(await proposed(on, 5, amount)) == [CallState.ANSWERED, CallState.ASKED]
+    assert states(await proposed(on, 0.5)) == [CallState.ASKED]
+    assert done == [5]
+
+
+async def test_decimals_are_exact(stage: Staged) -> None:
+    """Ten times 0.1 are 1, not 0.9999999999999999, and one tenth more is too much."""
+    on = await stage(payer(), policy=policy(limit(max=Decimal(1))))
+    calls = await proposed(on, *[0.1] * 10)
+    assert [call.answer.text for call in calls if call.answer] == ["paid 0.1"] * 10
+    assert await used(on) == [("all", Decimal("1.0"), Decimal(0))]
+    assert states(await proposed(on, 1e-300)) == [CallState.ASKED]
+
+
+async def test_subjects(stage: Staged) -> None:
+    """Each agent has its own room where the limit is per agent; calls are counted one by one."""
+    counted = limit(name="calls", of="count", per="agent", max=Decimal(1))
+    on = await stage(payer(), payer(name="other"), policy=policy(counted))
+    assert states(await proposed(on, 1)) == [CallState.ANSWERED]
+    assert states(await proposed(on, 1)) == [CallState.ASKED]
+    assert states(await proposed(on, 1, agent="other")) == [CallState.ANSWERED]
+    found = await used(on)
+    assert found == [("agent:other", Decimal(1), Decimal(0)), ("agent:payer", Decimal(1), Decimal(1))]
+
+
+async def test_the_window_slides(stage: Staged) -> None:
+    """A use counts for as long as the window reaches back, by the time of the claim; a question counts all the time."""
+    on = await stage(payer(), policy=policy(limit(max=Decimal(10))))
+    await proposed(on, 10)
+    [asked] = await proposed(on, 5)
+    for hours, state in ((23.9, CallState.ASKED), (0.2, CallState.ASKED)):
+        await limits.settle_ended(on.db)
+        ago = f"make_interval(secs => {hours * 3600})"
+        await on.sql(f"UPDATE limit_use SET at = at - {ago}")
+        assert states(await proposed(on, 6)) == [state]
+    await on.sql("UPDATE tool_call SET state = 'asked' WHERE false")
+    assert (await used(on))[0][1] == 0  # the ten are out of the window; three questions wait
+    await on.approve(asked)
+    assert await used(on) == [("all", Decimal(5), Decimal(12))]
+
+
+async def test_functions_of_children_and_background_calls(stage: Staged) -> None:
+    """A step of a function agent, a child run's calls and calls in the background are counted like any other."""
+
+    @tool(background=True)
+    def pay_later(amount: int) -> str:
+        """Pay some day."""
+        done.append(amount)
+        return "paid"
+
+    @function_agent(tools=[pay])
+    async def steps(task: str) -> str:
+        """Pay step by step."""
+        return str([await step(pay, amount=each) for each in (1, 2)])
+
+    child = Agent("child", "You pay.", (pay,))
+    boss = Agent("boss", "You hand down.", (child.as_tool(), pay_later))
+    whose = limit(action_pattern="pay", per="requester", max=Decimal(9))
+    by_agent = limit(name="by agent", per="agent", max=Decimal(9))
+    on = await stage(boss, steps, policy=policy(whose, by_agent))
+    await on.go("steps", "pay")
+    on.model.script(
+        ScriptedTurn(
+            calls=(ScriptedCall("child", {"task": "pay"}), ScriptedCall("pay_later", {"amount": 3}))
+        ),
+        paying(2),
+        *["Done."] * 4,
+    )
+    await on.go("boss", "have it paid")
+    assert sorted(done) == [1, 2, 2, 3]
+    requester = "requester:T0TEST/U0ASKER"
+    assert await used(on, whose) == [(requester, Decimal(8), Decimal(0))]
+    assert await used(on, by_agent) == [
+        ("agent:boss", Decimal(3), Decimal(0)),
+        ("agent:steps", Decimal(3), Decimal(0)),
+        ("agent:child", Decimal(2), Decimal(0)),
+    ]
+    assert await broken(on.db) == []

@@ -1,0 +1,107 @@
+"""Limits over time on what programs ask: what they may do without a person is counted with the answer that says so."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from agent.domain.checkpoints import load
+from agent.usecases import limits
+from tests.integration.web.conftest import Program, Street, shown
+from tests.integration.web.test_executors import claim, kind, report
+from tests.integration.web.test_facts import approve, billing, opened
+
+POLICY = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+unmatched = "allow"
+
+[[limit]]
+name = "refunds"
+action_pattern = "refund"
+of = "facts.price"
+per = "agent"
+within = "24h"
+max = 1000
+
+[[limit]]
+name = "deletes"
+action_pattern = "delete"
+of = "count"
+per = "all"
+within = "1h"
+max = 3
+then = "deny"
+"""
+
+
+@pytest.fixture
+def policy() -> str:
+    return POLICY
+
+
+async def refund(program: Program, request_id: str, price: Any, *, order: int = 7) -> Any:
+    facts = None if price is None else {"price": price}
+    return await program.ask(request_id, action="refund", arguments={"order": order}, facts=facts)
+
+
+async def used(site: Street, name: str = "refunds") -> list[tuple[Decimal, Decimal]]:
+    await limits.settle_ended(site.db)
+    of = [limit for limit in load(POLICY, filename="").limits if limit.name == name]
+    return [(each.used, each.waiting) for each in await limits.by_subject(site.db, of)]
+
+
+async def test_what_a_program_is_told_counts_once_under_its_name(site: Street) -> None:
+    """The same question again is the same use; another one, or other arguments under its name, is another use."""
+    program = await billing(site)
+    for _ in range(3):
+        assert (await refund(program, "r-1", 600)).json()["status"] == "not_required"
+    assert await used(site) == [(Decimal(600), Decimal(0))]
+    assert (await refund(program, "r-1", 400, order=8)).json()["status"] == "not_required"
+    asked = await opened(await refund(program, "r-2", 0.5))
+    assert asked["checkpoint_id"] == "limit_reached"
+    card = await site.house.card()
+    words = shown(site.house.now(card))
+    assert "refunds: 1,000 of 1,000 used in 24h. No room for this without people." in words
+    assert (await opened(await refund(program, "r-3", None)))["status"] == "waiting"
+    assert await used(site) == [(Decimal(1000), Decimal("0.5"))]
+
+
+async def test_an_approved_claim_counts_from_then_and_a_failure_gives_it_back(site: Street) -> None:
+    """A question reserves, its claim uses, its failed report releases; a rejection and a withdrawal release, too."""
+    program = await billing(site)
+    asked = await opened(await refund(program, "r-1", 1200))
+    assert await used(site) == [(Decimal(0), Decimal(1200))]
+    assert (await opened(await refund(program, "r-2", 1)))["status"] == "waiting"
+    await program.delete("/pending/r-2")
+    await approve(site, asked["id"])
+    got = await claim(program, facts={"price": 1200})
+    assert await used(site) == [(Decimal(1200), Decimal(0))]
+    await report(program, got.json()["token"], status="failed", error="no")
+    assert await used(site) == []
+    assert (await refund(program, "r-4", 1000)).json()["status"] == "not_required"
+
+
+async def test_changed_facts_move_the_use_to_the_question_that_asks_again(site: Street) -> None:
+    """The approval that is void reserves nothing any more; what is asked now reserves what its facts say."""
+    program = await billing(site)
+    asked = await opened(await refund(program, "r-1", 1200))
+    await approve(site, asked["id"])
+    assert kind(await claim(program, facts={"price": 1300})) == (409, "facts-changed")
+    assert await used(site) == [(Decimal(0), Decimal(1300))]
+
+
+async def test_programs_at_once_share_a_limit_that_denies(site: Street) -> None:
+    """Of eight at the same moment three may go ahead, and the others are told that the limit denies it."""
+    program = await site.program()
+    answers = await asyncio.gather(
+        *(program.ask(f"d-{n}", action="delete", arguments={"n": n}) for n in range(8))
+    )
+    assert sorted(each.status_code for each in answers) == [200] * 3 + [403] * 5
+    denied = next(each for each in answers if each.status_code == 403).json()["detail"]
+    assert 'limit "deletes": 3 of 3 are used in 1h, and this is one more' in denied
+    assert await used(site, "deletes") == [(Decimal(3), Decimal(0))]
