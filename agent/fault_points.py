@@ -22,7 +22,6 @@ POINTS = frozenset(
         "after_approved_claim",  # the same, where the attempt is committed with the decision
         "after_effect",  # the tool has returned, its result is not committed
         "after_result",  # the result is committed, nobody is told in the thread
-        "after_go_ahead",  # what a program may do without a person is counted, the program is not told
         "in_expiry_batch",  # some requests are expired, not committed
     }
 )

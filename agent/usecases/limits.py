@@ -9,7 +9,6 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.limits import Limit, LimitState, Use
-from agent.fault_points import point
 from agent.store import audit, limits
 from agent.store.limits import SubjectUse, told_key
 
@@ -45,7 +44,6 @@ async def let_go_ahead(
         limits.settle_told(tx, key, room.uncounted(key, uses))
         await audit.create_head(tx, principal.name)
         await audit.record(tx, principal.name, AuditKind.REVIEW_NOT_REQUIRED, principal.name, detail)
-    point("after_go_ahead")
     return ()
 
 
