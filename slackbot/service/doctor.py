@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
 
-from openai import APIStatusError, AsyncOpenAI, OpenAIError
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI, OpenAIError
 from openai.types.chat import ChatCompletionUserMessageParam
 
 from agent.database import migrations
@@ -73,7 +74,7 @@ async def examine(
         client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
         async for finding in _slack(configured, policy, client):
             yield finding
-    yield await _model(configured)
+    yield await find_model(configured)
 
 
 def _checkpoints(policy: Policy | SignoffError) -> Finding:
@@ -226,7 +227,8 @@ async def _group(client: SlackClient, group: str) -> Finding:
     return Finding(part, True, f"{len(members)} members")
 
 
-async def _model(configured: Settings) -> Finding:
+async def find_model(configured: Settings) -> Finding:
+    """Whether the provider can be reached, accepts the key, and has the model."""
     key = configured.openai_api_key
     if key is None:
         return Finding("model", False, "OPENAI_API_KEY is not set", "set it (any text for a local server)")
@@ -236,11 +238,21 @@ async def _model(configured: Settings) -> Finding:
     try:
         await _ask_for_model(client, configured.model)
     except OpenAIError as error:
-        told = f"{configured.model}: {type(error).__name__}"
+        told = _model_trouble(error, configured.model, client.base_url.netloc.decode())
         return Finding("model", False, told, "check OPENAI_API_KEY, OPENAI_BASE_URL and SIGNOFF_MODEL")
     finally:
         await client.close()
     return Finding("model", True, configured.model)
+
+
+def _model_trouble(error: OpenAIError, name: str, address: str) -> str:
+    if isinstance(error, APIStatusError) and error.status_code in (401, 403):
+        return f"{address} does not accept OPENAI_API_KEY"
+    if isinstance(error, APIStatusError) and error.status_code == HTTPStatus.NOT_FOUND:
+        return f"{address} has no model {name!r}"
+    if isinstance(error, APIConnectionError):
+        return f"cannot reach {address}"
+    return f"{name}: {type(error).__name__}"
 
 
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
