@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from aiohttp import web
 
@@ -36,7 +37,8 @@ class Control:
         if PAGE.is_dir():
             router.add_static("/static/", PAGE)
         router.add_get("/sandbox/state", self._guarded(self._state))
-        router.add_get("/sandbox/tour", self._guarded(self._tour))
+        router.add_get("/sandbox/guide", self._guarded(self._guide))
+        router.add_get("/archives/{channel}/{message}", self._guarded(self._permalink))
         router.add_get("/sandbox/channels/{channel}/messages", self._guarded(self._messages))
         router.add_get("/sandbox/people/{user}/views", self._guarded(self._views))
         router.add_get("/sandbox/people/{user}/home", self._guarded(self._home))
@@ -91,10 +93,15 @@ class Control:
             }
         )
 
-    async def _tour(self, request: web.Request) -> web.Response:
-        if self._stage.tour is None:
-            return web.json_response({"error": "no tour"}, status=404)
-        return web.json_response(self._stage.tour)
+    async def _guide(self, request: web.Request) -> web.Response:
+        return web.json_response({"scenes": []} if self._stage.guide is None else self._stage.guide())
+
+    async def _permalink(self, request: web.Request) -> web.StreamResponse:
+        channel, number = request.match_info["channel"], request.match_info["message"].removeprefix("p")
+        at = {"channel": channel, "message": f"{number[:-6]}.{number[-6:]}"}
+        if thread := request.query.get("thread_ts"):
+            at["thread"] = thread
+        raise web.HTTPFound(f"/#{urlencode(at)}")
 
     async def _lever(self, request: web.Request) -> web.Response:
         lever = self._stage.levers.get(request.match_info["name"])

@@ -26,9 +26,9 @@ class SandboxParts:
     response_urls: ResponseUrls
     commands: tuple[Json, ...]
     should_escape: bool = True
-    tour: Json | None = None
+    guide: Callable[[], Json] | None = None
     levers: dict[str, Callable[[], str]] = field(default_factory=dict)
-    """What buttons of the tour do to the world around, by name; each returns what the page then says."""
+    """What buttons of the guide do to the world around, by name; each returns what the page then says."""
 
     @property
     def command_names(self) -> set[str]:

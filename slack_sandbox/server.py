@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -38,9 +39,11 @@ class SlackSandbox:
 
     Deliveries go over Socket Mode while the app holds a connection, else to `request_url` (may be set later).
     `trigger_seconds` and `ack_seconds` are Slack's 3 s; `event_retry_delays` are seconds between retries of
-    an event. `echo` tells the app of its own messages, as Slack does. `tour` is what the page proposes to try:
-    `{"title", "steps": [{"text", "as"?, "channel"?, "command"?, "lever"?, "label"?}]}`; a `lever` names one of
-    `levers`, which may be put there later.
+    an event. `echo` tells the app of its own messages, as Slack does. `guide` returns what the page shows beside
+    the channels, as it is now: `{"title", "start": {"user", "channel"}, "cast": [user], "scenes": [{"title", "intro",
+    "after", "steps", "run"?}]}`. A step is `{"text", "label", "done", "waits"}` with what its button does: `as`,
+    `channel`, `ts`, `command`, `draft`, `reply`, `home`, `inbox`, `lever`. A lever is one of `levers`, which may be
+    put there later.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class SlackSandbox:
         event_retry_delays: Sequence[float] = RETRY_DELAYS,
         should_escape: bool = True,
         echo: bool = True,
-        tour: Json | None = None,
+        guide: Callable[[SlackSandbox], Json] | None = None,
     ) -> None:
         self.workspace = workspace or demo_workspace()
         self.workspace.modals.trigger_seconds = trigger_seconds
@@ -94,7 +97,7 @@ class SlackSandbox:
             self.response_urls,
             tuple(commands),
             should_escape,
-            tour,
+            None if guide is None else partial(guide, self),
         )
         self.levers = self.stage.levers
         self._echo = echo
@@ -219,4 +222,7 @@ class SlackSandbox:
             return body | {"url": f"ws://{self.host}:{self.port}/link/?ticket={ticket}&app_id={app_id}"}
         if method == "files.getUploadURLExternal":
             return body | {"upload_url": self.uploads.address(body["file_id"])}
+        if method == "chat.getPermalink":  # to the page, instead of a workspace that is not there
+            slack = f"https://{self.workspace.team.domain}.slack.com"
+            return body | {"permalink": body["permalink"].replace(slack, self.url)}
         return body

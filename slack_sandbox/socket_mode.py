@@ -66,7 +66,7 @@ class SocketModeServer:
             return ws
         connection = Connection(ws, request.transport)
         self.connections.append(connection)
-        self._changes.wake()
+        self._changes.publish({"type": "connection"})
         try:
             await ws.send_json(self._hello())
             async for message in ws:

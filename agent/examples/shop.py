@@ -40,6 +40,8 @@ _ORDERS = (
     (6, "Farid Haddad", "Meeting table", "2450.00"),
     (7, "Grace Lindqvist", "Espresso machine", "1249.50"),
     (8, "Hugo Martins", "Server rack", "7320.00"),
+    (9, "Ines Moreau", "Camera", "1120.00"),
+    (10, "Jonas Berg", "Bicycle", "1640.00"),
 )
 
 

@@ -3,12 +3,14 @@
 import { blocks } from "./blocks.js";
 import { composer } from "./composer.js";
 import { byId, el, toast } from "./dom.js";
+import { isGuide, loadGuide, showGuide } from "./guide.js";
 import { avatar, drawMessages } from "./messages.js";
 import { showViews } from "./modal.js";
-import { showTour } from "./tour.js";
 import { act, badges, channel, channelName, get, listen, load, nameOf, people, workspace } from "./workspace.js";
 
 const at = { user: null, channel: null, thread: null, home: false };
+let start = {}; // where the guide begins, and whom it is about
+let wanted = null; // the message to show once it is drawn
 const unread = new Set();
 let homeShown = ""; // the Home on the screen, so that it is drawn again only when it changed
 
@@ -18,12 +20,14 @@ const reply = composer(byId("reply"), { where: () => ({ user: at.user, channel: 
 // ------------------------------------------------------------------ where one is: kept in the address, so that a reload stays
 
 function readAddress() {
-  const wanted = new URLSearchParams(location.hash.slice(1));
+  const given = new URLSearchParams(location.hash.slice(1));
   const first = workspace.channels.find((each) => !each.is_im && each.is_member !== false) ?? workspace.channels[0];
-  at.user = people().some((each) => each.id === wanted.get("user")) ? wanted.get("user") : (people()[0]?.id ?? null);
-  at.channel = channel(wanted.get("channel")) ? wanted.get("channel") : (first?.id ?? null);
-  at.thread = wanted.get("thread");
-  at.home = wanted.get("home") === "1";
+  const isPerson = (id) => people().some((each) => each.id === id);
+  at.user = [given.get("user"), at.user, start.user, people()[0]?.id].find(isPerson) ?? null;
+  at.channel = [given.get("channel"), start.channel, first?.id].find((id) => id && channel(id)) ?? null;
+  at.thread = given.get("thread");
+  at.home = given.get("home") === "1";
+  wanted = given.get("message");
 }
 
 function go(change) {
@@ -34,6 +38,13 @@ function go(change) {
   document.body.classList.remove("side-open");
   byId("menu").setAttribute("aria-expanded", "false");
   drawAll();
+}
+
+// Goes where a step of the guide, or a link, leads.
+async function visit({ as = at.user, channel: id = at.channel, ts = null, thread = null, reply = null, home = false }) {
+  wanted = ts;
+  go({ user: as, channel: id, thread: reply ? ts : thread, home });
+  await openHome();
 }
 
 const openChannel = (id) => go({ channel: id, thread: null, home: false });
@@ -68,10 +79,18 @@ function drawSide() {
   }));
   byId("apps").replaceChildren(el("li", {}, el("button", { type: "button", id: "open-home", "aria-current": at.home ? "page" : undefined, onclick: () => (go({ home: true, thread: null }), openHome()) },
     avatar(workspace.bot.user_id, workspace.bot.name, true), workspace.bot.name ?? "App", el("span", { class: "badge" }, "Home"))));
-  byId("people").replaceChildren(...people().map((each) => el("li", {}, el("button", { type: "button", "aria-pressed": String(each.id === at.user), onclick: () => actAs(each.id), data: { person: each.id } },
-    avatar(each.id, nameOf(each.id)),
-    el("span", { class: "person" }, el("span", {}, nameOf(each.id)), el("span", { class: "badges" }, badges(each).map((badge) => el("span", { class: "badge" }, badge))))))));
+  const cast = people().filter((each) => !start.cast || start.cast.includes(each.id) || each.id === at.user);
+  const others = people().filter((each) => !cast.includes(each));
+  const isOpen = byId("others")?.open ?? false;
+  byId("people").replaceChildren(
+    ...cast.map(drawPerson),
+    ...(others.length ? [el("li", {}, el("details", { id: "others", open: isOpen }, el("summary", {}, `${others.length} others`), el("ul", {}, others.map(drawPerson))))] : []),
+  );
 }
+
+const drawPerson = (each) => el("li", {}, el("button", { type: "button", "aria-pressed": String(each.id === at.user), onclick: () => actAs(each.id), data: { person: each.id } },
+    avatar(each.id, nameOf(each.id)),
+    el("span", { class: "person" }, el("span", {}, nameOf(each.id)), el("span", { class: "badges" }, badges(each).map((badge) => el("span", { class: "badge" }, badge))))));
 
 // ------------------------------------------------------------------ the middle and the thread
 
@@ -86,20 +105,31 @@ function drawPlace() {
 }
 
 async function drawMessagesHere() {
-  const wanted = at.channel;
-  if (!wanted) return;
-  const { messages, ephemeral } = await get(`/sandbox/channels/${wanted}/messages`);
-  if (wanted !== at.channel) return;
+  const here = at.channel;
+  if (!here) return;
+  const { messages, ephemeral } = await get(`/sandbox/channels/${here}/messages`);
+  if (here !== at.channel) return;
   const own = ephemeral?.[at.user] ?? [];
   const byTime = (list) => list.sort((a, b) => Number(a.ts) - Number(b.ts));
   const parent = byId("messages");
-  if (parent.dataset.channel !== wanted) {
+  if (parent.dataset.channel !== here) {
     parent.replaceChildren();
-    parent.dataset.channel = wanted;
+    parent.dataset.channel = here;
   }
-  const context = { user: at.user, channel: wanted, open: at.thread };
+  const context = { user: at.user, channel: here, open: at.thread };
   drawMessages(parent, byTime([...messages, ...own.filter((each) => !each.thread_ts)]), { ...context, onThread: (ts) => go({ thread: ts }) });
   drawThread(messages, own, context, byTime);
+  point();
+}
+
+// Brings the message that one was led to into view, and marks it for a moment.
+function point() {
+  const node = wanted && [...document.querySelectorAll("article.message")].find((each) => each.dataset.ts === wanted);
+  if (!node) return;
+  wanted = null;
+  node.scrollIntoView({ block: "nearest" });
+  node.classList.add("pointed");
+  node.addEventListener("animationend", () => node.classList.remove("pointed"), { once: true });
 }
 
 function drawThread(messages, own, context, byTime) {
@@ -146,7 +176,7 @@ function redraw(...what) {
 async function settle() {
   const now = new Set(due);
   due.clear();
-  const jobs = { messages: drawMessagesHere, views: () => showViews(at.user), home: drawHome };
+  const jobs = { messages: drawMessagesHere, views: () => showViews(at.user), home: drawHome, guide: () => loadGuide(doors) };
   try {
     if (now.has("state")) await load();
     drawSide();
@@ -159,7 +189,15 @@ async function settle() {
 
 const drawAll = () => redraw("messages", "views", "home");
 
+const doors = {
+  visit,
+  write(text) {
+    main.set(text);
+  },
+};
+
 function onChange(change) {
+  if (isGuide()) redraw("guide");
   if (["message", "update", "delete", "ephemeral"].includes(change.type)) {
     if (change.channel && !channel(change.channel)) redraw("state");
     if (change.channel === at.channel || !change.channel) redraw("messages");
@@ -168,7 +206,7 @@ function onChange(change) {
     if (!change.user || change.user === at.user) redraw("views");
   } else if (change.type === "home") {
     if (!change.user || change.user === at.user) redraw("home");
-  } else redraw("state", "messages", "views", "home");
+  } else if (change.type !== "connection") redraw("state", "messages", "views", "home");
 }
 
 // ------------------------------------------------------------------ start
@@ -185,15 +223,10 @@ addEventListener("hashchange", () => {
 
 try {
   await load();
+  const guide = await loadGuide(doors);
+  start = { ...guide.start, cast: guide.cast };
+  showGuide();
   readAddress();
-  await showTour({
-    fill(step) {
-      if (step.as) go({ user: step.as });
-      if (step.channel) go({ channel: step.channel, thread: null, home: false });
-      if (at.home) go({ home: false });
-      main.set(step.command ?? "");
-    },
-  });
   drawAll();
   if (at.home) await openHome();
   listen(onChange);

@@ -3,8 +3,8 @@
 import { el } from "./dom.js";
 import { element } from "./elements.js";
 import { markdown } from "./markdown.js";
-import { date, emoji, link, mention, textObject, unescape } from "./text.js";
-import { channelName, groupName, handleOf } from "./workspace.js";
+import { date, emoji, link, mention, place, textObject, unescape } from "./text.js";
+import { groupName, handleOf } from "./workspace.js";
 
 export function blocks(list, surface) {
   return list.map((block) => {
@@ -100,7 +100,7 @@ const LEAVES = {
   link: (leaf) => link(leaf.url, leaf.text && unescape(leaf.text)),
   user: (leaf) => mention("@" + handleOf(leaf.user_id), leaf.user_id),
   usergroup: (leaf) => mention("@" + groupName(leaf.usergroup_id), leaf.usergroup_id),
-  channel: (leaf) => mention("#" + channelName(leaf.channel_id), leaf.channel_id),
+  channel: (leaf) => place(leaf.channel_id),
   broadcast: (leaf) => mention("@" + leaf.range, "!"),
   emoji: (leaf) => (leaf.unicode ? String.fromCodePoint(...leaf.unicode.split("-").map((code) => parseInt(code, 16))) : emoji(leaf.name)),
   date: (leaf) => date(leaf.timestamp, leaf.format, leaf.fallback, leaf.url),

@@ -38,7 +38,7 @@ function draw(message, { user, channel, onThread, open }) {
   const node = el(
     "article",
     { class: `message${message.is_ephemeral ? " private" : ""}${open === message.ts ? " open" : ""}`, data: { ts: message.ts }, "aria-label": `${name}, ${clock(message.ts)}` },
-    avatar(who, name, isApp),
+    avatar(who, name, isApp && !message.username),
     el(
       "div",
       { class: "message-body" },

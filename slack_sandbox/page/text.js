@@ -1,7 +1,7 @@
 // Slack's mrkdwn, dates, emoji and mentions, as DOM nodes.
 
 import { el } from "./dom.js";
-import { channelName, groupName, handleOf } from "./workspace.js";
+import { channel, channelName, groupName, handleOf } from "./workspace.js";
 
 const EMOJI = {
   white_check_mark: "✅", heavy_check_mark: "✔️", x: "❌", no_entry: "⛔", no_entry_sign: "🚫", warning: "⚠️", hourglass: "⌛",
@@ -80,7 +80,7 @@ function inline(text, verbatim) {
 function special(inside) {
   const [target, label] = inside.split(/\|(.*)/s);
   if (target.startsWith("@")) return mention("@" + handleOf(target.slice(1)), target.slice(1));
-  if (target.startsWith("#")) return mention("#" + channelName(target.slice(1)));
+  if (target.startsWith("#")) return place(target.slice(1));
   if (target.startsWith("!subteam^")) return mention("@" + groupName(target.slice(9)));
   if (target.startsWith("!date^")) {
     const [, seconds, format, href] = target.split("^");
@@ -90,9 +90,24 @@ function special(inside) {
   return link(unescape(target), label === undefined ? undefined : unescape(label));
 }
 
+// A message of this workspace opens here, as it does in Slack, and not in another tab.
+function follow(event) {
+  if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  const url = new URL(event.currentTarget.href);
+  const [, , id, number] = url.pathname.split("/");
+  const thread = url.searchParams.get("thread_ts");
+  const digits = number.slice(1);
+  location.hash = new URLSearchParams({ channel: id, message: `${digits.slice(0, -6)}.${digits.slice(-6)}`, ...(thread ? { thread } : {}) });
+}
+
 export const mention = (text, id) => el("span", { class: id === "!" ? "mention loud" : "mention", title: id }, text);
 
+// A channel, which leads there as in Slack.
+export const place = (id) => (channel(id) ? el("a", { class: "mention", href: `#${new URLSearchParams({ channel: id })}` }, "#" + channelName(id)) : mention("#" + channelName(id), id));
+
 export function link(url, label) {
+  if (url.startsWith(`${location.origin}/archives/`)) return el("a", { href: new URL(url).pathname + new URL(url).search, title: url, onclick: follow }, label ?? url);
   if (!/^(https?:|mailto:)/i.test(url)) return el("span", {}, label ?? url);
   return el("a", { href: url, target: "_blank", rel: "noopener noreferrer", title: url }, label ?? url);
 }

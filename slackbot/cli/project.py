@@ -28,12 +28,18 @@ def demo(
     agents: Annotated[
         str | None, typer.Option(help="Modules with your own agents, instead of the tour's.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A real model instead of the scripted one, with OPENAI_API_KEY and OPENAI_BASE_URL."
+        ),
+    ] = None,
     port: Annotated[int, typer.Option(help="Where the sandbox's page is.", min=0, max=65535)] = 8765,
 ) -> None:
     """Try Signoff in a local sandbox, without Slack, a model or a database server."""
     from slackbot.demo import run_demo  # noqa: PLC0415 - only this command knows the sandbox
 
-    raise SystemExit(run_demo(auto=auto, agents=agents, port=port))
+    raise SystemExit(run_demo(auto=auto, agents=agents, model=model, port=port))
 
 
 def manifest(

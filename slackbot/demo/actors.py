@@ -12,7 +12,7 @@ from agent.examples import shop
 from agent.store import views
 from slack_sandbox import InteractionResult, ScreenUser
 from slackbot.demo.environment import DemoEnvironment
-from slackbot.demo.tour import AGENTS, REVIEWS
+from slackbot.demo.guide import AGENTS, REVIEWS
 
 Message = dict[str, Any]
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agent.database import embedded_server, migrations
 from agent.database.pools import Database
@@ -20,10 +20,11 @@ from agent.usecases import api_keys
 from signoff.errors import SignoffError
 from signoff.values import Person
 from slack_sandbox import SandboxWorkspace, SlackSandbox
-from slack_sandbox.model import MODEL_NAME, ScriptedModel
+from slack_sandbox.model import MODEL_NAME
+from slackbot.demo import model as models
+from slackbot.demo.guide import CRASH, Guide, welcome
 from slackbot.demo.rules import REVIEWS, DemoPolicy
 from slackbot.demo.service import ServiceProcess, environment
-from slackbot.demo.tour import CRASH
 from slackbot.demo.workdir import Workdir
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class DemoEnvironment:
     workdir: Workdir
     rules: DemoPolicy
     slack: SlackSandbox
-    model: ScriptedModel
+    guide: Guide
     service: ServiceProcess
     database_url: str
     settings: Mapping[str, str]
@@ -59,11 +60,6 @@ class DemoEnvironment:
         ada = Person(self.slack.workspace.team.id, ADA)
         async with Database(self.database_url) as database:
             return await api_keys.create(database, "demo", [Scope.REQUEST], by="demo", owner=ada)
-
-    @property
-    def health(self) -> str:
-        """Where the service says how it is."""
-        return f"{self.address}/readyz"
 
     async def while_it_lives(self, work: Awaitable[T]) -> T:
         """What `work` returns. Raises ServiceFailed as soon as the service is beyond help."""
@@ -82,25 +78,34 @@ async def open_environment(
     workdir: Workdir,
     rules: DemoPolicy,
     workspace: SandboxWorkspace,
-    tour: dict[str, Any],
+    guide: Guide,
     tell: Tell,
     *,
     port: int,
     agents: str | None = None,
+    model: Mapping[str, str] | None = None,
 ) -> AsyncIterator[DemoEnvironment]:
-    """Start database, sandbox, model and service; `agents`: modules of the current folder. Raises SignoffError."""
+    """Start database, sandbox, model and service. Raises SignoffError.
+
+    `agents`: modules of the current folder. `model`: settings of a real model, instead of the scripted one.
+    """
     async with AsyncExitStack() as stack:
         url = _database(stack, workdir, tell)
         if agents is None:
             os.environ["SIGNOFF_SHOP_URL"] = url  # where this process, too, looks at the orders
             stack.callback(os.environ.pop, "SIGNOFF_SHOP_URL", None)
             await shop.setup(fresh=True)
-        slack = await stack.enter_async_context(_sandbox(workspace, tour, port, tell))
-        model = await stack.enter_async_context(ScriptedModel())
-        tell(f"Slack's stand-in at {slack.url}, scripted model ({MODEL_NAME}: rules, not a language model)")
+        welcome(workspace)
+        slack = await stack.enter_async_context(_sandbox(workspace, guide, port, tell))
+        if model is None:
+            model = await stack.enter_async_context(models.scripted())
+            tell(f"scripted model ({MODEL_NAME}): rules, not a language model")
+        else:
+            tell(f"model {model['SIGNOFF_MODEL']} of your provider")
         workdir.checkpoints.write_text(rules.text, encoding="utf-8")
         workdir.log.write_bytes(b"")
-        settings = _settings(workdir, slack, model, url) | {
+        settings = _settings(workdir, slack, url, _hold_port(stack, 8080)) | {
+            **model,
             "SIGNOFF_AGENTS": agents or TOUR_AGENTS,
             "SIGNOFF_CHANNEL": REVIEWS if agents else "#refund-reviews",
         }
@@ -113,7 +118,7 @@ async def open_environment(
         slack.levers[CRASH] = lambda: _crash(service)
         supervision = asyncio.create_task(service.supervise(), name="service")
         stack.push_async_callback(_end, supervision)
-        env = DemoEnvironment(workdir, rules, slack, model, service, url, settings, supervision)
+        env = DemoEnvironment(workdir, rules, slack, guide, service, url, settings, supervision)
         await env.while_it_lives(service.ready.wait())
         yield env
 
@@ -140,16 +145,12 @@ def _database(stack: AsyncExitStack, workdir: Workdir, tell: Tell) -> str:
     return url
 
 
-def _settings(workdir: Workdir, slack: SlackSandbox, model: ScriptedModel, url: str) -> dict[str, str]:
-    port = _free_port(8080)
+def _settings(workdir: Workdir, slack: SlackSandbox, url: str, port: int) -> dict[str, str]:
     return {
         "DATABASE_URL": url,
         "SLACK_BOT_TOKEN": slack.bot_token,
         "SLACK_APP_TOKEN": slack.app_token,
         "SLACK_API_URL": slack.api_url,
-        "OPENAI_API_KEY": "sk-scripted",
-        "OPENAI_BASE_URL": model.base_url,
-        "SIGNOFF_MODEL": MODEL_NAME,
         "SIGNOFF_CHECKPOINTS": str(workdir.checkpoints),
         "SIGNOFF_HOST": "127.0.0.1",
         "SIGNOFF_PORT": str(port),
@@ -160,11 +161,11 @@ def _settings(workdir: Workdir, slack: SlackSandbox, model: ScriptedModel, url: 
 
 @asynccontextmanager
 async def _sandbox(
-    workspace: SandboxWorkspace, tour: dict[str, Any], port: int, tell: Tell
+    workspace: SandboxWorkspace, guide: Guide, port: int, tell: Tell
 ) -> AsyncIterator[SlackSandbox]:
     """The stand-in, on this port or the next one that is free."""
     for wanted in range(port, port + PORTS_TRIED) if port else (0,):
-        slack = SlackSandbox(workspace, port=wanted, tour=tour)
+        slack = SlackSandbox(workspace, port=wanted, guide=guide)
         try:
             await slack.start()
         except OSError as error:
@@ -182,13 +183,17 @@ async def _sandbox(
     raise SignoffError(f"ports {port} to {port + PORTS_TRIED - 1} are all taken; choose another with --port")
 
 
-def _free_port(first: int) -> int:
-    """For the service's own HTTP port, which has to stay the same when it is started again."""
+def _hold_port(stack: AsyncExitStack, first: int) -> int:
+    """A port for the service's own HTTP, the same for all its lives. No other demo gets it meanwhile."""
     for port in (*range(first, first + PORTS_TRIED), 0):
-        with suppress(OSError), socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            return int(probe.getsockname()[1])
+        with suppress(OSError):
+            with socket.socket() as probe:  # fails also where somebody else holds it as we do below
+                probe.bind(("127.0.0.1", port))
+                found = int(probe.getsockname()[1])
+            holder = stack.enter_context(socket.socket())
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the service can listen there
+            holder.bind(("127.0.0.1", found))
+            return found
     raise SignoffError("no free port on 127.0.0.1")
 
 

@@ -21,7 +21,7 @@ from slackbot.demo import evidence
 from slackbot.demo.actors import Actors
 from slackbot.demo.environment import DemoEnvironment
 from slackbot.demo.scene import Check, Scene, SceneFailed
-from slackbot.demo.scenes import PLAY, Act
+from slackbot.demo.scenes import GUIDED, PLAY, Act
 
 
 async def play(env: DemoEnvironment, console: Console) -> int:
@@ -32,7 +32,9 @@ async def play(env: DemoEnvironment, console: Console) -> int:
         actors = Actors(env, db)
         for acts in PLAY:
             scenes += await _together(actors, console, acts, len(scenes) + 1)
-        scenes += await _together(actors, console, (("The record holds", _audit(db)),), len(scenes) + 1)
+        scenes += await _together(
+            actors, console, (("The record and the guide hold", _audit(db)),), len(scenes) + 1
+        )
         async with db.connection() as connection:
             postgresql = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
     orders = await shop.orders()
@@ -72,12 +74,13 @@ async def _run(act: Act, scene: Scene, actors: Actors) -> None:
 
 
 def _audit(db: Database) -> Act:
-    """Every chain of the record, verified as `signoff audit verify` does."""
+    """Every chain of the record, verified as `signoff audit verify` does, and what the page's guide has seen."""
 
-    async def act(scene: Scene, _: Actors) -> None:
+    async def act(scene: Scene, actors: Actors) -> None:
         events, problems = await audit.find_problems(db)
         scene.note("events in the record", True, events > 0)
         scene.note("places where its chain does not hold", [], [str(each) for each in problems])
+        scene.note("scenes that the guide has ticked", GUIDED, actors.env.guide.finished(actors.env.slack))
 
     return act
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
 import signal
 import sys
 import time
@@ -13,27 +15,31 @@ from rich.markup import escape
 
 from signoff.errors import SignoffError
 from slack_sandbox import demo_workspace
-from slackbot.demo import rules, tour
+from slackbot.demo import guided_scenes, rules
+from slackbot.demo import model as models
 from slackbot.demo.environment import DemoEnvironment, Tell, open_environment
 from slackbot.demo.service import ServiceFailed
 from slackbot.demo.workdir import Workdir, claim_workdir
 
 INTERRUPTED = 130
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "guide_agent.py"
+"""A program that asks from elsewhere; it is there in a checkout."""
 
 
-def run_demo(*, auto: bool, agents: str | None, port: int) -> int:
-    """Run the demo until it is stopped, or with `auto` until it is played; returns the exit code.
+def run_demo(*, auto: bool, agents: str | None, port: int, model: str | None = None) -> int:
+    """Run the demo until it is stopped, or with `auto` until it is played. Returns the exit code.
 
-    Raises SignoffError.
+    `agents` names modules of the current folder, as SIGNOFF_AGENTS does; `model` a real model, reached with OPENAI_… of
+    the environment. Raises SignoffError, one line, when it cannot start.
     """
-    if auto and agents:
-        raise SignoffError("--auto plays the tour of the refund agent; leave --agents away")
+    if auto and (agents or model):
+        raise SignoffError("--auto plays the tour with its own agents and a scripted model; use it alone")
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without "✓" gets a "?", not a traceback
     console = Console(highlight=False, soft_wrap=True)
     try:
         with claim_workdir() as workdir:
-            return asyncio.run(_run(console, workdir, auto=auto, agents=agents, port=port))
+            return asyncio.run(_run(console, workdir, auto=auto, agents=agents, port=port, model=model))
     except ServiceFailed as failed:
         console.print(f"[red]✗[/] {escape(str(failed))}; the end of its log:")
         for line in failed.tail:
@@ -41,10 +47,13 @@ def run_demo(*, auto: bool, agents: str | None, port: int) -> int:
         return 1
 
 
-async def _run(console: Console, workdir: Workdir, *, auto: bool, agents: str | None, port: int) -> int:
+async def _run(
+    console: Console, workdir: Workdir, *, auto: bool, agents: str | None, port: int, model: str | None
+) -> int:
     _stop_on_signals(console)
     tell = _teller(console)
     names = _load(agents)
+    provider = await models.real(model, os.environ) if model else None
     policy = (
         rules.of_folder(Path.cwd())
         if agents
@@ -53,14 +62,20 @@ async def _run(console: Console, workdir: Workdir, *, auto: bool, agents: str | 
     workspace = rules.workspace_of_agents() if agents else demo_workspace()
     for remark in (*policy.remarks, *rules.invite(policy.policy, workspace)):
         tell(remark)
-    panel = tour.for_refunds() if names is None else tour.for_agents(names)
+    guide = (
+        guided_scenes.for_refunds()
+        if names is None
+        else guided_scenes.for_agents(names, scripted=provider is None)
+    )
     try:
-        async with open_environment(workdir, policy, workspace, panel, tell, port=port, agents=agents) as env:
+        async with open_environment(
+            workdir, policy, workspace, guide, tell, port=port, agents=agents, model=provider
+        ) as env:
             if auto:
                 from slackbot.demo.play import play  # noqa: PLC0415 - it reads the database, which costs a moment
 
                 return await env.while_it_lives(play(env, console))
-            _greet(console, env, names, await env.new_key())
+            _greet(console, env, await env.new_key())
             await env.while_it_lives(asyncio.Event().wait())
     except asyncio.CancelledError:
         console.print("stopped; no process is left")
@@ -77,25 +92,34 @@ def _load(agents: str | None) -> list[str] | None:
     return [agent.name for agent in load_agents(agents.replace(",", " ").split())]
 
 
-def _greet(console: Console, env: DemoEnvironment, names: list[str] | None, key: str) -> None:
-    console.print()
-    console.print(f"[bold]Open {env.slack.url}[/]   (the panel on the right says what to try)")
-    console.print()
-    console.print(escape(tour.in_terminal(names)))
-    console.print()
-    console.print(
-        f"  Pull the plug at any moment:   kill -9 {env.service.pid}   (the service; it is started again)"
-    )
-    console.print("  A program of your own asks with this key, as Ada:")
-    console.print(f"     SIGNOFF_URL={env.address} SIGNOFF_KEY={key} python examples/guide_agent.py")
-    console.print(
-        "     In examples/ lie others, for LangGraph, LangChain, OpenAI Agents, pydantic-ai, DBOS and MCP."
-    )
-    console.print("  Operators' commands (`signoff requests`, `keys`, `webhooks`) look here with:")
-    console.print(f"     export DATABASE_URL='{escape(env.database_url)}'")
-    console.print(f"  How it is: {env.health}   What it says: {env.workdir.log}")
-    console.print("  Ctrl-C stops everything.")
-    console.print()
+def _greet(console: Console, env: DemoEnvironment, key: str) -> None:
+    console.print(f"\n[bold]Open {env.slack.url}[/]   The guide there has a button for each step.\n")
+    console.print("Commands for another terminal, in this folder:")
+    for command in _commands(env, key):
+        console.print(f"  {escape(command)}")
+    console.print("\nCtrl-C stops everything.\n")
+
+
+def _commands(env: DemoEnvironment, key: str) -> list[str]:
+    """Shell commands that fit this demo, each with a comment; they run as they are printed."""
+    python = _typed(Path(sys.executable))
+    signoff = _typed(Path(sys.executable).with_name("signoff"))
+    commands = [f"kill -9 {env.service.pid}  # crash the service; it is started again"]
+    if EXAMPLE.is_file():
+        place = f"SIGNOFF_URL={env.address} SIGNOFF_KEY={key}"
+        commands.append(f"{place} {python} {_typed(EXAMPLE)}  # a program asks for approval")
+    database = f"DATABASE_URL={shlex.quote(env.database_url)}"
+    return [
+        *commands,
+        f"{database} {signoff} requests  # what operators see",
+        f"tail -f {_typed(env.workdir.log)}  # the log of the service",
+    ]
+
+
+def _typed(path: Path) -> str:
+    """A path as one would type it in the current folder."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _teller(console: Console) -> Tell:

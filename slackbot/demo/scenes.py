@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from agent.examples import shop
 from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
 from slackbot.demo.actors import Actors, ephemeral_text
+from slackbot.demo.guide import CRASH
+from slackbot.demo.guided_scenes import APPROVE, FUNCTION, REJECT, SMALL, TWO_CALLS
 from slackbot.demo.rules import SECONDS_AUTO
 from slackbot.demo.scene import Scene
-from slackbot.demo.tour import CRASH
 
 GENERAL = "C0GENERAL"  # scenes take turns between two channels: in each there is a message a second at most
 DONE = "has been made"
@@ -133,6 +134,9 @@ async def durable(scene: Scene, actors: Actors) -> None:
     await actors.grace.click(actors.cards_with(question)[-1], ACTION_APPROVE)
     await scene.see("it went on to its end", True, lambda: "Agent successful: move house" in actors.said(run))
 
+
+GUIDED = [each.title for each in (APPROVE, SMALL, REJECT, TWO_CALLS, FUNCTION)]
+"""The scenes of the page's guide that happen from their beginning to their end when these here are played."""
 
 Act = Callable[[Scene, Actors], Awaitable[None]]
 

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from slack_sandbox import demo_workspace
-from slackbot.demo import rules, tour
+from slackbot.demo import guided_scenes, rules
 from slackbot.demo.environment import DemoEnvironment, open_environment
 from slackbot.demo.workdir import claim_workdir
 
@@ -34,7 +34,7 @@ async def take(folder: Path) -> None:
     """All of them, into this folder."""
     browser_path = _installed()
     with claim_workdir() as workdir:
-        policy, workspace, panel = rules.of_the_tour(EXPIRES), demo_workspace(), tour.for_refunds()
+        policy, workspace, panel = rules.of_the_tour(EXPIRES), demo_workspace(), guided_scenes.for_refunds()
         rules.invite(policy.policy, workspace)
         async with (
             open_environment(workdir, policy, workspace, panel, print, port=0) as demo,
@@ -49,8 +49,8 @@ async def take(folder: Path) -> None:
 async def _slack(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
     """A card that waits, its Details, and App Home when one of two was decided."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
-        if await page.locator("#tour-close").is_visible():
-            await page.locator("#tour-close").click()
+        if await page.locator("#guide-close").is_visible():
+            await page.locator("#guide-close").click()
         card = await _asked(page, 7)
         await _save(page, folder, "card-waiting")
         await card.get_by_role("button", name="Details", exact=True).click()

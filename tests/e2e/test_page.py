@@ -222,8 +222,7 @@ async def actors(browser: Browser) -> AsyncIterator[Desk]:
     complaints: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
-        # A missing tour is a 404 that the browser reports by itself.
-        if message.type == "error" and "/sandbox/tour" not in message.location["url"]:
+        if message.type == "error":
             complaints.append(message.text)
 
     async with SlackSandbox() as sandbox:
@@ -350,21 +349,97 @@ async def test_the_app_home_is_published_and_shown(actors: Desk) -> None:
     await expect(actors.page.locator("#home")).to_contain_text("Nothing waits for U0GRACE")
 
 
-async def test_the_tour_fills_the_composer_as_the_right_person(actors: Desk) -> None:
-    """A step of an offered tour acts as its person and writes its command, which one then sends oneself."""
-    steps = [{"text": "Ask for a *large* refund.", "as": "U0LINUS", "command": "/agent run refunds order 7"}]
+async def offer(page: Page, steps: list[dict[str, Any]]) -> None:
+    """The page's guide has one scene with these steps."""
+    scene = {"title": "Try this", "intro": "It is *easy*.", "after": "That was it.", "steps": steps}
+    guide = {"title": "Guide", "start": {"user": "U0GRACE", "channel": "C0REVIEW"}, "scenes": [scene]}
 
-    async def offer(route: Route) -> None:
-        await route.fulfill(json={"title": "Try this", "steps": steps})
+    async def answer(route: Route) -> None:
+        await route.fulfill(json=guide | {"cast": ["U0GRACE", "U0LINUS"]})
 
-    await actors.page.route("**/sandbox/tour", offer)
+    await page.route("**/sandbox/guide", answer)
+
+
+def step(text: str, label: str, **act: Any) -> dict[str, Any]:
+    return {"text": text, "label": label, "done": False, "waits": False, **act}
+
+
+async def test_a_step_of_the_guide_is_done_as_its_person(actors: Desk) -> None:
+    """Its button acts as its person in its channel, once; one that only leads to a message marks it there."""
+    card = await actors.card()
+    ts = await card.get_attribute("data-ts")
+    command = "/agent run refunds order 7"
+    ask = step(
+        "Ask for a *large* refund.", "Ask as Linus", **{"as": "U0LINUS"}, channel=CHANNEL, command=command
+    )
+    look = step("Look.", "Show the card", **{"as": "U0GRACE"}, channel=CHANNEL, ts=ts)
+    await offer(actors.page, [ask])
+    await actors.page.goto(actors.sandbox.url)
     await actors.page.reload()
-    tour = actors.page.get_by_role("complementary", name="Try this")
-    await tour.get_by_role("button", name="Write it as Linus Pauling").click()
-    await expect(actors.page.locator("#composer textarea")).to_have_value("/agent run refunds order 7")
-    assert actors.heard.all == []
-    await actors.page.locator("#composer textarea").press("Enter")
+    await expect(actors.page.locator("#place")).to_have_text("# refund-reviews")
+    await expect(actors.page.locator("#place-note")).to_have_text("You act as Grace Hopper")
+    guide = actors.page.get_by_role("complementary", name="Guide")
+    button = guide.get_by_role("button", name="Ask as Linus")
+    await button.press("Enter")
     assert await actors.heard.latest("command") == ("command", "U0LINUS", "run refunds order 7")
+    await expect(actors.page.locator("#place")).to_have_text("# agents")
+    await button.press("Enter")
+    assert len(actors.heard.of("command")) == 2  # the card's own, and one
+
+    await offer(actors.page, [{**ask, "done": True}, look])
+    await actors.page.reload()
+    await expect(guide.get_by_role("img", name="done", exact=True)).to_have_count(1)
+    await guide.get_by_role("button", name="Show the card").click()
+    await expect(actors.page.locator(f'[data-ts="{ts}"]')).to_be_in_viewport()
+    await expect(actors.page.locator("#place-note")).to_have_text("You act as Grace Hopper")
+
+    await offer(actors.page, [{**ask, "done": True}])
+    await actors.page.reload()
+    await expect(guide).to_contain_text("That was it.")
+    await expect(guide).to_contain_text("1 of 1 done")
+
+
+async def test_a_thread_does_not_hide_the_guide(actors: Desk) -> None:
+    """Channel, thread and guide have columns of their own; on a phone the next step is on top, and more on demand."""
+    await offer(actors.page, [step("Look around.", "Look", **{"as": "U0ADA"}, channel=CHANNEL)])
+    await actors.page.reload()
+    card = await actors.card()
+    await card.hover()
+    await card.get_by_role("button", name="Reply in thread").click()
+    guide = actors.page.get_by_role("complementary", name="Guide")
+    for width in (1500, 1280, 1024):
+        await actors.page.set_viewport_size({"width": width, "height": 800})
+        await expect(actors.page.locator("#replies")).to_be_visible()
+        await guide.get_by_role("button", name="Look").click(trial=True)
+        assert await actors.page.evaluate("document.documentElement.scrollWidth") == width
+    await actors.page.locator("#thread-close").click()
+    await actors.page.set_viewport_size({"width": 390, "height": 844})
+    await expect(guide.get_by_text("Look around.").first).to_be_visible()
+    await expect(guide.get_by_text("It is easy.")).to_be_hidden()
+    await guide.get_by_role("button", name="All steps").click()
+    await expect(guide.get_by_text("It is easy.")).to_be_visible()
+    await guide.get_by_role("button", name="Less").click()
+    await guide.get_by_role("button", name="Close the guide").click()
+    await expect(guide).to_be_hidden()
+    await actors.page.reload()
+    await expect(guide).to_be_hidden()
+    await actors.page.get_by_role("button", name="Guide", exact=True).click()
+    await expect(guide).to_be_visible()
+
+
+async def test_channels_and_links_to_messages_lead_there(actors: Desk) -> None:
+    """A channel's name and a message's own address open here, in the same tab."""
+    client = AsyncWebClient(token=actors.sandbox.bot_token, base_url=actors.sandbox.api_url)
+    there = await client.chat_postMessage(channel="C0REVIEW", text="the card")
+    link = await client.chat_getPermalink(channel="C0REVIEW", message_ts=there["ts"])
+    await client.chat_postMessage(channel=CHANNEL, text=f"see <#C0REVIEW> and <{link['permalink']}|its card>")
+    await actors.page.get_by_role("link", name="#refund-reviews").click()
+    await expect(actors.page.locator("#place")).to_have_text("# refund-reviews")
+    await actors.page.locator(f'[data-channel="{CHANNEL}"]').click()
+    await actors.page.get_by_role("link", name="its card").click()
+    await expect(actors.page.locator(f'[data-ts="{there["ts"]}"]')).to_be_in_viewport()
+    await actors.page.goto(link["permalink"])
+    await expect(actors.page.locator(f'[data-ts="{there["ts"]}"]')).to_be_in_viewport()
 
 
 async def test_the_page_fits_a_phone(actors: Desk) -> None:

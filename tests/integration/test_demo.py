@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ import pytest
 
 from slack_sandbox import demo_workspace
 from slackbot.cli.templates import write as write_starter
-from slackbot.demo import play, run_demo
+from slackbot.demo import guided_scenes, play, run_demo
 from slackbot.demo.actors import Actors
-from slackbot.demo.environment import _sandbox, open_environment
+from slackbot.demo.environment import _hold_port, _sandbox, open_environment
 from slackbot.demo.rules import of_folder, workspace_of_agents
 from slackbot.demo.scene import Scene
 from slackbot.demo.workdir import claim_workdir
@@ -164,11 +165,25 @@ def test_a_step_that_goes_wrong_gives_a_failing_exit_code(
 async def test_a_busy_port_means_the_next_free_one() -> None:
     """The page moves on when its port is taken, and says where to."""
     told: list[str] = []
-    async with _sandbox(demo_workspace(), {}, 0, told.append) as first:
+    guide = guided_scenes.for_refunds()
+    async with _sandbox(demo_workspace(), guide, 0, told.append) as first:
         assert told == []
-        async with _sandbox(demo_workspace(), {}, first.port, told.append) as second:
+        async with _sandbox(demo_workspace(), guide, first.port, told.append) as second:
             assert first.port < second.port <= first.port + 20
             assert told == [f"port {first.port} is taken; the page is on {second.port}"]
+
+
+async def test_two_demos_have_two_ports() -> None:
+    """While one demo runs, no other takes its service's port, also before it listens and while it starts again."""
+    async with AsyncExitStack() as first, AsyncExitStack() as second:
+        port = _hold_port(first, 8080)
+        assert _hold_port(second, port) > port
+        for _ in range(2):  # two lives of the service
+            server = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
+            server.close()
+            await server.wait_closed()
+    async with AsyncExitStack() as third:
+        assert _hold_port(third, port) == port
 
 
 async def test_somebodys_own_agents_run_in_the_sandbox(
@@ -179,9 +194,10 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
     monkeypatch.chdir(scratch)
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
     monkeypatch.setattr(sys, "executable", warm())
+    guide = guided_scenes.for_agents(["data-manager"], scripted=True)
     with claim_workdir() as folder:
         async with open_environment(
-            folder, of_folder(scratch), workspace_of_agents(), {}, print, port=0, agents="my_agents"
+            folder, of_folder(scratch), workspace_of_agents(), guide, print, port=0, agents="my_agents"
         ) as stand:
             slack = stand.slack
             task = "run data-manager delete 50 records from the users table"
@@ -192,3 +208,4 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
             await slack.wait_for(lambda: "Done" in str(slack.messages("C0REVIEWS")), timeout=20)
             inbox = await slack.person("U0GRACE").command("/approvals", "inbox", "C0REVIEWS")
             assert f"{stand.address}/sign-in/link/" in str(inbox.response)
+            assert guide.finished(slack) == ["Run your agent", "Look at it in the browser"]

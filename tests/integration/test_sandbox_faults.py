@@ -136,17 +136,27 @@ async def test_the_page_sees_the_workspace_and_acts_in_it(
         assert (missed["ok"], "0 elements fit" in missed["error"]) == (False, True)
 
 
-async def test_the_page_is_told_what_to_try() -> None:
-    """A tour given at the start is offered to the page; without one there is none."""
-    tour = {"title": "Try", "steps": [{"text": "Ask", "as": "U0ADA", "command": "/agent list"}]}
-    for given, status in ((tour, 200), (None, 404)):
+async def test_the_page_has_the_guide_as_it_is_now() -> None:
+    """A guide is asked each time for what has been seen so far; without one there are no scenes."""
+    for given in (lambda slack: {"scenes": [len(slack.messages("C0REVIEW"))]}, None):
+        async with SlackSandbox(guide=given) as slack, aiohttp.ClientSession() as session:
+            for number in (0, 1):
+                async with session.get(f"{slack.url}/sandbox/guide") as answer:
+                    assert await answer.json() == {"scenes": [number] if given else []}
+                slack.person("U0ADA").say("C0REVIEW", "hi")
+
+
+async def test_a_permalink_leads_to_the_page(slack: SlackSandbox, client: AsyncWebClient) -> None:
+    """The address of a message opens the page there, from wherever it is followed."""
+    root = await client.chat_postMessage(channel="C0REVIEW", text="root")
+    reply = await client.chat_postMessage(channel="C0REVIEW", text="reply", thread_ts=root["ts"])
+    for message, thread in ((root, ""), (reply, f"&thread={root['ts']}")):
+        link = await client.chat_getPermalink(channel="C0REVIEW", message_ts=message["ts"])
         async with (
-            SlackSandbox(tour=given) as slack,
             aiohttp.ClientSession() as session,
-            session.get(f"{slack.url}/sandbox/tour") as answer,
+            session.get(link["permalink"], allow_redirects=False) as answer,
         ):
-            assert answer.status == status
-            assert status == 404 or await answer.json() == given
+            assert answer.headers["Location"] == f"/#channel=C0REVIEW&message={message['ts']}{thread}"
 
 
 async def test_other_pages_cannot_act_in_it(slack: SlackSandbox) -> None:

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-import re
+import shlex
+import shutil
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from rich.console import Console
 
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
-from slack_sandbox import demo_workspace
-from slackbot.demo import rules, tour
+from signoff.errors import SignoffError
+from slack_sandbox import SlackSandbox, demo_workspace
+from slack_sandbox.model import MODEL_NAME, ScriptedModel
+from slackbot.cli import COMMANDS
+from slackbot.demo import guided_scenes, rules
+from slackbot.demo import model as models
+from slackbot.demo.guide import ADA, AGENTS, CRASH, GRACE, LINUS, REVIEWS, welcome
 from slackbot.demo.run import _greet
 from slackbot.demo.scene import Scene, SceneFailed
 from slackbot.demo.service import environment
-from slackbot.demo.workdir import claim_workdir
+from slackbot.demo.workdir import Workdir, claim_workdir
 
 
-def test_the_programs_that_the_demo_names_are_there() -> None:
-    """What it prints once it runs names the guide's program, the folder of the others, and the database."""
-    told = Console(record=True, width=200, file=StringIO())
-    stand: Any = MagicMock(database_url="postgresql://@/demo?host=/a&port=1")
-    _greet(told, stand, None, "signoff_key")
-    text = told.export_text()
-    assert "export DATABASE_URL='postgresql://@/demo?host=/a&port=1'" in text
-    named = re.findall(r"\bexamples/[\w.]*", text)
-    assert named == ["examples/guide_agent.py", "examples/"]
-    assert all((Path(__file__).parents[2] / each).exists() for each in named)
+def test_every_command_that_the_demo_prints_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed is a shell command as it stands: its program, its file and its sub-command exist."""
+    monkeypatch.chdir(tmp_path)
+    told = Console(record=True, width=400, file=StringIO())
+    url = "postgresql://postgres@/demo?host=/a&port=1"
+    env: Any = SimpleNamespace(
+        slack=SimpleNamespace(url="http://127.0.0.1:1"),
+        address="http://127.0.0.1:2",
+        service=SimpleNamespace(pid=3),
+        database_url=url,
+        workdir=Workdir(tmp_path / "a b"),
+    )
+    _greet(told, env, "signoff_key")
+    typed = [line for line in told.export_text().splitlines() if line.startswith("  ")]
+    parts = [shlex.split(line, comments=True) for line in typed]
+    given = [dict(word.split("=", 1) for word in words if "=" in word) for words in parts]
+    commands = [[word for word in words if "=" not in word] for words in parts]
+    assert all(shutil.which(words[0]) for words in commands)
+    kill, example, requests, log = commands
+    assert kill == ["kill", "-9", "3"]
+    assert Path(example[1]).is_file()
+    assert given[1] == {"SIGNOFF_URL": "http://127.0.0.1:2", "SIGNOFF_KEY": "signoff_key"}
+    assert requests[1] in COMMANDS
+    assert given[2] == {"DATABASE_URL": url}
+    assert log == ["tail", "-f", "a b/service.log"]
 
 
 def test_nothing_of_the_callers_settings_reaches_the_service() -> None:
@@ -92,19 +113,85 @@ def test_a_bad_checkpoints_file_of_the_folder_is_refused(tmp_path: Path) -> None
         rules.of_folder(tmp_path)
 
 
-def test_the_tour_fits_the_workspace_it_is_given_in() -> None:
-    """Whom the page's panel acts as, and where, exists; its rules expire what the panel says will expire."""
+def test_the_guide_fits_the_workspace_it_is_given_in() -> None:
+    """Whom it acts as, and where, exists; its first scene asks for approval; its rules expire what it says will."""
     workspace = demo_workspace()
-    steps: list[dict[str, Any]] = tour.for_refunds()["steps"]
-    (crash,) = [step for step in steps if "lever" in step]
-    assert (crash["lever"], crash["label"]) == (tour.CRASH, "Crash the service")
-    steps.remove(crash)
-    assert all(step["as"] in workspace.members for step in steps)
-    assert all(step["channel"] in workspace.channels for step in steps)
+    guide = guided_scenes.for_refunds()
+    steps = [step for scene in guide.scenes for step in scene.steps]
+    assert [step.label for step in steps if step.act.get("lever") == CRASH] == ["Crash the service"]
+    assert (
+        {step.act["as"] for step in steps if "as" in step.act}
+        == {ADA, GRACE, LINUS}
+        <= set(workspace.members)
+    )
+    assert all(step.act.get("channel", AGENTS) in workspace.channels for step in steps)
+    assert all(step.at or {"channel", "home", "lever"} & set(step.act) for step in steps)
+    assert [step.label for step in guide.scenes[0].steps] == ["Ask as Ada", "Show Grace the card"]
     largest = rules.of_the_tour(rules.SECONDS).policy.rules[0]
     assert largest.timeout.total_seconds() == rules.SECONDS
-    assert any(f"{rules.SECONDS} seconds" in step["text"] for step in steps)
+    assert any(f"{rules.SECONDS} seconds" in scene.intro for scene in guide.scenes)
     assert rules.invite(rules.of_the_tour(rules.SECONDS).policy, workspace) == []
+
+
+def test_a_step_is_ticked_when_the_sandbox_has_seen_it() -> None:
+    """A command alone ticks nothing. The card does, and leads to the next step; the tick stays when the card goes."""
+    slack = SlackSandbox(demo_workspace())
+    guide = guided_scenes.for_refunds()
+
+    def steps() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = guide(slack)["scenes"][0]["steps"]
+        return found
+
+    slack.person(ADA).say(AGENTS, "/agent run refunds please refund order 7")
+    asked, approve = steps()
+    assert (asked["done"], asked["command"]) == (False, "/agent run refunds please refund order 7")
+    assert (approve["done"], approve["waits"]) == (False, True)
+
+    channel = slack.workspace.channels[REVIEWS]
+    metadata = {"event_payload": {"request": "1"}}
+    card = slack.workspace.post(
+        channel, {"text": "Refund for order 7 · Waiting", "metadata": metadata, "blocks": []}
+    )
+    asked, approve = steps()
+    assert (asked["done"], approve["done"], approve["waits"]) == (True, False, False)
+    assert (approve["as"], approve["channel"], approve["ts"]) == (GRACE, REVIEWS, card["ts"])
+
+    slack.workspace.edit(channel, card["ts"], {"text": "Approved: Refund for order 7"})
+    assert guide.finished(slack) == ["Approve a refund"]
+    slack.workspace.delete(channel, card["ts"])
+    assert guide.finished(slack) == ["Approve a refund"]
+
+
+def test_the_welcome_is_there_before_anything_else() -> None:
+    """Who opens the page reads in #agents what this is, and the service is told nothing of it."""
+    workspace = demo_workspace()
+    told: list[Any] = []
+    workspace.on_event = told.append
+    welcome(workspace)
+    [first] = workspace.messages.roots(AGENTS)
+    assert "Welcome to Signoff" in first["text"]
+    assert told == []
+
+
+async def test_a_real_model_needs_a_key_and_has_to_be_there() -> None:
+    """Without a key nothing is asked; a wrong key and an unknown model are told apart, each in one line."""
+    with pytest.raises(SignoffError, match="needs OPENAI_API_KEY"):
+        await models.real(MODEL_NAME, {"OPENAI_BASE_URL": "http://127.0.0.1:9"})
+    async with ScriptedModel(api_key="right") as server:
+        caller = {"OPENAI_API_KEY": "wrong", "OPENAI_BASE_URL": server.base_url, "DATABASE_URL": "no"}
+        with pytest.raises(SignoffError, match=r"^--model m: 127.0.0.1:\d+ does not accept OPENAI_API_KEY$"):
+            await models.real("m", caller)
+        caller["OPENAI_API_KEY"] = "right"
+        with pytest.raises(SignoffError, match=r"^--model m: 127.0.0.1:\d+ has no model 'm'$"):
+            await models.real("m", caller)
+        assert await models.real(MODEL_NAME, caller) == {
+            "OPENAI_API_KEY": "right",
+            "OPENAI_BASE_URL": server.base_url,
+            "SIGNOFF_MODEL": MODEL_NAME,
+        }
+        assert server.requests == []  # no question that costs something
+        behind = await models.real(MODEL_NAME, caller | {"https_proxy": "http://proxy:3128"})
+        assert behind["ALL_PROXY"] == "http://proxy:3128"
 
 
 async def test_a_scene_fails_when_something_is_not_seen() -> None:

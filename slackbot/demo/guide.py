@@ -1,0 +1,149 @@
+"""The guide on the sandbox's page: scenes of steps, each ticked once the sandbox has seen it happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack_sandbox import SandboxWorkspace, SlackSandbox
+
+Message = dict[str, Any]
+
+AGENTS, REVIEWS = "C0AGENTS", "C0REVIEW"
+ADA, GRACE, LINUS = "U0ADA", "U0GRACE", "U0LINUS"
+CRASH = "crash"
+"""The lever that kills the service."""
+
+WELCOME = (
+    ":wave: *Welcome to Signoff.* AI agents ask here before they do something risky. People approve or reject it.\n\n"
+    "This page is a stand-in for Slack on your machine. You play three people: *Ada* asks, *Grace* and *Linus* decide. "
+    "“Act as” says who you are.\n\n"
+    "The *guide* has one button for each step. Start with its first one."
+)
+
+
+class Seen:
+    """What has happened in the sandbox so far."""
+
+    def __init__(self, slack: SlackSandbox) -> None:
+        self.slack = slack
+
+    def cards(self, words: str = "") -> list[Message]:
+        """The cards with these words in their first line, oldest first, as they look now."""
+        return [each for each in self._about("request") if words in each["text"]]
+
+    def card(self, words: str = "") -> Message | None:
+        """The latest of them."""
+        return next(reversed(self.cards(words)), None)
+
+    def is_card(self, words: str, status: str) -> bool:
+        """Whether one of them begins with this status."""
+        return any(each["text"].startswith(status) for each in self.cards(words))
+
+    def shows(self, words: str, detail: str) -> bool:
+        """Whether one of these cards has this detail anywhere in it."""
+        return any(detail in str(each["blocks"]) for each in self.cards(words))
+
+    def run(self, task: str = "") -> Message | None:
+        """The first message of the latest run with this task."""
+        return next((each for each in reversed(self._about("run")) if each["text"].endswith(task)), None)
+
+    def said(self, task: str, words: str) -> bool:
+        """Whether these words are in the thread of that run."""
+        run = self.run(task)
+        thread = self.slack.thread(run["channel"], run["ts"]) if run else []
+        return any(words in each["text"] for each in thread)
+
+    def told(self, user: str, words: str) -> bool:
+        """Whether this person alone was told this."""
+        return any(words in each["text"] for each in self.slack.ephemeral(user))
+
+    def starts(self) -> int:
+        """How often the service has connected to Slack."""
+        return len(self.slack.calls_of("apps.connections.open"))
+
+    def _about(self, kind: str) -> list[Message]:
+        """The messages of all channels that are a card (`request`) or begin the thread of a run (`run`)."""
+        return [
+            each
+            for channel in self.slack.workspace.channels
+            for each in self.slack.messages(channel)
+            if kind in each.get("metadata", {}).get("event_payload", {})
+        ]
+
+
+Look = Callable[[Seen], bool]
+Find = Callable[[Seen], Message | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action of one person. Its button does it, or leads to where it is done.
+
+    `act` is what the page needs for that: `as`, `channel`, `command` (sent at once, or only written with `draft`),
+    `reply` (said in the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to.
+    """
+
+    text: str
+    seen: Look
+    label: str = ""
+    act: Mapping[str, Any] = field(default_factory=dict)
+    at: Find | None = None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A few steps about one thing. `after` says what they have shown; it leads to the run of `task`."""
+
+    title: str
+    intro: str
+    steps: Sequence[Step]
+    after: str
+    task: str | None = None
+
+
+class Guide:
+    """What the page shows of the scenes. A tick stays, whatever happens to the message that it was for."""
+
+    def __init__(self, title: str, scenes: Sequence[Scene]) -> None:
+        self.title = title
+        self.scenes = tuple(scenes)
+        self._done: set[tuple[int, int]] = set()
+
+    def __call__(self, slack: SlackSandbox) -> dict[str, Any]:
+        """The guide as it is now, for `SlackSandbox`."""
+        seen = Seen(slack)
+        return {
+            "title": self.title,
+            "start": {"user": ADA, "channel": AGENTS},
+            "cast": [ADA, GRACE, LINUS],
+            "scenes": [self._scene(seen, number, scene) for number, scene in enumerate(self.scenes)],
+        }
+
+    def finished(self, slack: SlackSandbox) -> list[str]:
+        """The titles of the scenes of which every step is ticked."""
+        scenes = self(slack)["scenes"]
+        return [each["title"] for each in scenes if all(step["done"] for step in each["steps"])]
+
+    def _scene(self, seen: Seen, number: int, scene: Scene) -> dict[str, Any]:
+        run = seen.run(scene.task) if scene.task else None
+        steps = [self._step(seen, (number, place), step) for place, step in enumerate(scene.steps)]
+        shown = {"title": scene.title, "intro": scene.intro, "after": scene.after, "steps": steps}
+        place = {"run": {"as": ADA, "channel": run["channel"], "thread": run["ts"]}} if run else {}
+        return shown | place
+
+    def _step(self, seen: Seen, key: tuple[int, int], step: Step) -> dict[str, Any]:
+        if key not in self._done and step.seen(seen):
+            self._done.add(key)
+        found = step.at(seen) if step.at else None
+        place = {"channel": found["channel"], "ts": found["ts"]} if found else {}
+        waits = step.at is not None and found is None
+        shown = {"text": step.text, "label": step.label, "done": key in self._done, "waits": waits}
+        return {**shown, **step.act, **place}
+
+
+def welcome(workspace: SandboxWorkspace) -> None:
+    """Put the welcome into the channel in which people begin. The service is told nothing of it."""
+    guide: Message = {"type": "message", "team": workspace.team.id, "username": "Guide", "bot_id": "B0GUIDE"}
+    workspace.messages.add(AGENTS, {**guide, "text": WELCOME})

@@ -1,0 +1,286 @@
+"""What the guide leads through: the refund agent and its companions, or somebody's own agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slackbot.demo.guide import ADA, AGENTS, CRASH, GRACE, LINUS, REVIEWS, Guide, Scene, Step
+from slackbot.demo.rules import SECONDS
+
+NAMES = {ADA: "Ada", GRACE: "Grace", LINUS: "Linus"}
+MANAGER = (
+    "/agent run data_manager delete 50 old records from the users table, and send notification "
+    'recipient=ops message="the users table was tidied"'
+)
+DELETION, NOTIFICATION = "Delete 50 records", "send_notification"
+MOVE = "move house"
+
+
+def _task(order: int) -> str:
+    return f"please refund order {order}"
+
+
+def _card(order: int) -> str:
+    return f"for order {order}"
+
+
+def _run(command: str) -> dict[str, Any]:
+    return {"as": ADA, "channel": AGENTS, "command": command}
+
+
+def _ask(order: int) -> Step:
+    """Ada asks for a refund that people have to approve."""
+    return Step(
+        f"As *Ada*, ask the agent to refund order {order}.",
+        lambda seen: bool(seen.cards(_card(order))),
+        "Ask as Ada",
+        _run(f"/agent run refunds {_task(order)}"),
+    )
+
+
+def _on_card(text: str, person: str, words: str, status: str) -> Step:
+    """Somebody presses a button on the card with these words, which then begins with `status`."""
+    return Step(
+        text,
+        lambda seen: seen.is_card(words, status),
+        f"Show {NAMES[person]} the card",
+        {"as": person},
+        lambda seen: seen.card(words),
+    )
+
+
+APPROVE = Scene(
+    "Approve a refund",
+    "Refunds above 1,000.00 need approval. Order 7 cost 1,249.50.",
+    [
+        _ask(7),
+        _on_card("As *Grace*, press *Approve* on the card.", GRACE, _card(7), "Approved"),
+    ],
+    "Approved, and refunded. The agent told Ada in the thread of its run.",
+    _task(7),
+)
+
+SMALL = Scene(
+    "Refund without approval",
+    "Order 2 cost 389.00, which is below the limit.",
+    [
+        Step(
+            "As *Ada*, ask the agent to refund order 2.",
+            lambda seen: seen.said(_task(2), "has been made"),
+            "Ask as Ada",
+            _run(f"/agent run refunds {_task(2)}"),
+        )
+    ],
+    "Refunded at once. Nobody was asked.",
+    _task(2),
+)
+
+REJECT = Scene(
+    "Reject a refund",
+    "Only the people that the policy names can decide. Here they are @finance: Grace and Linus.",
+    [
+        _ask(5),
+        Step(
+            "As *Ada*, press *Approve*. Signoff does not count it.",
+            lambda seen: seen.told(ADA, "not among the reviewers"),
+            "Show Ada the card",
+            {"as": ADA},
+            lambda seen: seen.card(_card(5)),
+        ),
+        _on_card("As *Linus*, press *Reject* and give a reason.", LINUS, _card(5), "Rejected"),
+    ],
+    "Nothing was refunded. The agent got the reason.",
+    _task(5),
+)
+
+EDIT = Scene(
+    "Correct a mistake",
+    "Ada asks for order 9, but means order 4.",
+    [
+        _ask(9),
+        Step(
+            "As *Grace*, press *Edit* and change 9 to 4.",
+            lambda seen: bool(seen.cards(_card(4))),
+            "Show Grace the card",
+            {"as": GRACE},
+            lambda seen: seen.card(_card(9)),
+        ),
+        _on_card(
+            "As *Linus*, press *Approve*. Grace edited it, so somebody else approves.",
+            LINUS,
+            _card(4),
+            "Approved",
+        ),
+    ],
+    "Order 4 was refunded, and order 9 was not. The agent was told what changed.",
+    _task(9),
+)
+
+CRASHED = Scene(
+    "Crash between two approvals",
+    "Refunds above 2,000.00 need two people. Order 6 cost 2,450.00.",
+    [
+        _ask(6),
+        Step(
+            "The agent answers while it waits. Ask it in the thread of its run.",
+            lambda seen: seen.said(_task(6), "PENDING_REFUND"),
+            "Ask for the status as Ada",
+            {"as": ADA, "reply": "what is the status of order 6?"},
+            lambda seen: seen.run(_task(6)),
+        ),
+        Step(
+            "As *Grace*, press *Approve*. The card counts 1 of 2.",
+            lambda seen: seen.shows(_card(6), "1 of 2 approvals") or seen.is_card(_card(6), "Approved"),
+            "Show Grace the card",
+            {"as": GRACE},
+            lambda seen: seen.card(_card(6)),
+        ),
+        Step(
+            "Kill the service (`kill -9`). It starts again by itself in a few seconds.",
+            lambda seen: seen.starts() > 1,
+            "Crash the service",
+            {"lever": CRASH},
+        ),
+        _on_card("As *Linus*, press *Approve*.", LINUS, _card(6), "Approved"),
+    ],
+    "Grace's approval survived the crash, and the refund was made once.",
+    _task(6),
+)
+
+EXPIRE = Scene(
+    "Let a request expire",
+    f"Order 8 cost 7,320.00. Its rule gives people {SECONDS} seconds.",
+    [
+        _ask(8),
+        _on_card(f"Wait {SECONDS} seconds.", GRACE, _card(8), "Expired"),
+        Step(
+            "As *Ada*, press *Ask again*.",
+            lambda seen: len(seen.cards(_card(8))) > 1,
+            "Show Ada the card",
+            {"as": ADA},
+            lambda seen: seen.card(_card(8)),
+        ),
+    ],
+    "No answer is never a yes. There is a new card, with a new deadline.",
+    _task(8),
+)
+
+INBOX = Scene(
+    "Approve in the browser",
+    "Reviewers also have an inbox outside Slack. Order 10 cost 1,640.00.",
+    [
+        _ask(10),
+        Step(
+            "Open Grace's inbox. It is a new tab; press *Sign in* there.",
+            lambda seen: seen.told(GRACE, "/sign-in/link/"),
+            "Open Grace's inbox",
+            {"as": GRACE, "channel": REVIEWS, "command": "/approvals inbox", "inbox": True},
+        ),
+        _on_card("Open the request for order 10 in the inbox, and approve it.", GRACE, _card(10), "Approved"),
+    ],
+    "One decision, wherever it is made: the card in Slack has it too.",
+    _task(10),
+)
+
+TWO_CALLS = Scene(
+    "Approve one call, reject another",
+    "The data manager wants to delete records and to notify somebody. Each call gets its own card.",
+    [
+        Step(
+            "As *Ada*, ask the data manager.",
+            lambda seen: bool(seen.cards(DELETION) and seen.cards(NOTIFICATION)),
+            "Ask as Ada",
+            _run(MANAGER),
+        ),
+        _on_card("As *Grace*, approve the deletion.", GRACE, DELETION, "Approved"),
+        _on_card("As *Linus*, reject the notification.", LINUS, NOTIFICATION, "Rejected"),
+    ],
+    "The records were deleted, and nobody was notified.",
+    MANAGER.partition("data_manager ")[2],
+)
+
+FUNCTION = Scene(
+    "Approve a step of a function",
+    "An agent can be a plain Python function without a model. It can wait for days.",
+    [
+        Step(
+            "As *Ada*, start it.",
+            lambda seen: bool(seen.cards(MOVE)),
+            "Start as Ada",
+            _run(f"/agent run durable-task {MOVE}"),
+        ),
+        _on_card("As *Grace*, press *Approve*.", GRACE, MOVE, "Approved"),
+    ],
+    "The function went on where it stood, to its end.",
+    MOVE,
+)
+
+OVERVIEW = Scene(
+    "See what waits and what was decided",
+    "Each person has an overview in Slack.",
+    [
+        Step(
+            "As *Grace*, open *signoff* under Apps.",
+            lambda seen: seen.slack.home(GRACE) is not None,
+            "Open App Home",
+            {"as": GRACE, "home": True},
+        ),
+        Step(
+            "As *Grace*, list the decisions about refunds.",
+            lambda seen: seen.told(GRACE, "History"),
+            "List as Grace",
+            {"as": GRACE, "channel": REVIEWS, "command": "/approvals history agent:refunds"},
+        ),
+    ],
+    "Every decision links to its card and its thread.",
+)
+
+
+def for_refunds() -> Guide:
+    """The tour of the refund agent."""
+    scenes = (APPROVE, SMALL, REJECT, EDIT, CRASHED, EXPIRE, INBOX, TWO_CALLS, FUNCTION, OVERVIEW)
+    return Guide("Guide", scenes)
+
+
+def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:
+    """The guide for somebody's own agents; a `scripted` model has to be told how it can be asked."""
+    how = "Write what the agent should do, after its name."
+    if scripted:
+        how += (
+            " The model is a script: use the tool's name, as in `delete_records table_name=users count=50`."
+        )
+    begin = Scene(
+        "Run your agent",
+        f"Loaded: {', '.join(names)}. Cards go to the channel that your checkpoints.toml names.",
+        [
+            Step(
+                how,
+                lambda seen: seen.run() is not None,
+                "Write as Ada",
+                _run(f"/agent run {names[0]} ") | {"draft": True},
+            ),
+            Step(
+                "As *Grace* or *Linus*, decide on the card. They are in every group of your checkpoints.toml.",
+                lambda seen: any(seen.is_card("", status) for status in ("Approved", "Rejected")),
+                "Show Grace the card",
+                {"as": GRACE},
+                lambda seen: seen.card(),
+            ),
+        ],
+        "The card says what came of it, and the thread of the run has the agent's answer.",
+    )
+    inbox = Scene(
+        "Look at it in the browser",
+        "Reviewers also have an inbox outside Slack.",
+        [
+            Step(
+                "Open Grace's inbox. It is a new tab; press *Sign in* there.",
+                lambda seen: seen.told(GRACE, "/sign-in/link/"),
+                "Open Grace's inbox",
+                {"as": GRACE, "channel": AGENTS, "command": "/approvals inbox", "inbox": True},
+            )
+        ],
+        "It has the same requests, with all arguments and the history.",
+    )
+    return Guide("Your agents", (begin, inbox))

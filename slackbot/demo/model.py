@@ -1,0 +1,42 @@
+"""The model of a demo: the scripted one, or a real one from the caller's environment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from signoff.errors import SignoffError
+from slack_sandbox.model import MODEL_NAME, ScriptedModel
+
+CREDENTIALS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+
+
+@asynccontextmanager
+async def scripted() -> AsyncIterator[dict[str, str]]:
+    """A server with the scripted model; gives the service's settings for it."""
+    async with ScriptedModel() as model:
+        yield {
+            "OPENAI_API_KEY": "sk-scripted",
+            "OPENAI_BASE_URL": model.base_url,
+            "SIGNOFF_MODEL": MODEL_NAME,
+        }
+
+
+async def real(name: str, caller: Mapping[str, str]) -> dict[str, str]:
+    """The service's settings for a real model. Asks its provider once whether it can be used.
+
+    Raises SignoffError, one line, when it cannot.
+    """
+    if not caller.get("OPENAI_API_KEY"):
+        raise SignoffError("--model needs OPENAI_API_KEY in the environment (any text for a local server)")
+    from slackbot.service.doctor import find_model  # noqa: PLC0415 - it loads OpenAI's library
+    from slackbot.settings import Settings  # noqa: PLC0415
+
+    given = {key: caller[key] for key in CREDENTIALS if caller.get(key)} | {"SIGNOFF_MODEL": name}
+    found = await find_model(Settings(**given))  # type: ignore[arg-type]
+    if not found.well:
+        raise SignoffError(f"--model {name}: {found.told}")
+    proxy = next((caller[key] for key in PROXIES if caller.get(key)), None)
+    # Slack's client would take any other name for a proxy, and ask it for the stand-in on this machine.
+    return given | ({"ALL_PROXY": proxy, "NO_PROXY": "127.0.0.1,localhost"} if proxy else {})
