@@ -19,10 +19,8 @@ from agent.database.driver import driver_of
 
 
 def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
-    """End the conversation at once: whoever waits for an answer on it gets an error now.
-
-    The socket is shut down through a duplicate: closing the descriptor would leave the waiter with a number that may
-    soon belong to another file.
+    """Make whoever waits for an answer get an error now, through a duplicate: the descriptor itself stays the
+    driver's.
     """
     if connection.closed:
         return
@@ -31,9 +29,8 @@ def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 async def give_back(connection: AsyncConnection) -> None:
-    """Return the connection to its pool, rolled back if not committed; cancelling does not stop that.
-
-    One with an open pipeline is closed: the next user would read the answers that are still due.
+    """Return it to its pool, rolled back; one with an open pipeline is closed, as the next user would read its
+    answers.
     """
     if not connection.invalidated and driver_of(connection).info.pipeline_status != PipelineStatus.OFF:
         await connection.invalidate()
@@ -53,10 +50,8 @@ async def _roll_back(connection: AsyncConnection) -> None:
 
 
 def watch(engine: AsyncEngine) -> None:
-    """Hand out no connection whose server has gone, without asking the server.
-
-    An idle connection that has something to read has the server's farewell; a look costs no round trip. One broken
-    connection does not empty the pool.
+    """Hand out no connection that the server has left (it has something to read); one broken does not empty the
+    pool.
     """
     event.listen(engine.sync_engine, "checkout", _refuse_abandoned)
     event.listen(engine.sync_engine, "handle_error", _keep_the_others)

@@ -1,6 +1,5 @@
-"""Where the migrations and the data of a folder lie.
-
-Standard library alone: `bootstrap.py` loads this file by its path before anything is installed.
+"""Where migrations and data lie. Standard library alone: `bootstrap.py` loads this file before anything is
+installed.
 """
 
 import hashlib
@@ -32,10 +31,7 @@ def open_to_others(folder: Path) -> bool:
 
 
 def place_outside(folder: Path) -> Path | None:
-    """Root's place for what belongs to `folder` when that folder is closed to others; otherwise None.
-
-    Root runs PostgreSQL as another user, who must reach program and data. A private folder is not opened for that.
-    """
+    """Root's place for what belongs to a private `folder`: root runs PostgreSQL as another user, who must reach it."""
     folder = folder.resolve()
     if os.geteuid() != 0 or open_to_others(folder):
         return None

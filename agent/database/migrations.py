@@ -71,7 +71,7 @@ def upgrade(
 def downgrade(
     url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "base"
 ) -> None:
-    """Take versions back, down to nothing by default: all requests, runs and audit rows are lost.
+    """Take versions back, down to nothing by default, which loses all requests, runs and audit rows.
 
     Raises as `upgrade`.
     """
@@ -125,10 +125,7 @@ def head() -> str:
 
 
 def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
-    """Whether `upgrade` has something to do; not for a newer schema that still works with this code.
-
-    DatabaseUnusable: the schema is too new for this code, which must not touch it then. Raises DatabaseUnavailable.
-    """
+    """Whether `upgrade` has something to do. DatabaseUnusable: the schema is too new, and must not be touched."""
     found = current(url, schema, role=role)
     known = {script.revision for script in _scripts().walk_revisions()}
     if found is not None and found not in known:

@@ -140,9 +140,8 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Send what the block collected and commit; roll back when it raises.
-
-        DatabaseUnavailable: nothing was written. OutcomeUnknown: the connection broke during COMMIT.
+        """Send what the block collected and commit, or roll back. OutcomeUnknown: the connection broke during
+        COMMIT.
         """
         connection = await self._checkout(self._writing, POOL_WAIT)
         async with Transaction(connection, self.address, self._tell, self.wakeups.send).run() as tx:
@@ -187,10 +186,7 @@ class Database:
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[AsyncConnection]:
-        """For counters that many write: each statement commits by itself, so no lock outlasts it.
-
-        DatabaseUnavailable: whether the last statement was written is unknown.
-        """
+        """For counters that many write: each statement commits by itself, so no lock outlasts it."""
         async with self._by_itself(await self._checkout(self._writing, POOL_WAIT)) as connection:
             yield connection
 

@@ -136,9 +136,8 @@ def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -
 
 
 def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
-    """The folder of the socket: a short one where the data directory's path is too long or has a comma.
-
-    PostgreSQL and libpq end a name at a comma.
+    """The folder of the socket: a short one for a path that is too long, or with a comma, which ends a name in a
+    list.
     """
     if len(os.fsencode(data_dir / SOCKET)) <= LONGEST_SOCKET_PATH and not set(',"') & set(str(data_dir)):
         return data_dir

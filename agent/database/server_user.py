@@ -69,10 +69,7 @@ class ServerUser:
 
 
 def account() -> pwd.struct_passwd:
-    """The system account for the server, created on first use. Raises OSError when `useradd` fails.
-
-    `useradd` does not exclude itself: of two at once, one entry can be lost.
-    """
+    """The server's account, created on first use behind a lock (`useradd` has none). Raises OSError when that fails."""
     with suppress(KeyError):
         return pwd.getpwnam(ACCOUNT)
     with PASSWD.open() as lock:

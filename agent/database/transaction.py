@@ -175,10 +175,7 @@ class Transaction:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Self]:
-        """Commit when the block ends, roll back when it raises; DatabaseUnavailable: nothing was written.
-
-        Or OutcomeUnknown.
-        """
+        """Commit when the block ends, roll back when it raises DatabaseUnavailable; OutcomeUnknown: nobody knows."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(give_back, self.connection)
             try:

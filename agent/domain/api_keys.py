@@ -23,9 +23,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A recognised key; ``owner`` asks and votes with it, ``agent`` is the name that its requests bear, if it is
-    bound to one.
-    """
+    """A recognised key; ``owner`` asks and votes with it, ``agent`` is the name that its requests bear, if any."""
 
     key_id: UUID
     key: str

@@ -56,9 +56,8 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
 
 
 def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
-    """Whether a background call's outcome wakes its run.
-
-    One that a person stopped stays so, unless they asked for it again.
+    """Whether a background call's outcome wakes its run: not one that a person stopped, unless they asked for it
+    again.
     """
     if not status.over:
         return True

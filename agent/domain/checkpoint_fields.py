@@ -1,7 +1,4 @@
-"""What each key of a checkpoints file may say: functions from TOML to the field's value.
-
-They raise ValueError with a phrase that follows the key's name.
-"""
+"""What each key of a checkpoints file may say: TOML to field, or a ValueError that follows the key's name."""
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
 

@@ -28,10 +28,7 @@ def check(template: str) -> None:
 
 
 def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
-    """The template filled in; a path to nothing shows as `⟨missing: args.x⟩`.
-
-    ValueError: `check` refuses the template.
-    """
+    """The template filled in; a path to nothing shows as `⟨missing: args.x⟩`. ValueError: `check` refuses it."""
     roots = {"args": args, "facts": facts or {}}
     return "".join(part if path is None else _show(path, roots) for part, path in parts(template))
 

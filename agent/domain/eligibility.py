@@ -143,10 +143,8 @@ def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: date
 def settlement_refusal(
     doubt: Doubtful, settler: Standing, *, retry: bool, administrator: bool = False
 ) -> Refusal | None:
-    """Why this person may neither retry an execution in doubt nor take it as done, or ``None``.
-
-    Reviewers of the request settle it; Retry takes those who may approve. A call without approval is settled by the
-    requester of its run or an administrator.
+    """Why this person may not settle a doubt: reviewers may, and without a request the requester or an
+    administrator.
     """
     if settler.refusal is not None:
         return settler.refusal
@@ -164,9 +162,8 @@ def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | No
 def cancel_refusal(
     requester: Person | None, waiting: Iterable[WaitingRequest], by: Standing, channels: Collection[str]
 ) -> Refusal | None:
-    """Why this person may not cancel a run.
-
-    Its requester may, and reviewers of what it waits for, by their ``channels``.
+    """Why this person may not cancel a run: its requester may, and the reviewers of what it waits for, by
+    ``channels``.
     """
     if by.refusal is not None or by.person == requester:
         return by.refusal

@@ -91,11 +91,7 @@ class When:
 
 @lru_cache(maxsize=1024)
 def compile_when(text: str) -> When:
-    """Read a condition once, at load.
-
-    Raises ValueError, with line and column if known, for broken syntax and unknown names, which would make every
-    action ask.
-    """
+    """Read a condition at load. ValueError for broken syntax and unknown names, which would make every action ask."""
     import cel  # noqa: PLC0415 - it brings a command line of its own along, which takes a while
 
     if len(text) > MAX_LENGTH:

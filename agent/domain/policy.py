@@ -259,10 +259,9 @@ class Policy:
         *,
         facts_failed: bool = False,
     ) -> Judgement:
-        """Whether this action runs, is asked about, or is denied.
+        """Whether this action runs, is asked about, or denied.
 
-        `facts_failed`: declared facts could not be looked up, so it never just runs; nor with facts that have no
-        canonical form.
+        `facts_failed`, or facts without canonical form: never just run.
         """
         known = None if facts_failed else _sound(facts)
         facts_failed = facts_failed or (known is None and facts is not None)
@@ -353,10 +352,8 @@ def snapshot_digest(snapshot: Snapshot) -> bytes:
 
 
 def stricter(a: Rule, b: Rule) -> bool:
-    """Whether an approval given under a is not enough under b.
-
-    More approvals, a higher risk, a new ban on self-review, a required reason, or somebody who may decide under a,
-    not b.
+    """Whether b wants more people, risk, separation or reasons than a, or leaves out somebody who may decide under
+    a.
     """
     return (
         b.approvals_required > a.approvals_required
@@ -369,9 +366,7 @@ def stricter(a: Rule, b: Rule) -> bool:
 
 
 def allows_edit(opened: Rule, now: Rule) -> bool:
-    """Whether a request opened under one rule may be edited into an action that `now` catches: both allow it, and it
-    suffices.
-    """
+    """Whether a request under one rule may be edited into what `now` catches: both allow it, and the first suffices."""
     stays_separate = opened.editor_may_approve <= now.editor_may_approve
     return opened.allow_edit and now.allow_edit and stays_separate and not stricter(opened, now)
 

@@ -102,10 +102,9 @@ class ReviewerVotes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one reader may see of a workspace, over a number of days.
+    """What one reader may see of a workspace: what waits now, and the outcomes of these days.
 
-    Waiting is as of now; all else is about requests with an outcome in these days. ``unread``: votes without Details
-    or page opened.
+    ``unread``: Details unopened.
     """
 
     days: int

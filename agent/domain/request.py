@@ -1,8 +1,4 @@
-"""The question put to people: its states, its ballot and what a card shows of it.
-
-Request: ``waiting -> approved | rejected | expired | cancelled``, final. Rows become these values in
-``agent.store.views``.
-"""
+"""The question put to people. ``waiting -> approved | rejected | expired | cancelled``, final."""
 
 from __future__ import annotations
 
@@ -161,9 +157,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """The request that asks an expired one again: its id (None while nobody is asked) and its card's ``link``, if
-    known.
-    """
+    """The request that asks an expired one again: its id (None while nobody is asked) and its card's ``link``."""
 
     request_id: UUID | None = None
     channel_id: str | None = None

@@ -194,10 +194,8 @@ class RunView:
 
     @property
     def shown(self) -> RunStatus:
-        """Its status as people mean it: `pending_approval` exactly while somebody's decision is waited for.
-
-        Also for a background call, and for an agent below it; one whose request has just been decided is at work
-        again.
+        """Its status as people mean it: `pending_approval` exactly while a decision is waited for, by agents below
+        it too.
         """
         if self.status not in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED):
             return self.status
@@ -215,9 +213,7 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """An open question of a run or of one below it; ``agent`` asks, ``above`` handed the task down, the first one
-    first.
-    """
+    """An open question of a run or of one below it; ``agent`` asks, ``above`` handed the task down, first one first."""
 
     request_id: UUID
     agent: str
@@ -239,10 +235,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunValues:
-    """What a run's calls and those below it were about: its task or answer may say it again.
-
-    ``redact`` of all checkpoints.
-    """
+    """What a run's calls and those below it were about, which its task or answer may say again."""
 
     arguments: tuple[str | bytes, ...] = ()
     facts: tuple[bytes, ...] = ()

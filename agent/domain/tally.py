@@ -9,9 +9,7 @@ Outcome = Literal["approved", "rejected"]
 
 @dataclass(frozen=True)
 class LiveVote:
-    """A vote ("approve" or "reject") that counts: not superseded, on the present revision, by somebody with the
-    right.
-    """
+    """A vote ("approve" or "reject") that counts: the latest, on the present revision, by somebody with the right."""
 
     team_id: str
     user_id: str
@@ -28,9 +26,9 @@ class Tally:
 
 
 def tally(votes: Sequence[LiveVote], approvals_required: int) -> Tally:
-    """One rejection ends it; otherwise that many distinct people (by team and user) have to approve.
+    """One rejection ends it, else so many distinct people approve.
 
-    Raises ValueError for another verdict or a quorum below one: silence about such a defect could become consent.
+    ValueError for what is neither: it could become consent.
     """
     if approvals_required < 1:
         raise ValueError(f"a request needs at least one approval, not {approvals_required}")

@@ -1,7 +1,4 @@
-"""Where in a TOML text a table or key stands, for the line in an error: tomllib forgets it.
-
-Dotted keys and inline tables are not recognised: the nearest thing that is, is pointed at.
-"""
+"""Where a table or key stands, for the line in an error: tomllib forgets it. Dotted keys: the nearest thing."""
 
 import re
 from collections.abc import Iterable

@@ -87,10 +87,8 @@ class Agent:
         requires_approval: bool = False,
         risk: Risk | str | None = None,
     ) -> Tool:
-        """This agent as a tool of another one: a call of it is a run of its own, and its answer is the result.
-
-        Handing a task down is asked about only if a checkpoint names the tool or it ``requires_approval``; what the
-        agent then does is judged.
+        """This agent as a tool of another one: a call is a run of its own, asked about if a checkpoint or the tool
+        says so.
         """
         return Delegate(
             _handed_down,
@@ -166,10 +164,7 @@ class Registry:
 
 
 def load_agents(modules: Sequence[str]) -> Registry:
-    """Import the modules and collect the `Agent`s at their top level.
-
-    LoadError in one line, also for two of the same name.
-    """
+    """Import the modules and collect the `Agent`s at their top level. LoadError in one line, also for equal names."""
     found: dict[str, tuple[Agent, str]] = {}
     for name in modules:
         agents = [value for value in vars(_import(name)).values() if isinstance(value, Agent)]

@@ -28,9 +28,7 @@ class ApprovedCall(Protocol):
 
 
 def as_of_now(tool: Tool, decided: Action) -> Action:
-    """The decided arguments as the tool would get them now, defaults written out; MalformedArguments if they do not
-    fit.
-    """
+    """The decided arguments as the tool would get them now, with defaults. MalformedArguments if they do not fit."""
     return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
 
 

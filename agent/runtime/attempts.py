@@ -41,9 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 SHOWN_AFTER = 0.4
-"""Seconds until the run's first message says that such a call is at work: most have ended by then, so it changes
-once.
-"""
+"""Seconds until the run's first message says that such a call is at work; most have ended by then."""
 
 
 class CallingRun(JudgementSubject, Protocol):
@@ -72,11 +70,7 @@ def _concurrency(services: Services, work: OpenCallDetails, tool: Tool) -> Seque
 async def run_tool(
     services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None, uses: tuple[Use, ...] = ()
 ) -> None:
-    """Claim the call and run its tool with the arguments that were decided, byte for byte, in a `room`.
-
-    `judged`: what the checks just before were about, if they could be made. NoRoom: as many calls run as tool or
-    agent allow.
-    """
+    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`; or NoRoom."""
     if isinstance(tool, Delegate) and tool.agent is not None:
         await _hand_down(services, work, tool.agent, uses)
         return
@@ -95,10 +89,7 @@ async def run_covered(
     covers: Sequence[Cover],
     uses: tuple[Use, ...] = (),
 ) -> bool:
-    """Claim the call as a use of the first of these grants that covers it, and run its tool, in a `room`.
-
-    False: none of them does, and nothing was written. NoRoom: as for `run_tool`.
-    """
+    """Run the call as a use of the first of these grants that covers it. False: none does; NoRoom as for `run_tool`."""
     everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
     for cover in covers:
         terms = ClaimTerms(
@@ -135,9 +126,8 @@ async def _claim(
     terms: ClaimTerms,
     claim: Callable[[], Awaitable[Claim | None]],
 ) -> tuple[Claim, float] | None:
-    """Claim the call; the claim and the time (``lease_clock``) from which its lease counts.
-
-    A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
+    """Claim the call, and when its lease began; an unanswered COMMIT is looked up, so no doubt is left without a
+    call.
     """
     while True:
         try:
@@ -157,7 +147,7 @@ async def find_claim(
 ) -> tuple[Claim, float] | None:
     """A claim whose COMMIT was not answered, and since when its lease counts. ``None``: given up.
 
-    NotFound: none was written.
+    NotFound: not written.
     """
     find = partial(executions.find_claim, services.db, run_id, call_id, execution_id)
     return await until_answered(partial(_timed, find), "execution.unconfirmed")
@@ -332,10 +322,7 @@ def _failed(why: str) -> Outcome:
 
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
-    """Write the outcome, however long the database is away.
-
-    If the service stops meanwhile, people settle the attempt.
-    """
+    """Write the outcome, however long the database is away. If the service stops, people settle the attempt."""
     write = partial(services.joint_writes.reports.join, Report(claim, outcome))
     about = {
         "execution_id": str(claim.execution_id),

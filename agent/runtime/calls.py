@@ -246,10 +246,7 @@ async def _ask_anew(
 
 
 async def _announce(services: Services, work: OpenCallDetails, tool: Tool | None) -> bool:
-    """Tell the tool what people are asked about, and first what no longer.
-
-    True: an edit came in between; do it again.
-    """
+    """Tell the tool what people are asked about, and first what no longer. True: an edit came in between."""
     db, call_id, asked = services.db, work.call.id, work.action_decided
     await _take_back(services, work, tool)
     if asked is None or not await hook_state.mark_prepared(db, call_id, asked):

@@ -67,7 +67,7 @@ async def judge_edit(
 
 
 def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
-    """The JSON schema of the arguments that a reviewer may change; outside, what is there keeps its type.
+    """The JSON schema of the arguments that may be changed; outside, what is there keeps its type.
 
     Raises ``NotFound``.
     """
@@ -97,10 +97,8 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
 
 
 def _judge_outside_edit(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> JudgedEdit:
-    """The same for an action that is done outside: policy judges what it is told.
-
-    No argument may be added at the top: frameworks drop what a tool does not take, and something else than the
-    approved would run.
+    """The same for an action outside. No argument may be added at the top: frameworks drop what a tool does not
+    take.
     """
     if view.action.tool == EXTERNAL:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)

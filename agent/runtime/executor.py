@@ -35,9 +35,7 @@ AFTER_FAILURE = 1.0
 """Seconds until the database is asked again when it did not answer."""
 
 UNSERVED = 60.0
-"""Seconds for which a run of an agent not loaded here is left to other processes; then it fails, and its thread says
-so.
-"""
+"""Seconds for which a run of an agent not loaded here is left to other processes; then it fails and says so."""
 
 OVERDUE = 10.0
 """Seconds after which a look should have ended."""

@@ -57,9 +57,9 @@ class NonDeterministic(SignoffError):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What people said. ``cause``: approved, rejected, expired, withdrawn or denied (by policy: nobody was asked).
+    """What people said. ``cause``: approved, rejected, expired, withdrawn or denied (by policy).
 
-    Only an approval has ``arguments``, perhaps edited, and the reviewers' ``notes``.
+    Arguments may be edited.
     """
 
     approved: bool
@@ -86,9 +86,9 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class StepTool(Tool):
-    """A tool as a function agent calls it: its result is kept as JSON, to be given back as it was.
+    """A tool as a function agent calls it, with a JSON result.
 
-    `plain`: the author's own function. Only checkpoints that name it ask about it, because no model proposed it.
+    `plain`: a function that only naming checkpoints ask about.
     """
 
     plain: bool = True

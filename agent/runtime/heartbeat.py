@@ -22,17 +22,12 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def lease_clock() -> float:
-    """Seconds by a clock that counts while the machine sleeps, as leases in the database do (Linux:
-    ``CLOCK_BOOTTIME``).
-    """
+    """Seconds by a clock that counts while the machine sleeps, as the leases do (Linux: ``CLOCK_BOOTTIME``)."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 class Heartbeat:
-    """Keeps leases alive while their work goes on: `holding_…` around the work, `run` beside it.
-
-    A beat that fails is tried again. Losing a lease needs no word: every write of the work is conditional on it.
-    """
+    """Keeps leases alive (`holding_…`, `run`). Losing one needs no word: every write is conditional on it."""
 
     def __init__(self, db: Database, worker: str, interval: float = INTERVAL) -> None:
         self._db = db
@@ -60,9 +55,7 @@ class Heartbeat:
             del self._executions[execution_id]
 
     def surely_holds(self, execution_id: UUID) -> bool:
-        """Whether the attempt's lease cannot be over yet, by the clock: a stopped process (SIGSTOP) knows nothing
-        else. Any thread.
-        """
+        """Whether the attempt's lease cannot be over yet: a stopped process knows only by its clock. Any thread."""
         return lease_clock() < self._executions.get(execution_id, 0.0)
 
     async def run(self) -> None:

@@ -56,9 +56,7 @@ class Model:
         may_call: bool = True,
         model: str | None = None,
     ) -> Reply:
-        """Ask for one turn; without `may_call` the model is told to use no tools. Raises ModelError and nothing
-        else.
-        """
+        """Ask for one turn; without `may_call` the model is told to use no tools. Raises ModelError alone."""
         try:
             reply = await self._complete(messages, tools, may_call=may_call, model=model)
         except ModelError as error:

@@ -30,9 +30,9 @@ log = structlog.get_logger(__name__)
 
 
 async def advance_run(services: Services, run_id: UUID) -> None:
-    """Make the run's next model turn, if it has anything to hear and is free. A lost lease ends the work silently.
+    """Make the run's next model turn, if there is something to hear.
 
-    Raises DatabaseError; a look finds the run again.
+    A lost lease ends it silently; a look finds it again.
     """
     leased = await services.joint_writes.lease(run_id)
     if leased is None:

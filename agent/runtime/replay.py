@@ -48,10 +48,9 @@ _CAUSES = {
 
 
 class _Suspended(BaseException):
-    """Leaves the function where it cannot go on; no `except Exception` of its author holds it up.
+    """Leaves the function past its `except Exception`.
 
-    `except:`, a task group or `gather` can, so the journal remembers: from then on nothing that the function does
-    counts.
+    `except:` or `gather` can stop it: from then on nothing counts.
     """
 
 

@@ -47,10 +47,7 @@ class Signature:
     _model: type[BaseModel]
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with all defaults, so that people approve what the function gets.
-
-        MalformedArguments: they do not fit.
-        """
+        """The arguments with all defaults, so that people approve what the function gets. Raises MalformedArguments."""
         given = self._read(arguments)
         try:
             dumped = given.model_dump(mode="json", by_alias=True, warnings=False)

@@ -17,9 +17,7 @@ T = TypeVar("T")
 
 
 async def until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:
-    """Repeat ``ask``, which must be safe to repeat, until the database answers; ``action`` names failures in the
-    log.
-    """
+    """Repeat ``ask`` (safe to repeat) until the database answers; ``action`` names failures in the log."""
     wait = 0.2
     while True:
         try:

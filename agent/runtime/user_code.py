@@ -59,10 +59,7 @@ class UserCode:
     async def call(
         self, function: Callable[..., Any], arguments: Mapping[str, Any], *, name: str, within: float
     ) -> Any:
-        """The function's result, with those arguments that it takes.
-
-        Raises its errors, and TimeoutError after `within` seconds.
-        """
+        """The function's result, with those arguments that it takes. TimeoutError after `within` seconds."""
         call = self.start(function, arguments, name=name)
         try:
             await asyncio.wait({call.ended}, timeout=within)

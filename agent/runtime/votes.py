@@ -70,10 +70,9 @@ class Votes:
         return self._services.db
 
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
-        """Count a vote (``CountVotes``); what it lets run may have begun when this returns.
+        """Count a vote, decided or ``OutcomeUnknown`` by its ``deadline`` (monotonic).
 
-        At its ``deadline`` (monotonic) it is counted, will not be, or nobody knows (``OutcomeUnknown``). Also raises
-        Refused, NewVoters and BudgetExceeded.
+        What it lets run may have begun.
         """
         return await self._wave.join(_Cast(ballot, deadline))
 

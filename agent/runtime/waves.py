@@ -82,10 +82,9 @@ class Wave(Generic[Member, Result]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self, member: Member) -> Result:
-        """Have this member sent; returns its result, or raises it. Cancelling takes back only what is not under way.
+        """Have this member sent: its result. Cancelling takes back what waits.
 
-        After OutcomeUnknown it may be written or not, whatever became of others: look behind its lock before it is
-        sent again.
+        After OutcomeUnknown look behind its lock.
         """
         waiting = _Waiting[Member, Result](member, self._key(member))
         if waiting.key in self._suspects:

@@ -143,10 +143,9 @@ async def lock_ready(
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
-    """These calls, locked behind their runs, with the heads of these chains.
+    """These calls behind their runs, with chain heads, and the room that limits leave.
 
-    Their room is what these concurrency limits, and the limits of these uses, leave. Without ``wait`` what somebody
-    else holds stays out.
+    ``wait``: for what others hold.
     """
     bounded = (concurrency.TAKE if wait else concurrency.TRY, concurrency.COUNT) if bounds else ()
     limited = (limits.TAKE if wait else limits.TRY, limits.SUM) if uses else ()

@@ -60,10 +60,7 @@ def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
 
 
 def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
-    """Add these lines, by request, to the threads of runs.
-
-    Of a blocking call, only what a reviewer wrote is told, unless the run ends with it and says so itself.
-    """
+    """Add lines by request to the threads of runs; of a blocking call only a reviewer's words, unless the run ends."""
     rows = [
         {"id": new_id(), "request_id": request_id, "priority": outbox.LINE, "body": dict(body)}
         for request_id, body in lines.items()

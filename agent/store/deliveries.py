@@ -135,10 +135,7 @@ async def mark_sent(
     posts: float = 0.0,
     updates: float = 0.0,
 ) -> tuple[bool, tuple[UUID, Destination] | None]:
-    """Store what was sent and give the lease back; whatever troubled the destination is over.
-
-    Returns whether the lease still held, and of a new card that asks an expired request again, that request.
-    """
+    """Store what was sent, give the lease back and end trouble: did it still hold, and which request is asked again?"""
     rows = await fetch(
         connection,
         _SENT,

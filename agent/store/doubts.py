@@ -19,10 +19,9 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """An execution, locked, with the request that allowed it.
+    """An execution, locked, with its request, if it had one. ``call``: None for an attempt outside.
 
-    ``call``: None for an attempt outside. ``open``: still in doubt. ``subject``: of its audit chain. ``request_id``,
-    ``destination``: None where nobody was asked.
+    ``open``: in doubt yet.
     """
 
     execution_id: UUID

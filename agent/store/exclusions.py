@@ -17,10 +17,7 @@ from signoff.values import Person
 async def involved(
     connection: Connection, call_id: UUID | None, api_key_id: UUID | None
 ) -> tuple[datetime, list[Exclusion]]:
-    """The time, and everybody but the requester who had to do with what is asked now, whatever policy makes of it.
-
-    For a call, behind the lock of its run; ``api_key_id`` is that of a request that belongs to no run.
-    """
+    """The time, and who but the requester had to do with what is asked now; for a call, behind the lock of its run."""
     clock, people = await query(connection, _CLOCK, _INVOLVED, call=call_id, key=api_key_id)
     return clock[0].now, [Exclusion(Person(row.team_id, row.user_id), Involvement(row.why)) for row in people]
 

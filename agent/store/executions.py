@@ -74,9 +74,7 @@ async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -
 
 
 def ended_call(row: Row[Any]) -> EndedCall:
-    """The call once it has an answer, from a row with its actions as canonical bytes and the approving votes'
-    ``notes``.
-    """
+    """The answered call, from a row with its actions as canonical bytes and the approving votes' ``notes``."""
     return EndedCall(
         id=row.call_id,
         tool=row.tool,

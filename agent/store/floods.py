@@ -48,9 +48,7 @@ _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_plac
 
 
 def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
-    """Deliveries of folded requests or beyond the limit; critical requests and those of several people are folded
-    last.
-    """
+    """Deliveries of folded requests or beyond the limit; critical requests and those of several are folded last."""
     weighty = or_(approval_request.c.risk == "critical", approval_request.c.approvals_required > 1)
     order = (delivery.c.kind, weighty.desc(), delivery.c.priority, delivery.c.id)
     rank = func.count().filter(~card_place.c.folded).over(partition_by=SENDER, order_by=order)

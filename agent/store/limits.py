@@ -103,10 +103,7 @@ async def lock(connection: Connection, key: UUID, uses: Sequence[Use]) -> LimitR
 def reserve(
     tx: Transaction, uses: Sequence[Use], *, call_id: UUID | None = None, request_id: UUID | None = None
 ) -> None:
-    """Write what a call, or what a program asks for, takes; it replaces what was written for it before.
-
-    What cannot be counted is written as nothing: people are asked about it.
-    """
+    """Write what a call or a program's question takes, in place of what was written before. Uncountable: nothing."""
     key = call_id or request_id
     tx.add_rows(_RESERVE, [_row(use, key, of_call=call_id is not None) for use in uses])
 

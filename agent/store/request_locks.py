@@ -65,10 +65,7 @@ class ExpiredRequest:
 
 
 async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None:
-    """The request, locked.
-
-    Its revision is read behind the lock: a join would lose the row when an edit commits meanwhile.
-    """
+    """The request, locked, then its revision: a join would lose the row when an edit commits meanwhile."""
     row = (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
     return row_as(LockedRequest, row, excluded=exclusions.from_json(row.excluded)) if row else None
 

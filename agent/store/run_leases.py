@@ -34,10 +34,7 @@ class TakenLease:
 async def take(
     connection: Connection, run_ids: Sequence[UUID], worker: str, seconds: float, *, wait: bool
 ) -> dict[UUID, TakenLease | None]:
-    """Lease those of the runs that are runnable and free; the epoch counts up and fences whoever held them before.
-
-    ``None``: not runnable, or not free. Without ``wait`` what somebody else locks stays out.
-    """
+    """Lease those that are runnable and free, with a new epoch that fences; ``wait``: for what somebody else locks."""
     *_, locked, found_runs, messages, calls = await query(
         connection,
         *((runs.TAKE,) if wait else ()),

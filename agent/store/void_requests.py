@@ -40,9 +40,8 @@ class _Question:
 
 
 async def void(tx: Transaction, request_id: UUID) -> NewRequest:
-    """Make a program's approved request void, behind its lock. Returns its question without facts, to be asked again.
-
-    The name that the program gave it is free afterwards, for the request that asks again.
+    """Make a program's approved request void; returns its question, to be asked again under the name that is free
+    now.
     """
     question = row_as(_Question, (await tx.execute(_QUESTION, {"id": request_id})).one())
     # At once: the request that asks again is written under the name that this one gives up.

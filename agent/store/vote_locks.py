@@ -49,11 +49,7 @@ class TopRun:
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """A call that may be claimed in the transaction that decides its request.
-
-    Its run is locked and goes on, nothing can pause it before COMMIT, it was neither edited nor repeated, and its
-    tool prepared nothing.
-    """
+    """A call that its decision may claim: its run goes on unpaused, nothing was edited, repeated or prepared."""
 
     id: UUID
     run: TopRun

@@ -30,10 +30,8 @@ async def heads(db: Database) -> list[Head]:
 
 
 async def find_problems(db: Database, kept: Iterable[Head] = ()) -> tuple[int, list[ChainProblem]]:
-    """Verify every chain, and what consent rests on against it; returns the number of events and the problems.
-
-    ``kept`` are earlier heads from elsewhere. One snapshot: an event that commits between two reads would look like
-    tampering.
+    """Verify every chain and what rests on it, and earlier heads ``kept`` elsewhere, in one snapshot of the
+    database.
     """
     found: list[ChainProblem] = []
     events, earlier = 0, {head.subject: head for head in kept}

@@ -10,10 +10,7 @@ from agent.store.runs import LockedRun
 
 
 def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
-    """Answer a call of a locked run; the model hears of it with the turn's last blocking call.
-
-    The answer of a background call, or of one that repeats an expired one, becomes a note in the transcript.
-    """
+    """Answer a call of a locked run. That of a background call, or a repeated one, becomes a note in the transcript."""
     calls.answer(tx, call.id, given)
     if call.blocking:
         runs.count_answer(tx, run.id, run.agent, last=run.awaiting_calls <= 1 and not run.over)

@@ -45,9 +45,7 @@ class CallInProgress(Exception):
 
 
 async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) -> Reservation | StoredResponse:
-    """Whether the call, known by its ``fingerprint``, is to be made now. Raises ``KeyReused`` and
-    ``CallInProgress``.
-    """
+    """Whether the call of this ``fingerprint`` is to be made now. Raises ``KeyReused`` and ``CallInProgress``."""
     async with db.transaction() as tx:
         if await idempotency.reserve(tx, principal, key, fingerprint, PATIENCE):
             return Reservation(principal, key, fingerprint)

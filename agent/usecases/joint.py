@@ -1,7 +1,4 @@
-"""Use cases on any number of members in one transaction, at the cost of one.
-
-Many at once wait for nothing: a member whose rows somebody else holds goes alone, and waits.
-"""
+"""Use cases on any number of members at the cost of one. A member whose rows somebody holds goes alone, and waits."""
 
 from __future__ import annotations
 
@@ -61,10 +58,7 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
     async def lock(
         self, tx: Transaction, members: Sequence[Member], *, wait: bool
     ) -> Sequence[Found | Skipped]:
-        """Lock and read the rows of all members, in the lock order, in one round trip.
-
-        SKIPPED: its rows are not there or, without ``wait``, held by somebody else.
-        """
+        """Lock and read the rows of all members in one round trip. SKIPPED: not there or, without ``wait``, held."""
 
     @abstractmethod
     def missing(self, member: Member) -> Result | Exception:

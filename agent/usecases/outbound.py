@@ -51,10 +51,7 @@ async def mark_dead(db: Database, notice: OutboundMessage, error: str) -> None:
 
 
 def retry_delay(attempts: int, asked: float | None, chance: float) -> float:
-    """Seconds until the next attempt: 5, 10, 20 … up to six hours, or what the receiver asked for (up to that).
-
-    ``chance`` in [0, 1) spreads attempts by a fifth either way, so that receivers are not met by all at once.
-    """
+    """Seconds until the next attempt: 5, 10, 20 … six hours, or as asked; ``chance`` in [0, 1) spreads a fifth."""
     doubled = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempts - 1, 30))
     spread = doubled * (0.8 + 0.4 * chance)
     return spread if asked is None else min(LONGEST_PAUSE, max(asked, spread))

@@ -10,20 +10,13 @@ from agent.database.transaction import Connection
 
 
 async def change_token(connection: Connection) -> str:
-    """A token that changes with every recorded transition, read from one end of an index.
-
-    Transactions do not commit in the order of their clocks, so those just before the last one are counted too.
-    """
+    """A token that changes with every transition, from one end of an index; commits may come out of order."""
     found: str = (await connection.execute(_PULSE)).scalar_one()
     return found
 
 
 async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> dict[str, str]:
-    """Those of these (``request:<id>``, ``run:<id>``) whose token is another than the known one, with it.
-
-    Tokens are unique and never empty. What does not exist is left out. A run changes with the runs below that it
-    waits for.
-    """
+    """Those of these (``request:<id>``, ``run:<id>``) whose token is not the known one. Runs change with runs below."""
     runs = {name.removeprefix("run:"): token for name, token in known.items() if name.startswith("run:")}
     others = {name: token for name, token in known.items() if not name.startswith("run:")}
     told = {

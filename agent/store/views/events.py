@@ -48,10 +48,7 @@ async def transitions(
     after: Key | None = None,
     limit: int,
 ) -> list[Transition]:
-    """Events of these kinds, recorded for ``since`` or later and behind ``after``; oldest first.
-
-    Transactions do not commit in the order of their clocks: one that is a little older may still appear.
-    """
+    """Events of these kinds since then and behind ``after``, oldest first; a slow commit may still appear."""
     at, subject, seq = after or (since, "", 0)
     parameters = {
         "kinds": list(kinds),

@@ -23,9 +23,7 @@ from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, 
 
 @dataclass(frozen=True, slots=True)
 class OpenCallDetails:
-    """A call to judge or execute; ``facts`` as shown to people (RFC 8785), ``policy`` the snapshot of their
-    decision.
-    """
+    """A call to judge or execute; ``facts`` as people saw them (RFC 8785), ``policy`` of their decision."""
 
     call: CallView
     run: RunView

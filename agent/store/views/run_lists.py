@@ -42,10 +42,7 @@ MOST_ASKED = 20
 
 
 class RunList(StrEnum):
-    """The lists. A run whose background call waits for people is in ``active`` and ``waiting``, not in ``approved``.
-
-    One that waits for a run below it, which waits for people, is in ``waiting``, too.
-    """
+    """The lists. Whose background call or child waits for people is in ``waiting``, not in ``approved``."""
 
     ACTIVE = "active"
     WAITING = "waiting"

@@ -49,10 +49,7 @@ async def running(connection: Connection, team_id: str, limit: int = 20) -> list
 
 @dataclass(frozen=True, slots=True)
 class CancelContext:
-    """What decides who may cancel a run.
-
-    ``audiences``: who decides what the run, or one below it, waits for, with the review channel.
-    """
+    """What decides who may cancel a run; ``audiences`` decide what it, or one below it, waits for."""
 
     run_id: UUID
     team_id: str | None

@@ -48,9 +48,7 @@ async def waiting_for_others(
     *,
     newest_first: bool = False,
 ) -> list[HistoryLine]:
-    """The first requests that this person may see but not decide (any more); ``seen``: audiences whose requests they
-    see.
-    """
+    """The first requests that this person may see but not decide (any more); ``seen``: audiences they see."""
     given = request_filters.values(wanted)
     statement = _page(frozenset(given), newest_first=newest_first)
     whose = _whose(person, roles, channels, seen)

@@ -84,10 +84,9 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
 
 
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
-    """The attempt of a claim whose COMMIT was not answered, with a new lease; ``None``: it was given up.
+    """The attempt of a claim whose COMMIT was not answered, behind the run's lock.
 
-    Waits for the run's lock, which a transaction about to commit holds. Raises ``NotFound`` when no attempt was
-    written.
+    ``None``: given up; or ``NotFound``.
     """
     async with db.transaction() as tx:
         await runs.lock(tx, run_id)

@@ -157,11 +157,7 @@ async def _claim(
 async def hand_over_together(
     db: Database, request_ids: Sequence[UUID], *, wait: bool
 ) -> list[datetime | None]:
-    """Record that the programs that asked are about to read these approvals; when each was first read.
-
-    ``None``: it cannot be claimed any more. Nothing holds these rows for long, so they are waited for without
-    ``wait``, too.
-    """
+    """Record that askers read these approvals; when each was first read. ``None``: it cannot be claimed any more."""
     async with db.transaction() as tx:
         handed_over = await external_executions.hand_over(tx, request_ids)
     return [handed_over.get(each) for each in request_ids]

@@ -18,10 +18,7 @@ __all__ = ["clear_prepared", "is_superseded", "mark_announced", "mark_prepared"]
 
 
 async def mark_prepared(db: Database, call_id: UUID, action: bytes) -> bool:
-    """``on_pending`` is about to run for this action.
-
-    False: people are asked about something else by now, or nothing.
-    """
+    """``on_pending`` is about to run for this action. False: people are asked about something else, or nothing."""
     return await _while_asked(db, call_id, action, lambda tx: calls.mark_prepared(tx, call_id, action))
 
 

@@ -151,9 +151,9 @@ async def void_and_ask(
     *,
     outdated: bool = False,
 ) -> OpenOutcome:
-    """Void an approval that is too old or whose facts have changed, and ask again.
+    """Void an approval that is outdated, and ask again.
 
-    Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more or its run has ended.
+    Raises ``NotFound``, and ``Conflict``: the call waits no more.
     """
     async with db.transaction() as tx:
         run, call = await _lock(tx, call_id)

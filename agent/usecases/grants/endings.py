@@ -27,9 +27,9 @@ REVOKED = "revoked"
 async def revoke(
     db: Database, grant_id: UUID, by: Standing, approvers: Sequence[str], *, administrator: bool, path: str
 ) -> bool:
-    """End a grant for good; False: it had ended. Every reviewer and every administrator may.
+    """End a grant for good, by any reviewer or administrator; False: it had ended.
 
-    ``approvers`` are those of its request. Raises ``NotFound`` and ``Refused`` (recorded before).
+    ``NotFound``, ``Refused`` (recorded).
     """
     refusal = eligibility.revocation_refusal(approvers, by, administrator=administrator)
     async with db.transaction() as tx:
