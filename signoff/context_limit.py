@@ -1,7 +1,4 @@
-"""Cuts what a program tells reviewers of its state to what a request has room for. Pure.
-
-Beginnings and ends stay; what is left out is counted in its place, with the name of the field.
-"""
+"""Cuts what a program tells reviewers to what fits, and counts what is left out of its middle. Pure."""
 
 import json
 from collections.abc import Mapping

@@ -74,9 +74,8 @@ class RedactedValue(NamedTuple):
 
 
 def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
-    """The text with each span replaced by a sign: `⟦redacted github-token, 40 characters⟧`.
-
-    Spans that touch become one; earlier masks stay. `tight`: no sign is longer than what it replaces.
+    """The text with each span replaced by a sign (`⟦redacted github-token, 40 characters⟧`); `tight`: no longer than
+    it.
     """
     pieces, end = [], 0
     for span in merge_spans(text, spans):

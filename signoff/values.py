@@ -1,7 +1,4 @@
-"""What approvals are about: the action that people consent to, people, and how much can go wrong.
-
-Digest, card and execution all read an action's canonical bytes, so what was shown is what is approved and what runs.
-"""
+"""What approvals are about. Digest, card and execution all read an action's canonical bytes."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Text in which nothing is hidden: it moves no cursor, colours nothing and does not turn the line around.
-
-Characters that are drawn as nothing, or change how others are drawn, become signs that can be seen.
-"""
+"""Text in which nothing is hidden: what is drawn as nothing, or changes how others are drawn, becomes a sign."""
 
 from __future__ import annotations
 

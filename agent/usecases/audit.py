@@ -30,9 +30,7 @@ async def heads(db: Database) -> list[Head]:
 
 
 async def find_problems(db: Database, kept: Iterable[Head] = ()) -> tuple[int, list[ChainProblem]]:
-    """Verify every chain and what rests on it, and earlier heads ``kept`` elsewhere, in one snapshot of the
-    database.
-    """
+    """Verify every chain and what rests on it, and earlier heads ``kept`` elsewhere, in one snapshot."""
     found: list[ChainProblem] = []
     events, earlier = 0, {head.subject: head for head in kept}
     async with db.snapshot() as connection:

@@ -32,9 +32,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ErasureCounts:
-    """How much was erased, or is due to be; ``requests`` includes those of runs, ``broken`` what could not be
-    erased.
-    """
+    """How much was erased, or is due to be; ``requests`` includes those of runs, ``broken`` what cannot be."""
 
     runs: int = 0
     requests: int = 0

@@ -1,7 +1,4 @@
-"""Use cases on webhooks: add, list, remove, and messages that could not be delivered: list, send again.
-
-The secret is shown once. It signs everything that is sent, so it cannot be stored as a hash.
-"""
+"""Use cases on webhooks. The secret, shown once, signs everything that is sent, so it is stored as it is."""
 
 from __future__ import annotations
 
@@ -41,10 +38,7 @@ async def add(
     by: str,
     allowed: Sequence[Network] = (),
 ) -> str:
-    """Tell this address of these events from now on; returns the secret, which is never shown again.
-
-    ``allowed``: networks that the operator lets webhooks reach. Raises WebhookRejected and Conflict (name taken).
-    """
+    """Tell this address of events; returns the secret. ``allowed`` networks are open. WebhookRejected, Conflict."""
     _check(name, url, events, allowed)
     webhook = Webhook(new_id(), name, url, START + secrets.token_urlsafe(32))
     async with db.transaction() as tx:

@@ -42,9 +42,8 @@ class CommandResult:
 
 
 def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The decided arguments as environment variables: texts as they are, everything else as JSON.
-
-    Raises SignoffError where two arguments would have one name, and for what no environment can hold.
+    """The decided arguments as environment variables, others than texts as JSON. SignoffError for what cannot be
+    one.
     """
     found: dict[str, str] = {}
     decided = {name: value for name, value in arguments.items() if name != COMMAND}

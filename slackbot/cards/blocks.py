@@ -1,7 +1,4 @@
-"""Small constructors for Block Kit, with the limits of Slack's reference.
-
-Rich text carries what others wrote: Slack parses none of it. Mentions are elements made from ids.
-"""
+"""Constructors for Block Kit, with Slack's limits. Rich text carries what others wrote: Slack parses none of it."""
 
 from __future__ import annotations
 

@@ -30,9 +30,7 @@ MAX_ADDRESS = 3000
 
 
 def row(view: RequestView, names: Names, *, approvable: bool, details: bool = True) -> list[Json]:
-    """The row for the place that `view.place_nonce` names, if any. `approvable`: all that would run can be read
-    here.
-    """
+    """The row for the place that `view.place_nonce` names, if any. `approvable`: all that would run can be read."""
     if not view.place_nonce:
         return blocks.actions(*_link(view))
     made = _decide(view, names, approvable) or _ask_again(view) or _settle(view)

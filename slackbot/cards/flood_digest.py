@@ -20,9 +20,7 @@ PAGE_OF_WAITING = "waiting"
 
 @dataclass(frozen=True, slots=True)
 class FloodDigest:
-    """A flood: how many requests of ``sender`` (an agent, or `key:NAME`) wait without a card, and their first
-    deadline.
-    """
+    """A flood: how many requests of ``sender`` (an agent, or `key:NAME`) wait without a card, and until when."""
 
     sender: str
     waiting: int

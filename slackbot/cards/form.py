@@ -72,9 +72,7 @@ def inputs(made: Sequence[Field]) -> list[Json]:
 def read(
     values: Mapping[str, Any], made: Sequence[Field], original: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of a submission's `view.state.values`, and errors by block_id. Without an input, the original
-    stays.
-    """
+    """The values of a submission's `view.state.values`, and errors by block_id; without an input, the original."""
     result, errors = dict(original), {}
     for field in made:
         state = (values.get(field.block_id) or {}).get(FIELD_INPUT)

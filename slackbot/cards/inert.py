@@ -75,9 +75,8 @@ def paragraph(text: str, limit: int, max_lines: int) -> str:
 
 
 def mrkdwn(text: str, limit: int) -> str:
-    """One inert line for a place that Slack reads as mrkdwn: no mention, link, format or emoji comes alive.
-
-    What Slack would act on becomes a sign that looks like it; entities are never cut in two.
+    """One inert line for a place that Slack reads as mrkdwn: what Slack would act on becomes a sign that looks like
+    it.
     """
     text = one_line(text).translate(_FORMATTING)
     for pattern, sign in ((_SCHEME, "꞉"), (_SHORTCODE, "꞉"), (_UNDERSCORE, "ˍ"), (_DOMAIN_DOT, "․")):

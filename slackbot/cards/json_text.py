@@ -1,7 +1,4 @@
-"""JSON for people's eyes: exact and complete; what it shows parses back to the same value.
-
-Deceptive characters are JSON escapes (`\u202e`), which no backslash in the data can imitate: it is itself escaped.
-"""
+"""JSON for people's eyes, which parses back to the same value; deceptive characters are JSON escapes (`\u202e`)."""
 
 from __future__ import annotations
 
@@ -24,10 +21,7 @@ _DEEPEST_PRETTY = 16
 
 
 def arguments_of(action: Action) -> dict[str, Any]:
-    """The arguments as the canonical bytes have them, which would run.
-
-    Unchecked: that takes a second for the largest.
-    """
+    """The arguments as the canonical bytes have them, unchecked, which would take a second for the largest."""
     read: dict[str, Any] = json.loads(action.canonical, parse_int=_whole)["arguments"]
     return read
 

@@ -140,10 +140,9 @@ def usage(command: str) -> Card:
 
 
 def misunderstood_command(command: str, problem: str, *, guess: str | None = None, about: str = "") -> Card:
-    """What was wrong with what was typed, and in a line how it is used.
+    """What was wrong, and how it is used.
 
-    `guess`, the whole command that was probably meant, stands first and alone, to be copied. `about`: the word whose
-    usage helps.
+    `guess`, the probable command, stands alone, to be copied; `about`: its topic.
     """
     meant = _copyable(guess) if guess else None
     wrong = inert.line(problem, 300) or "That was not understood."

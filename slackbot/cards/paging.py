@@ -1,7 +1,4 @@
-"""Long content in pages of a modal, and the buttons that turn them.
-
-Slack has no documented limit on the text of a view; pages stay well below that of a message and below 250 KB.
-"""
+"""Long content in pages of a modal. Slack documents no limit on a view's text; pages stay well below 250 KB."""
 
 from __future__ import annotations
 

@@ -13,10 +13,7 @@ _SHORTENED_LINE = "Slack does not take the full message. The pages of the run an
 
 
 def plain_request_card(view: RequestView, *, delivery_id: object | None, findable: bool) -> Card:
-    """Title, state, deadline and id, with Details and Reject: nobody approves what is not shown.
-
-    `findable`: with metadata.
-    """
+    """Title, state, deadline and id, with Details and Reject: nobody approves what is not shown."""
     waiting = view.status is RequestStatus.WAITING
     rows = [
         _section(inert.line(title(view), blocks.HEADER_LIMIT)),

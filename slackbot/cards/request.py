@@ -37,9 +37,9 @@ def request_card(
     delivery_id: object | None = None,
     whole: bool = False,
 ) -> Card:
-    """The card at the place that `view.place_nonce` names; without a nonce it has no buttons.
+    """The card at the place that `view.place_nonce` names, if any.
 
-    What is cut here stands in full behind Details, as do facts and arguments of a decided request, unless ``whole``.
+    What is cut stands behind Details, unless ``whole``.
     """
     names = names or Names()
     withheld = unreadable(view)

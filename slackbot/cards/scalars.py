@@ -1,7 +1,4 @@
-"""Single values in words: money, yes and no, short lists; each told apart by its type.
-
-A text that looks like another type (`"yes"`, `"12"`) keeps its quotation marks. Nothing here is inert yet.
-"""
+"""Single values in words, told apart by type: `"yes"` and `"12"` keep their quotation marks. Not inert yet."""
 
 from __future__ import annotations
 

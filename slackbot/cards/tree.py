@@ -1,7 +1,4 @@
-"""Objects as people read them: one line a value, nested objects and lists indented, before and after as a diff.
-
-Every value is inert and has a size of its own: none pushes another off the card. What does not fit is counted.
-"""
+"""Objects as people read them, indented, or as a diff. Each value is inert, of bounded size, or counted."""
 
 from __future__ import annotations
 

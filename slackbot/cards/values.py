@@ -73,9 +73,8 @@ _VALUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A message: fallback text (mrkdwn, in notifications), blocks, and metadata, which the whole workspace can read.
-
-    Post it with `parse="none"`, `link_names=False`, `unfurl_links=False` and `unfurl_media=False`.
+    """A message, to be posted without `parse`, `link_names` and unfurling. The whole workspace can read its
+    metadata.
     """
 
     text: str
@@ -141,10 +140,7 @@ def parse_button_value(text: object) -> ButtonValue | None:
 
 
 def page_value(what: str, **query: object) -> str:
-    """The value of a paging button, without None; values come back as text.
-
-    Raises ValueError beyond 2,000 characters.
-    """
+    """The value of a paging button; values come back as text, without None. ValueError beyond 2,000 characters."""
     known = {name: str(value) for name, value in query.items() if value is not None}
     value = json.dumps([what, known], separators=(",", ":"), sort_keys=True)
     if len(value) > MAX_BUTTON_VALUE:

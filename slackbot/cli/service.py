@@ -21,9 +21,7 @@ from slackbot.settings import Role, Settings, SettingsError
 log = structlog.get_logger(__name__)
 
 SWITCH = 0.0005
-"""Seconds until a busy event loop lets another thread go on: those that look for secrets would take ten times as
-long.
-"""
+"""Seconds until a busy event loop lets threads go on: those that look for secrets would take ten times as long."""
 
 SELDOM = 200
 """Collections of younger garbage (ten by default) between two looks through everything that lives: with thousands of

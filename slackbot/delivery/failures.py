@@ -59,9 +59,7 @@ class Failures:
         self._pace = pace
 
     async def outcome(self, due: DueMessage, error: SlackError) -> Outcome:
-        """What to store of a message that failed with ``error``; the channel rests, because Slack counts what it
-        refuses.
-        """
+        """What to store of a failed message. The channel rests, because Slack counts what it refuses."""
         if isinstance(error, SlackRefused) and error.meaning is Meaning.MESSAGE:
             return Dead(due, error.code, self._pace, self._admin)
         if isinstance(error, SlackRefused) and error.meaning is Meaning.CLOSED:
@@ -69,10 +67,7 @@ class Failures:
         return await self._put_off(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
-        """Post again what people need: a card, a digest, the root of a run that goes on or has news.
-
-        The rest stays deleted.
-        """
+        """Post again what people need: a card, a digest, the root of a run that goes on. The rest stays deleted."""
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)
         if due.run_id and due.kind in ("run_root", "run_line"):

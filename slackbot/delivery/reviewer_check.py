@@ -21,9 +21,7 @@ AGAIN = 30.0
 
 
 class ReviewerCheck:
-    """Counts the reviewers left for each request whose card is drawn (opened, edited, escalated); nobody waits for
-    it.
-    """
+    """Counts the reviewers left for each request whose card is drawn; nobody waits for it."""
 
     def __init__(
         self, db: Database, directory: Directory, admin: Destination | None, *, again: float = AGAIN

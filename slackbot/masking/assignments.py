@@ -41,9 +41,8 @@ _HEADERS = ("authorization", "cookie")
 
 
 def assignments(text: str) -> Iterator[TextSpan | None]:
-    """Values behind a secret's name: `password=…`, `"api_key": "…"`, `Authorization: Bearer …`, a URL's `?token=`.
-
-    In prose only at the beginning of a line, or at the end of a sentence: words about secrets are none.
+    """Values behind a secret's name (`password=…`, `"api_key": "…"`, `?token=`); in prose only where a line begins
+    or ends.
     """
     low = _lowered(text)
     seen = 0

@@ -27,9 +27,8 @@ class _Lane:
 
 
 class FairThreads:
-    """Three threads: work for people (``sender`` None) finds any free, cards have one, all others share one.
-
-    Of the others, who has used the least time is next.
+    """Three threads: people (``sender`` None) find any free, cards have one, the others share one, fewest seconds
+    first.
     """
 
     def __init__(self, name: str) -> None:

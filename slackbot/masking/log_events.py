@@ -1,7 +1,4 @@
-"""Secrets in what operators read: log events, tracebacks, messages of the command line.
-
-Done at once and in place, in a fifth of a card's time; what is left then is masked whole.
-"""
+"""Secrets in log events, tracebacks and messages of the command line, masked at once, in a fifth of a card's time."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ _DEEPEST = 12
 def clean_now(text: str, *, assigned: bool = True) -> str:
     """Any text, in the caller's thread.
 
-    Without `assigned` a message may name a setting: `SLACK_BOT_TOKEN: invalid_auth`.
+    Not `assigned`: a message may name a setting, `SLACK_BOT_TOKEN: invalid_auth`.
     """
     return mask(text, SecretFinder(budget=BUDGET, assigned=assigned)(text))
 
@@ -69,9 +66,7 @@ def clean_error(error: BaseException) -> str:
 
 
 def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """A structlog processor right before the renderer: cleans every text, key and traceback, and writes out other
-    values.
-    """
+    """A structlog processor right before the renderer: cleans every text, key and traceback."""
     known = {key: value for key, value in event.items() if _is_harmless(key, value)}
     rest = {key: value for key, value in event.items() if key not in known}
     return (_cleaned(rest) | known) if rest else known

@@ -33,10 +33,7 @@ from signoff.masks import TextSpan
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A kind of token. One of `anchors` is in every text that has one; `group` of the pattern is the secret.
-
-    `apart`: no letter or digit may touch it. `mixed`: it has a digit or a capital.
-    """
+    """A kind of token: `anchors` are in its texts, `group` is the secret, `apart` from letters, `mixed` with digits."""
 
     kind: str
     anchors: tuple[str, ...]

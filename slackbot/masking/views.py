@@ -67,10 +67,7 @@ def work_for(sender: str) -> Iterator[None]:
 async def off_the_loop(
     work: Callable[[Find], T], hidden: Hidden | Callable[[], Hidden] = (), *, budget: float = BUDGET
 ) -> T:
-    """Do this with a finder, in a thread; when none is free in time, with one that masks everything.
-
-    ``hidden`` is found, too.
-    """
+    """Do this with a finder, in a thread; when none is free in time, with one that masks everything."""
     sender = _sender.get()
     # Of a card the processor time counts, twice as much: a look that others hold up would only be repeated.
     clock, seconds = (time.thread_time, 2 * budget) if sender == CARDS else (time.monotonic, budget)

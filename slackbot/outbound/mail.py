@@ -1,7 +1,4 @@
-"""E-mail to reviewers: what waits, facts that policy names, a link to its page. No link decides anything.
-
-What an agent wrote is one inert line: it ends no header, turns no line around, and becomes no link.
-"""
+"""E-mail to reviewers. No link decides anything; what an agent wrote is one inert line and becomes no link."""
 
 from __future__ import annotations
 

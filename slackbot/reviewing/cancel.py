@@ -22,10 +22,7 @@ NO_SUCH_RUN = "There is no such run, or it is not one that you may cancel."
 async def cancel(
     db: Database, directory: Directory, person: Person, run_id: UUID, *, path: str, as_reviewer: bool = True
 ) -> bool:
-    """End the run; False: it was over. Raises NotFound and Refused.
-
-    ``as_reviewer``: who may decide its requests may, too.
-    """
+    """End the run, also for who may decide its requests (``as_reviewer``). False: it was over. NotFound, Refused."""
     _, by, channels = await _standing(db, directory, person, run_id, as_reviewer=as_reviewer)
     return await runs.cancel(db, run_id, by, channels, path=path)
 

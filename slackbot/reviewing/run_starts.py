@@ -50,10 +50,7 @@ async def start(
     session_id: str | None = None,
     api_key_id: UUID | None = None,
 ) -> StartOutcome:
-    """Start this agent in a thread of a channel; a ``start_key`` finds its run again.
-
-    Raises NotAMember and NotStarted.
-    """
+    """Start this agent in a channel's thread, once for each ``start_key``. Raises NotAMember and NotStarted."""
     if len(task) > MAX_TASK:
         raise NotStarted(f"This task has {len(task):,} characters; up to {MAX_TASK:,} are taken.")
     await check_member(directory, requester.person)

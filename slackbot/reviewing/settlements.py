@@ -20,10 +20,7 @@ async def settle(
     verdict: Literal["retry", "done"],
     path: str,
 ) -> int:
-    """Settle this request's last attempt, or vote for Retry; how many more Retry takes.
-
-    Raises as ``requests.settle``.
-    """
+    """Settle this request's last attempt, or vote for Retry: how many more. Raises as ``requests.settle``."""
     execution = view.execution
     if execution is None:
         raise Conflict("nothing of this request is in doubt")

@@ -31,9 +31,7 @@ OUTCOME_UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class NewVote:
-    """A person's verdict on a revision, as it arrived; ``place`` of the pressed button, ``principal`` of an API
-    key's vote.
-    """
+    """A person's verdict on a revision; ``place`` of the pressed button, ``principal`` of an API key's vote."""
 
     person: Person
     request_id: UUID

@@ -55,10 +55,7 @@ class Finding:
 async def examine(
     configured: Settings, policy: Policy | SignoffError, database: Database | None, url: str | None
 ) -> AsyncIterator[Finding]:
-    """Look at everything in turn; a part that cannot be looked at is a finding.
-
-    ``policy`` may be why it cannot be enforced.
-    """
+    """Look at everything in turn; what fails is a finding. ``policy`` may be why it cannot be enforced."""
     for name in configured.unknown:
         yield Finding("settings", False, f"there is no setting {name}", "mend its name, or take it away")
     yield _checkpoints(policy)
@@ -256,10 +253,7 @@ def _model_trouble(error: OpenAIError, name: str, address: str) -> str:
 
 
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
-    """Raises OpenAIError when the model cannot be used.
-
-    Not every server has `GET /models/{id}`: one that fails at it is asked a question, as an agent would ask it.
-    """
+    """Raises OpenAIError when the model cannot be used. Without `GET /models/{id}`, the server is asked a question."""
     try:
         await client.models.retrieve(name)
     except APIStatusError as error:

@@ -1,7 +1,4 @@
-"""The timer that wakes the sweeps, which are idempotent: any number of processes may run one.
-
-APScheduler keeps nothing: what is due stands in the database, by the database's clock.
-"""
+"""The timer that wakes the sweeps. They are idempotent, and the database knows what is due: any number may run."""
 
 from __future__ import annotations
 

@@ -199,10 +199,7 @@ class AppHomes:
             await self._client.views_publish(user_id=viewer.person.user_id, view=view)
 
     def _not_published(self, viewer: HomeViewer, error: SlackError) -> None:
-        """Try later, when Slack says or some time after a refusal.
-
-        A conflict of hashes: another process has published since.
-        """
+        """Try later, when Slack says or after a refusal. A conflict of hashes: another process has published."""
         viewer.stale = True
         if isinstance(error, SlackRefused) and error.code == HASH_CONFLICT:
             if self._viewers.get(viewer.person) is viewer:

@@ -63,10 +63,8 @@ class SignedEndpoint:
         return Route(EVENTS_PATH, self.handle, methods=["POST"])
 
     async def handle(self, request: Request) -> Response:
-        """401: not signed by Slack, or not now. 413: too long. 400: unreadable. 404: nobody listens. Else Bolt's
-        answer.
-
-        An empty 200 for Slack's check of our certificate, signed or not.
+        """401: not signed now. 413: too long. 400: unreadable. 404: nobody listens. 200, empty: Slack's certificate
+        check.
         """
         stamp = self._fresh_stamp(request)
         claimed = _only(request, b"x-slack-signature")
@@ -148,9 +146,7 @@ def _is_ssl_check(body: bytes | None) -> bool:
 
 
 def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
-    """What Slack said, parsed, for Bolt (None: unreadable): Bolt would lose a command whose text has the word
-    "payload".
-    """
+    """What Slack said, parsed, or None. Bolt would lose a command whose text has the word "payload"."""
     try:
         said = _parsed(body.decode(), _only(request, b"content-type") or b"")
         if not _is_whole(said):

@@ -1,7 +1,4 @@
-"""Socket Mode: Slack's payloads over a WebSocket, whose whole boundary is the app-level token.
-
-The SDK's client reconnects by itself, but never asks again for an address that is refused: the watchdog here does.
-"""
+"""Socket Mode, bounded by the app-level token alone. The watchdog asks for a new address, which the SDK does not."""
 
 from __future__ import annotations
 
@@ -67,10 +64,7 @@ class SocketMode:
         return SocketHealth(self._connected, self._connections if self._connected else None)
 
     async def start(self) -> None:
-        """Connect, and go on trying in the background.
-
-        Raises SlackRejected when Slack says that the token is no good.
-        """
+        """Connect, and go on trying. Raises SlackRejected when Slack says that the token is no good."""
         handler = AsyncSocketModeHandler(
             self._app, self._app_token, self._log, self._web, ping_interval=self._ping_interval
         )

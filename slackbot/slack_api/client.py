@@ -1,6 +1,4 @@
-"""The client of every call to Slack: masks, keeps the silence that Slack asks for, sends nothing twice, names
-failures.
-"""
+"""The client of every call to Slack: masks, keeps the silence that Slack asks for, sends nothing twice."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ _BODIES = ("json", "params", "data")
 
 
 class SlackError(SignoffError):
-    """A failed call to Slack; `seconds`: to wait, `status`: of the answer, `taken`: Slack may have done it all the
-    same.
-    """
+    """A failed call to Slack; `seconds` to wait, `status` of the answer, `taken`: it may be done all the same."""
 
     meaning = Meaning.PASSING
 
@@ -85,10 +81,7 @@ class SlackRefused(SlackError):
 
 
 class SlackClient(AsyncWebClient):
-    """Raises RateLimited, SlackUnavailable or SlackRefused.
-
-    A 429 silences its method (a post: its channel) for a while.
-    """
+    """Raises RateLimited, SlackUnavailable or SlackRefused. A 429 silences its method (a post: its channel)."""
 
     def __init__(self, token: str, api_url: str, *, clock: Callable[[], float] = monotonic) -> None:
         super().__init__(token=token, base_url=api_url, timeout=TIMEOUT, retry_handlers=[])

@@ -112,10 +112,7 @@ class Directory:
     async def count_reviewers(
         self, approvers: Sequence[str], channel_id: str, *, but: Collection[Person], enough: int
     ) -> int | None:
-        """How many others may review such a request, up to ``enough``; None: Slack does not tell now.
-
-        Not for a decision.
-        """
+        """How many others may review it, up to ``enough``; None: not known now. Not for a decision."""
         deadline = asyncio.get_running_loop().time() + COUNT_BUDGET
         circles = await asyncio.gather(*(self._circle(entry, channel_id, deadline) for entry in approvers))
         known = [circle for circle in circles if not isinstance(circle, Refusal)]

@@ -24,9 +24,7 @@ _CROWDED = 4096  # entries; beyond this, answers that are too old are thrown out
 
 
 class CachedAnswer(Generic[K, V]):
-    """Answers by key, at most `max_age` seconds since asking, one look-up per key at a time. Failures are never
-    kept.
-    """
+    """Answers by key, at most `max_age` seconds since asking, one look-up per key at a time, no failures."""
 
     def __init__(
         self,

@@ -84,10 +84,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
 
 
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
-    """The attempt of a claim whose COMMIT was not answered, behind the run's lock.
-
-    ``None``: given up; or ``NotFound``.
-    """
+    """The attempt of an unanswered claim, behind the run's lock. ``None``: given up; ``NotFound``: not written."""
     async with db.transaction() as tx:
         await runs.lock(tx, run_id)
         call = await call_locks.lock(tx, call_id)

@@ -202,10 +202,9 @@ def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool
 
 
 async def report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
-    """Write how a claimed attempt ended; the same report again is one.
+    """Write how a claimed attempt ended, once.
 
-    Raises ``NotFound`` and ``ReportRefused``: a wrong token, another outcome, or too late, in which case the report
-    is kept and overwrites nothing. A success ends a doubt that nobody has settled.
+    Raises ``NotFound``, and ``ReportRefused`` for what only stands beside it.
     """
     about = {"request_id": str(request_id), "status": outcome.status.value}
     with tracing.span_within("report", request_id, request_id, about):

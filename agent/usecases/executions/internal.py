@@ -151,10 +151,7 @@ async def void_and_ask(
     *,
     outdated: bool = False,
 ) -> OpenOutcome:
-    """Void an approval that is outdated, and ask again.
-
-    Raises ``NotFound``, and ``Conflict``: the call waits no more.
-    """
+    """Void an outdated approval and ask again. Raises ``NotFound``, and ``Conflict``: the call waits no more."""
     async with db.transaction() as tx:
         run, call = await _lock(tx, call_id)
         if call.state is not CallState.READY or call.request_id is None:

@@ -1,6 +1,6 @@
-"""Attempts whose worker or program is gone: in doubt until a person settles them, as their effect is unknown.
+"""Attempts whose worker is gone: in doubt until people settle them.
 
-Only an idempotent tool is tried again, and not for ever: a call that ends its worker would end all of them in turn.
+Idempotent tools are tried again, but not for ever.
 """
 
 from __future__ import annotations

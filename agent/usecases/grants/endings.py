@@ -27,7 +27,7 @@ REVOKED = "revoked"
 async def revoke(
     db: Database, grant_id: UUID, by: Standing, approvers: Sequence[str], *, administrator: bool, path: str
 ) -> bool:
-    """End a grant for good, by any reviewer or administrator; False: it had ended.
+    """End a grant for good, by a reviewer or administrator; False: it had ended.
 
     ``NotFound``, ``Refused`` (recorded).
     """

@@ -18,10 +18,9 @@ from signoff.errors import Conflict
 
 
 async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECT) -> UUID:
-    """Judge the action of an expired request again and ask about it again, for its requester.
+    """Ask about an expired action once more, as a new background call (its id).
 
-    A new call of the same run, in the background; asking twice is one call. Returns its id. Raises ``NotFound``,
-    ``Conflict`` (not expired) and ``Refused`` (recorded before).
+    ``NotFound``, ``Conflict``, ``Refused``.
     """
     async with db.transaction() as tx:
         expired = await request_locks.find_expired(tx, request_id)

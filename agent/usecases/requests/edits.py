@@ -73,10 +73,9 @@ async def check_edit(db: Database, attempt: EditAttempt) -> None:
 
 
 async def edit(db: Database, edit: Edit) -> EditOutcome:
-    """Replace the action that was asked about by the edited one; votes on the earlier revision no longer count.
+    """Replace the action that was asked about; earlier votes no longer count.
 
-    One that changes nothing leaves all as it is, and the same edit again is one. Raises ``Refused`` (recorded
-    before), ``BudgetExceeded`` and ``OutcomeUnknown``.
+    ``Refused`` (recorded), ``OutcomeUnknown``.
     """
     async with db.decision_transaction() as tx:
         outcome = await _edit(tx, edit)

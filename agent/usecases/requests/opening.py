@@ -52,9 +52,9 @@ class OpenOutcome:
 
 
 async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - the word of the trade
-    """Put a question to people; the same one again is one. A blocking call's request parks the run.
+    """Put a question to people, once. ``Conflict``: other content under its id, or an ended run.
 
-    Raises ``Conflict`` (the client id has other content, or the run has ended) and ``NotFound`` (no such call).
+    ``NotFound``: no call.
     """
     async with db.transaction() as tx:
         ask_no = 1

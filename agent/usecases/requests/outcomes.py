@@ -78,10 +78,7 @@ def end_requests(
     earlier: Sequence[tuple[ChainHead, AuditEntry]] = (),
     later: Sequence[tuple[ChainHead, AuditEntry]] = (),
 ) -> None:
-    """Write the decisions with all that follows from them; the requests, their calls and heads are locked.
-
-    ``earlier`` and ``later`` are audit entries before the decisions (the deciding vote) and after them (an attempt).
-    """
+    """Write the decisions and what follows from them; ``earlier`` and ``later`` are audit entries around them."""
     if not endings:
         return
     decided = [_decision(each) for each in endings]

@@ -17,10 +17,9 @@ from signoff.values import Person
 
 
 async def remind_due(db: Database, *, batch_size: int = 200) -> int:
-    """Remind where a fraction of the window (`remind_at`) has passed; returns how many. One that fails holds up no
-    other.
+    """Remind once of all fractions (`remind_at`) that have passed; returns how many.
 
-    Fractions that passed while nobody looked are one reminder.
+    One that fails holds up no other.
     """
     return await isolate_failures(db, reminders.lock_due, _remind, size=batch_size, broken=_BROKEN)
 
@@ -58,9 +57,8 @@ def _line(row: DueReminder, voters: Collection[Person]) -> OutboxMessage:
 
 
 def _still_able(row: DueReminder, voters: Collection[Person]) -> tuple[str, ...]:
-    """The users and groups to mention: reviewers but those who have voted or are excluded.
-
-    A channel's members are too many to mention; for them the checkpoint's `notify` stands in.
+    """Whom to mention: reviewers who have not voted and are not excluded, with `notify` for all members of a
+    channel.
     """
     named = [approver for approver in row.approvers if approver != "channel"] or row.notify
     done = {person.user_id for person in (*voters, *(each.person for each in row.excluded))}

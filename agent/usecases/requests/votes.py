@@ -130,10 +130,7 @@ _DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStat
 
 
 def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
-    """The count with this ballot.
-
-    Votes of people without the right are void meanwhile, so a repeated vote is counted again.
-    """
+    """The count with this ballot, without votes of people who lost the right: a repeated vote is counted again."""
     person = ballot.voter.person
     live = [
         LiveVote(v.person.team_id, v.person.user_id, v.verdict.value)
@@ -262,10 +259,7 @@ async def record_refusal(
     kind: AuditKind = AuditKind.VOTE_REFUSED,
     principal: str | None = None,
 ) -> None:
-    """Record that somebody was turned away before a vote, or what else ``kind`` says, was made.
-
-    ``principal``: the key that carried it. ``who`` may be a program without a vote, by the name of its principal.
-    """
+    """Record that ``who`` (a person, or a program's principal) was turned away, before a vote or what ``kind`` says."""
     async with db.transaction() as tx:
         if await request_locks.lock(tx, request_id) is None:
             return

@@ -74,10 +74,7 @@ def _place(nonce: str, body: Mapping[str, Any]) -> Place:
 
 
 async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
-    """The request that a button is about, for the place where it was pressed; Refused where it does not belong.
-
-    A card whose post is not known to have arrived has no `ts` yet: its secret nonce and its channel have to do.
-    """
+    """The request of a button on its own place, by nonce, channel and (once known) `ts`; Refused elsewhere."""
     async with ctx.db.connection() as connection:
         found = await views.request_at(connection, click.value.request_id, click.place.nonce)
     if found is None or found[0].team_id != ctx.directory.own_team_id:

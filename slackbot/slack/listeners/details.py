@@ -96,10 +96,7 @@ async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: U
 def show_change(
     ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any], *, outdated: bool = False
 ) -> None:
-    """A person's own surface is outdated: draw it again.
-
-    Delivery draws the channel's card when it was ``outdated``, too.
-    """
+    """A person's own surface is outdated: draw it again, and the channel's card when it was ``outdated``."""
     if click.place.surface == "modal":
         view = body["view"]
         # A form lies on top of the details that it came from.

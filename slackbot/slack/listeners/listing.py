@@ -1,7 +1,4 @@
-"""Lists as answers to commands and in modals.
-
-Word and query travel in the paging buttons, and are claims like others.
-"""
+"""Lists as answers to commands and in modals. Word and query travel in the paging buttons, as claims."""
 
 from __future__ import annotations
 
@@ -53,9 +50,7 @@ async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    """Everything that waits and this person may see; behind a digest (`agent` or `key`), what has no card comes
-    first.
-    """
+    """All that waits and this person may see; behind a digest (`agent` or `key`), what has no card first."""
     agent, key, folded = query.get("agent", ""), query.get("key", ""), _FOLDED.get(query.get("folded", ""))
     wanted = RequestFilter(agent=agent, key=key, folded=folded)
     page = await _lists(ctx, person).found(RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.OLDEST)

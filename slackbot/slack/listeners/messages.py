@@ -77,10 +77,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) -> bool:
-    """Let the thread's run hear it; False: no run's thread.
-
-    `tell`: answer those not heard, for one of a message's two events.
-    """
+    """Let the thread's run hear it; False: no run's. `tell`: answer who is not heard, for one of two events."""
     team_id = ctx.directory.own_team_id
     async with asyncio.timeout(ctx.budget):
         async with ctx.db.connection() as connection:

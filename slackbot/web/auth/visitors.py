@@ -1,7 +1,4 @@
-"""Who visits a page: a session's cookie, the person behind it, and forms that only our pages can send.
-
-A cookie says who somebody is, never what they may: rights are looked up for each request, as for a click in Slack.
-"""
+"""Who visits a page, and forms that only our pages send. Rights are looked up for each request, as for a click."""
 
 from __future__ import annotations
 
@@ -81,10 +78,7 @@ async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visit
 
 
 def check_origin(request: Request) -> None:
-    """Raises ForeignForm unless the browser says that the page was ours.
-
-    By `Sec-Fetch-Site` (https and this machine), else by `Origin`. What sends neither is no browser of today.
-    """
+    """Raises ForeignForm unless the browser says that the page was ours, by `Sec-Fetch-Site` or `Origin`."""
     ctx = request.headers.get("sec-fetch-site")
     if ctx is not None:
         if ctx != "same-origin":
@@ -109,10 +103,7 @@ def cookie_name(name: str, ctx: WebContext) -> str:
 
 
 def set_cookie(response: Response, ctx: WebContext, name: str, value: str, seconds: int) -> None:
-    """A cookie that no script can read.
-
-    Lax, not Strict: people come here by links, and following one changes nothing.
-    """
+    """A cookie that no script can read. Lax, because people come by links; following one changes nothing."""
     response.set_cookie(
         cookie_name(name, ctx),
         value,

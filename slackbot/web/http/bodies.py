@@ -52,10 +52,7 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route for programs: the key and its scope are checked before a byte of the body is asked for.
-
-    FastAPI would parse a body first. A POST is made once for each `Idempotency-Key`.
-    """
+    """A route that checks key and scope before a body is read, which FastAPI would not, and makes a POST once."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle, caller = super().get_route_handler(), needed(self.dependant)

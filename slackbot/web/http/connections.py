@@ -61,10 +61,7 @@ class HalfRead:
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol within these limits; answers may take their time.
-
-    ``request.state.known``: the caller is known.
-    """
+    """uvicorn's protocol within these limits; answers may take their time."""
 
     def __init__(self, *, limits: ConnectionLimits, half_read: HalfRead, **more: Any) -> None:
         super().__init__(**more)

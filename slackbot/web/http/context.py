@@ -38,10 +38,7 @@ class SlackConnection:
 
 @dataclass(frozen=True)
 class WebContext:
-    """What a route may use.
-
-    ``public_url`` has no slash behind; ``webhook_networks`` are open to webhooks though barred.
-    """
+    """What a route may use. ``public_url``: no slash behind. ``webhook_networks``: open though barred."""
 
     db: Database
     services: Services

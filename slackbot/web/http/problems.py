@@ -37,10 +37,7 @@ class ProblemDetails(BaseModel):
 
 
 class ProblemRaised(HTTPException):
-    """Ends a call with these problem details.
-
-    An HTTPException, because FastAPI lets only those pass while reading a body.
-    """
+    """Ends a call with these details. An HTTPException, which FastAPI lets pass while it reads a body."""
 
     def __init__(
         self,

@@ -25,10 +25,7 @@ BACKLOG = 2048
 
 
 class HttpServer:
-    """Serves this application on ``port`` (known after ``start``).
-
-    Only ``trusted_proxies`` are believed (`X-Forwarded-…`).
-    """
+    """Serves this application on ``port`` (after ``start``); only ``trusted_proxies`` are believed."""
 
     def __init__(
         self,

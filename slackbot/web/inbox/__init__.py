@@ -1,7 +1,4 @@
-"""The inbox page, for people who are signed in.
-
-Complete without a script; with one, parts are fetched when they change.
-"""
+"""The inbox page. Complete without a script; with one, parts are fetched when they change."""
 
 from fastapi import APIRouter
 
