@@ -134,6 +134,7 @@ class ExecutionView:
     settled_as: str | None = None  # "retry" | "done"
     result: str | None = None
     retry_voters: tuple[Person, ...] = ()  # who wants it tried again, while they are too few
+    retry_at: datetime | None = None  # it failed in passing, and the next attempt begins then
 
     @property
     def awaits_settlement(self) -> bool:

@@ -289,13 +289,25 @@ def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
             return _told(tool, ended.result(), seconds)
         case NotDone() as nothing:
             return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
+        case error if (later := tool.retry_after(error, claim.attempt)) is not None:
+            return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds, retry_after=later)
         case TimeoutError() as error:  # something that the tool waited for may have done its part
             return _overdue(tool, call, stored_text.error_text(error))
         case error:
-            why = stored_text.log_text(error, claim.action.arguments)
-            call_id = str(claim.call_id)
-            log.warning("tool raised", action="tool.raised", tool=tool.name, call_id=call_id, error=why)
-            return Outcome(ExecutionStatus.FAILED, stored_text.error_text(error), seconds)
+            return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds)
+
+
+def _logged(error: BaseException, tool: Tool, claim: Claim) -> str:
+    """The error as people and the model read it; the log has the author's frames."""
+    log.warning(
+        "tool raised",
+        action="tool.raised",
+        tool=tool.name,
+        call_id=str(claim.call_id),
+        attempt=claim.attempt,
+        error=stored_text.log_text(error, claim.action.arguments),
+    )
+    return stored_text.error_text(error)
 
 
 def _told(tool: Tool, result: Any, seconds: float) -> Outcome:

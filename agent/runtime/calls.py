@@ -55,7 +55,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
             return await _judge(services, work, agent, tool)
         case CallState.ASKED if not work.announced:
             return await _announce(services, work, tool)
-        case CallState.READY:
+        case CallState.READY if not work.retried_later:
             point("before_resume")
             await _take_back(services, work, tool)
             if tool is None:

@@ -20,6 +20,9 @@ P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what the Chat Completions API accepts as a function's name
+MOST_RETRIES = 100
+LONGEST_BACKOFF = 3600.0
+"""Seconds."""
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a tool may take when it does not say."""
 
@@ -64,6 +67,9 @@ class Tool(Generic[P, R]):
       `on_pending` did for these is to be taken back). They may run twice and must not mind.
     - `pending_text`: what the model is told while people decide; a template over `{args.…}`.
     - `timeout`: seconds. A tool that takes longer is in doubt, since its effect may have happened.
+    - `retries`: how often it is called again after it raised one of `retry_on`, with the same `ctx.idempotency_key`;
+      only for tools that are `idempotent` or `read_only`. The first retry comes after `backoff` seconds, each later one
+      after twice as long, at most LONGEST_BACKOFF. No slot or thread waits meanwhile, and a restart loses nothing.
     - `concurrency`: how many calls of it run at the same time in a process, or with `across_processes` in the whole
       installation; others wait for their turn.
     - `version`: change it when the meaning changes; what was approved for another version is asked again.
@@ -88,6 +94,9 @@ class Tool(Generic[P, R]):
     on_refused: Hook | None = None
     pending_text: str | None = None
     timeout: float = DEFAULT_TIMEOUT
+    retries: int = 0
+    backoff: float = 1.0
+    retry_on: tuple[type[BaseException], ...] = (Exception,)
     concurrency: int | None = None
     across_processes: bool = False
     version: str = "1"
@@ -127,6 +136,12 @@ class Tool(Generic[P, R]):
             function["description"] = self.description
         return {"type": "function", "function": function}
 
+    def retry_after(self, raised: BaseException, attempt: int) -> float | None:
+        """Seconds until the attempt after this one (counted from 1), or None: the error is final."""
+        if attempt > self.retries or isinstance(raised, NotDone) or not isinstance(raised, self.retry_on):
+            return None
+        return min(LONGEST_BACKOFF, self.backoff * 2.0 ** (attempt - 1))
+
     @property
     def repeatable(self) -> bool:
         """Whether trying again can do no harm."""
@@ -155,6 +170,7 @@ class Tool(Generic[P, R]):
             raise ValueError(f"{title}: version must not be empty")
         if not self.timeout > 0:
             raise ValueError(f"{title}: timeout must be more than 0 seconds")
+        self._check_retries(title)
         if self.concurrency is not None and self.concurrency < 1:
             raise ValueError(f"{title}: concurrency must be at least 1")
         if self.across_processes and self.concurrency is None:
@@ -171,6 +187,17 @@ class Tool(Generic[P, R]):
         ):
             if hook is not None:
                 check_subset(hook, f"{title}: {part}", (*names, *extra))
+
+    def _check_retries(self, title: str) -> None:
+        if not 0 <= self.retries <= MOST_RETRIES:
+            raise ValueError(f"{title}: retries must be 0 to {MOST_RETRIES}")
+        if self.retries and not self.repeatable:
+            raise ValueError(f"{title}: retries are for tools that may be repeated: add idempotent=True")
+        if not 0 < self.backoff <= LONGEST_BACKOFF:
+            raise ValueError(f"{title}: backoff must be more than 0 and at most {LONGEST_BACKOFF:g} seconds")
+        given: object = self.retry_on
+        if not isinstance(given, tuple) or not all(isinstance(each, type) for each in given):
+            raise TypeError(f"{title}: retry_on must be a tuple of exception types")
 
 
 @overload
@@ -189,6 +216,9 @@ def tool(
     on_refused: Hook | None = None,
     pending_text: str | None = None,
     timeout: float = DEFAULT_TIMEOUT,
+    retries: int = 0,
+    backoff: float = 1.0,
+    retry_on: tuple[type[BaseException], ...] = (Exception,),
     concurrency: int | None = None,
     across_processes: bool = False,
     version: str = "1",

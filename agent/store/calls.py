@@ -124,10 +124,11 @@ def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
     tx.add(_DOUBT, call=call_id)
 
 
-def make_ready_again(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """Another attempt may be made: a person said so, or the tool is idempotent."""
-    tx.add(_READY_AGAIN, call=call_id)
-    tx.wake(Wakeup.call(call_id, agent))
+def make_ready_again(tx: Transaction, call_id: UUID, agent: str, seconds: float | None = None) -> None:
+    """Another attempt may be made, after so many ``seconds``: a person said so, or the tool is idempotent."""
+    tx.add(_READY_AGAIN, call=call_id, seconds=seconds)
+    if seconds is None:
+        tx.wake(Wakeup.call(call_id, agent))
 
 
 async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
@@ -188,9 +189,11 @@ UPDATE tool_call SET announced_at = NULL WHERE id = :call AND state = 'asked' AN
 """)
 _DELEGATE = text("UPDATE tool_call SET state = 'delegated' WHERE id = :call AND state = 'claimed'")
 _DOUBT = text("UPDATE tool_call SET state = 'in_doubt' WHERE id = :call AND state = 'claimed'")
-_READY_AGAIN = text(
-    "UPDATE tool_call SET state = 'ready' WHERE id = :call AND state IN ('in_doubt', 'claimed')"
-)
+_READY_AGAIN = text("""
+UPDATE tool_call
+SET state = 'ready', retry_at = clock_timestamp() + make_interval(secs => CAST(:seconds AS float))
+WHERE id = :call AND state IN ('in_doubt', 'claimed')
+""")
 _REPEAT = text("""
 INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking, repeats)
 SELECT :id, c.run_id, (SELECT agent FROM agent_run WHERE id = c.run_id), c.turn,

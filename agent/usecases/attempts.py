@@ -45,6 +45,8 @@ class Outcome:
     status: ExecutionStatus
     text: str
     seconds: float = 0.0
+    retry_after: float | None = None
+    """Seconds after which the tool wants to be called again, for a failure that may pass."""
 
 
 @dataclass(frozen=True, slots=True)

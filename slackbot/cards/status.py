@@ -30,6 +30,8 @@ def words(view: RequestView) -> str:
 def _execution_words(execution: ExecutionView) -> str:
     if execution.status is ExecutionStatus.IN_DOUBT and execution.settled_as in _SETTLED:
         return f"Approved, {_SETTLED[execution.settled_as].partition(' ')[2].lower()}"
+    if execution.retry_at is not None:
+        return "Failed, is tried again"
     return _EXECUTION_WORDS[execution.status]
 
 
@@ -175,6 +177,12 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
             yield blocks.section(
                 blocks.text("✅ Done", bold=True), blocks.text(f" in {_took(execution)}{attempt}{late}")
             )
+        case ExecutionStatus.FAILED if execution.retry_at is not None:
+            failed = blocks.text(f"↻ Attempt {execution.attempt} failed", bold=True)
+            yield blocks.section(
+                failed, blocks.text(". The next one begins "), blocks.moment(execution.retry_at)
+            )
+            yield from _quoted("The tool said:", execution.error)
         case ExecutionStatus.FAILED:
             yield blocks.section(
                 blocks.text("❌ Failed", bold=True), blocks.text(f" after {_took(execution)}{attempt}")

@@ -155,6 +155,7 @@ tool_call = Table(
     Column("answer", Text),
     Column("answered_at", Timestamp),
     Column("lease_until", Timestamp),  # somebody is looking at it; guards hooks, not effects
+    Column("retry_at", Timestamp),  # its last attempt failed in passing, and the next one begins then
     created(),
     Column("agent", Text),  # of its run; of a call that version 0006 or an earlier one answered, null
     UniqueConstraint("run_id", "turn", "index"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Text, Uuid, and_, any_, bindparam, cast, func, literal, or_, select, true
+from sqlalchemy import Text, Uuid, and_, any_, bindparam, case, cast, func, literal, or_, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from agent.domain.pause import EVERYTHING
 from agent.domain.request import RequestStatus
-from agent.domain.run import AnswerKind
+from agent.domain.run import AnswerKind, CallState
 from agent.store import tables
 from agent.store.tables import agent_run, audit_head, decision, request_revision, settlement, tool_call
 from agent.store.views.request_parts import EMPTY_LIST, channel_card, is_live, present_revision
@@ -119,6 +119,7 @@ _VIEW = (
         settlement.c.user_id.label("settled_user_id"),
         settlement.c.verdict.label("settled_as"),
         _retry_voters.label("retry_voters"),
+        case((tool_call.c.state == CallState.READY, tool_call.c.retry_at)).label("retry_at"),
         _pause.c.by.label("paused_by"),
         _pause.c.scope.label("paused_scope"),
         _previous_facts.label("previous_facts"),

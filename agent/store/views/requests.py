@@ -186,6 +186,7 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
         error=row.error,
         settled_by=person(row.settled_team_id, row.settled_user_id),
         settled_as=row.settled_as,
+        retry_at=row.retry_at,
         result=row.result,
         retry_voters=tuple(Person(team, user) for team, user in row.retry_voters),
     )

@@ -43,6 +43,7 @@ class OpenCallDetails:
     asked_version: str | None  # of its agent, when people were asked
     attempts: int
     outdated: bool  # approved longer ago than its checkpoint's `execute_within`
+    retried_later: bool  # its last attempt failed in passing, and it is not time yet for the next one
 
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
@@ -104,6 +105,7 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
         asked_version=more.asked_version,
         attempts=more.attempts,
         outdated=bool(more.outdated),
+        retried_later=more.retried_later,
     )
 
 
@@ -172,7 +174,8 @@ SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.annou
        r.agent_version AS asked_version,
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts,
        d.outcome = 'approved' AND d.decided_at + make_interval(secs => (r.policy ->> 'execute_within')::float)
-           <= clock_timestamp() AS outdated
+           <= clock_timestamp() AS outdated,
+       coalesce(c.retry_at > clock_timestamp(), false) AS retried_later
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN run_message AS m ON m.run_id = c.run_id AND m.turn = c.turn AND m.role = 'assistant'
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no

@@ -91,7 +91,9 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
             return True
         own = attempt.worker == worker
         on_time = attempt.status is ExecutionStatus.CLAIMED and own
-        if on_time:
+        if on_time and member.outcome.retry_after is not None and is_wanted(found.run, attempt):
+            try_again(tx, found.run, attempt, member.outcome, found.head)
+        elif on_time:
             write_outcome(tx, found.run, attempt, member.outcome, found.head)
         elif own and attempts.ends_doubt(attempt, member.outcome):
             _end_doubt(tx, found, member.outcome)
@@ -112,6 +114,24 @@ def write_outcome(
     else:
         kind = AnswerKind.RESULT if outcome.status is ExecutionStatus.SUCCEEDED else AnswerKind.ERROR
         call_answers.answer(tx, run, attempt.call, CallAnswer(kind, outcome.text))
+
+
+def is_wanted(run: LockedRun, attempt: CallAttempt) -> bool:
+    """Whether anybody still waits for the outcome of the call."""
+    return not run.over or attempt.call.repeats is not None
+
+
+def try_again(
+    tx: Transaction, run: LockedRun, attempt: CallAttempt, failed: Outcome, head: ChainHead
+) -> None:
+    """End an attempt as failed, and let the next one begin, at once or after ``retry_after`` seconds."""
+    attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, failed.text)
+    calls.make_ready_again(tx, attempt.call.id, run.agent, failed.retry_after)
+    lost = failed.retry_after is None
+    actor = audit.SYSTEM if lost else f"worker:{attempt.worker}"
+    detail = {"execution": str(attempt.id), "lost": lost, "retried": True}
+    audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, actor, detail))
+    outbox.enqueue(tx, attempts.card(attempt))
 
 
 def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> None:

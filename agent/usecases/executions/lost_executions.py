@@ -10,13 +10,9 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import AuditKind
 from agent.domain.request import ExecutionStatus
-from agent.store import audit, calls, executions, external_executions, outbox, runs
-from agent.store.audit import AuditEntry
-from agent.store.executions import Attempt, CallAttempt
-from agent.store.runs import LockedRun
-from agent.usecases import attempts
+from agent.store import audit, executions, external_executions, runs
+from agent.store.executions import Attempt
 from agent.usecases.attempts import MAX_ATTEMPTS, Outcome
 from agent.usecases.batches import FailedItems, one_by_one
 from agent.usecases.executions import external, internal
@@ -46,23 +42,13 @@ async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> boo
     if run is None or attempt is None or not _is_lost(attempt):
         return False
     words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
-    wanted = not run.over or attempt.call.repeats is not None
-    if attempt.idempotent and wanted and attempt.attempt < MAX_ATTEMPTS:
-        await _try_again(tx, run, attempt, words)
+    head = await audit.lock_head(tx, attempt.subject)
+    if attempt.idempotent and internal.is_wanted(run, attempt) and attempt.attempt < MAX_ATTEMPTS:
+        internal.try_again(tx, run, attempt, Outcome(ExecutionStatus.FAILED, words), head)
     else:
-        head = await audit.lock_head(tx, attempt.subject)
         status = ExecutionStatus.FAILED if attempt.read_only else ExecutionStatus.IN_DOUBT
         internal.write_outcome(tx, run, attempt, Outcome(status, words), head)
     return True
-
-
-async def _try_again(tx: Transaction, run: LockedRun, attempt: CallAttempt, words: str) -> None:
-    head = await audit.lock_head(tx, attempt.subject)
-    attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, words)
-    calls.make_ready_again(tx, attempt.call.id, run.agent)
-    detail = {"execution": str(attempt.id), "lost": True, "retried": True}
-    audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, audit.SYSTEM, detail))
-    outbox.enqueue(tx, attempts.card(attempt))
 
 
 async def _rescue_external(tx: Transaction, execution_id: UUID) -> bool:

@@ -1,0 +1,151 @@
+"""`@tool(retries=…)`: a failure that may pass is tried again later, with the same key, and nothing waits meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.domain.policy import Defaults, Policy
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import RunStatus
+from agent.runtime.agents import Agent
+from agent.runtime.tool import NotDone, Tool, ToolContext
+from agent.usecases import runs
+from signoff import function_agent, step, tool
+from slackbot.cards import status
+from tests.integration.runtime.test_runtime_attempts import proposing
+
+ALLOW = Policy(defaults=Defaults(unmatched="allow"))
+ASK = Policy(defaults=Defaults(unmatched="review"))
+ATTEMPTS = "SELECT status::text FROM execution ORDER BY started_at"
+
+
+def flaky(failures: int, error: BaseException, **options: Any) -> tuple[Tool[..., Any], list[str]]:
+    """A tool that raises so many times before it works, and the idempotency keys that it was called with."""
+    keys: list[str] = []
+
+    @tool(idempotent=True, **options)
+    def charge(ctx: ToolContext) -> str:
+        keys.append(ctx.idempotency_key)
+        if len(keys) <= failures:
+            raise error
+        return "charged"
+
+    return charge, keys
+
+
+async def later(on: Any) -> None:
+    """Let what waits for its next attempt be due, and do it."""
+    await on.sql("UPDATE tool_call SET retry_at = clock_timestamp() WHERE retry_at IS NOT NULL")
+    await on.play()
+
+
+async def test_a_passing_error_fails_no_run(stage) -> None:
+    """Two failures and a success are three attempts with one key; the model reads the result alone."""
+    charge, keys = flaky(2, ConnectionError("the bank is away"), retries=5, backoff=60)
+    on = await stage(Agent("cashier", "Charge.", [charge]), policy=ALLOW)
+    on.model.script(proposing("charge"), "Charged.")
+    run_id = await on.go("cashier", "go")
+    assert (len(keys), (await on.run(run_id)).status) == (1, RunStatus.WORKING)
+    await later(on)
+    await later(on)
+    assert (len(keys), len(set(keys))) == (3, 1)
+    assert [row[0] for row in await on.sql(ATTEMPTS)] == ["failed", "failed", "succeeded"]
+    assert on.model.requests[1]["messages"][-1]["content"] == "charged"
+    assert (await on.run(run_id)).answer == "Charged."
+
+
+async def test_the_next_attempt_waits_for_its_time(stage) -> None:
+    """Before `backoff` seconds have passed, no look finds the call; each later attempt waits twice as long."""
+    charge, keys = flaky(9, ConnectionError("away"), retries=3, backoff=60)
+    on = await stage(Agent("cashier", "Charge.", [charge]), policy=ALLOW)
+    on.model.script(proposing("charge"), "It failed.")
+    await on.go("cashier", "go")
+    waits = "SELECT extract(epoch FROM retry_at - clock_timestamp())::int FROM tool_call"
+    for attempt, seconds in enumerate((60, 120, 240), start=1):
+        await on.play()
+        assert len(keys) == attempt
+        [(left,)] = await on.sql(waits)
+        assert seconds - 30 < left <= seconds
+        await later(on)
+    assert on.model.requests[1]["messages"][-1]["content"].startswith("Error: ConnectionError: away")
+
+
+@pytest.mark.parametrize(
+    ("error", "options"),
+    [
+        (NotDone("no such account"), {"retries": 5}),
+        (KeyError("card"), {"retries": 5, "retry_on": (ConnectionError,)}),
+        (ConnectionError("away"), {}),
+    ],
+    ids=["nothing was done", "another error", "no retries"],
+)
+async def test_what_may_not_pass_is_final(stage, error: BaseException, options: dict[str, Any]) -> None:
+    """A tool that says that nothing was done, an error not in `retry_on`, and a tool without retries fail at once."""
+    charge, keys = flaky(1, error, **options)
+    on = await stage(Agent("cashier", "Charge.", [charge]), policy=ALLOW)
+    on.model.script(proposing("charge"), "It failed.")
+    run_id = await on.go("cashier", "go")
+    assert (len(keys), (await on.run(run_id)).answer) == (1, "It failed.")
+
+
+async def test_an_approval_covers_the_retries(stage) -> None:
+    """People approve once; the card counts the attempts, says why the last one failed, and when the next one begins."""
+    charge, keys = flaky(1, ConnectionError("the bank is away"), retries=1, backoff=60)
+    on = await stage(Agent("cashier", "Charge.", [charge]), policy=ASK)
+    on.model.script(proposing("charge"), "Charged.")
+    run_id = await on.go("cashier", "go")
+    [call] = await on.calls(run_id)
+    await on.approve(call)
+    view = await on.request(call)
+    assert view.execution.status is ExecutionStatus.FAILED
+    card = str(status.parts(view))
+    assert "Attempt 1 failed" in card
+    assert "the bank is away" in card
+    await later(on)
+    assert (len(keys), (await on.request(call)).execution.attempt) == (2, 2)
+    assert (await on.run(run_id)).answer == "Charged."
+
+
+async def test_nobody_tries_again_for_a_run_that_was_cancelled(stage) -> None:
+    """The call of a run that is over ends with its error."""
+    charge, keys = flaky(9, ConnectionError("away"), retries=5, backoff=60)
+    on = await stage(Agent("cashier", "Charge.", [charge]), policy=ALLOW)
+    on.model.script(proposing("charge"))
+    await on.go("cashier", "go")
+    [(run_id,)] = await on.sql("SELECT id FROM agent_run")
+    assert await runs.cancel_by_operator(on.db, run_id, "test", "no longer needed")
+    await later(on)
+    assert len(keys) == 1
+
+
+async def test_a_step_is_tried_again(stage) -> None:
+    """A function agent's step goes on where its tool went on; the function sees one result."""
+    charge, keys = flaky(1, ConnectionError("away"), retries=2, backoff=60)
+
+    @function_agent(tools=[charge])
+    async def pay() -> str:
+        return await step(charge)
+
+    on = await stage(pay, policy=ALLOW)
+    run_id = await on.go("pay", "")
+    await later(on)
+    assert (len(keys), (await on.run(run_id)).answer) == (2, "charged")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"retries": 2}, "add idempotent=True"),
+        ({"retries": -1, "idempotent": True}, "retries must be 0 to"),
+        ({"backoff": 0}, "backoff must be more than 0"),
+    ],
+)
+def test_retries_that_cannot_be_kept_are_refused(options: dict[str, Any], problem: str) -> None:
+    """A tool that may not be repeated has no retries; numbers have bounds."""
+    with pytest.raises(ValueError, match=problem):
+
+        @tool(**options)
+        def charge() -> str:
+            return "charged"
