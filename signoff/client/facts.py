@@ -14,6 +14,9 @@ from signoff.errors import FactsFailed
 
 log = logging.getLogger("signoff.client")
 
+FACTS_MAX_AGE = 60.0
+"""Seconds after which what nobody had to be asked about is judged again, on the facts of then."""
+
 FactsFunction = Callable[..., Any]
 """Called with the arguments by their names; returns a mapping of JSON values, or `None` where there are none. For an
 `AsyncApprovalClient` it may be async; any other is called in a thread there."""

@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.errors import SignoffError
+
+FactsCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--facts-command",
+        help="A command that reads the arguments as JSON and prints the facts, a JSON object; SIGNOFF_ACTION names the "
+        "action. Takes a key of the scope facts.",
+    ),
+]
 
 TIMEOUT = 10.0
 """Seconds that the command may take."""
 
 
-def facts_command(line: str) -> Callable[..., dict[str, Any]]:
-    """The function of facts that this command is. Raises ValueError for what is no command."""
-    words = shlex.split(line)
+ACTION = "SIGNOFF_ACTION"
+"""Says in the command's environment which action the arguments are of."""
+
+
+def facts_command(line: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
+    """The function of action and arguments that this command is. Raises typer.BadParameter for what is no command."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise typer.BadParameter(f"--facts-command: {error}") from None
     if not words:
-        raise ValueError("it is empty")
+        raise typer.BadParameter("--facts-command is empty")
     return partial(_look_up, words)
 
 
-def _look_up(words: list[str], /, **arguments: Any) -> dict[str, Any]:
+def _look_up(words: list[str], action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What it prints, a JSON object, when it has read the arguments from its standard input. Raises SignoffError."""
     try:
         ran = subprocess.run(  # noqa: S603 - the operator's own command
-            words, input=canonical_bytes(arguments), stdout=subprocess.PIPE, timeout=TIMEOUT, check=True
+            words,
+            env={**os.environ, ACTION: action},
+            input=canonical_bytes(dict(arguments)),
+            stdout=subprocess.PIPE,
+            timeout=TIMEOUT,
+            check=True,
         )
         return parse_arguments(ran.stdout)
     except subprocess.TimeoutExpired:

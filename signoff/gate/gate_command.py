@@ -14,10 +14,11 @@ import typer
 
 from signoff.canonical import parse_json
 from signoff.client import ApprovalClient
+from signoff.client.facts import facts_of
 from signoff.description import shorten
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.gate import options
-from signoff.gate.facts_command import facts_command
+from signoff.gate.facts_command import FactsCommand, facts_command
 from signoff.gate.gate_steps import Gate, GateClosed, GateQuestion
 from signoff.gate.run_command import environment_of
 from signoff.values import COMMAND
@@ -70,14 +71,7 @@ def gate(
         str | None,
         typer.Option(help="On whose behalf (a Slack user id); takes a key of the scope on_behalf."),
     ] = None,
-    facts: Annotated[
-        str | None,
-        typer.Option(
-            "--facts-command",
-            help="A command that reads the arguments as JSON and prints the facts, a JSON object; "
-            "takes a key of the scope facts.",
-        ),
-    ] = None,
+    facts: FactsCommand = None,
     accept_edits: Annotated[
         bool,
         typer.Option(
@@ -96,10 +90,7 @@ def gate(
     arguments = _pairs("--arg", arg or [])
     environment_of(arguments)
     told = _pairs("--context", context or [])
-    try:
-        look_up = None if facts is None else facts_command(facts)
-    except ValueError as error:
-        raise typer.BadParameter(f"--facts-command: {error}") from None
+    look_up = None if facts is None else facts_of(facts_command(facts), action)
     more = {"description": description, "context": told or None, "requester": requester}
     question = GateQuestion(
         action, arguments | {COMMAND: command}, key or f"gate-{uuid4()}", key is not None, more, look_up

@@ -8,12 +8,14 @@ import typer
 
 from signoff.errors import SignoffError
 from signoff.gate import options
+from signoff.gate.facts_command import FactsCommand, facts_command
 
 
 def mcp(
     timeout: Annotated[
         str, typer.Option(help="How long permission_prompt waits for people: 30m, 4h. Then the answer is no.")
     ] = "10m",
+    facts: FactsCommand = None,
     url: options.Url = None,
     key_file: options.KeyFile = None,
 ) -> None:
@@ -25,10 +27,11 @@ def mcp(
     `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.
     """
     seconds = options.duration("--timeout", timeout).total_seconds()
+    look_up = None if facts is None else facts_command(facts)
     where, key = options.address(url), options.secret(key_file)
     try:
         from signoff.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import
 
-        serve(where, key, timeout_seconds=seconds)
+        serve(where, key, timeout_seconds=seconds, facts=look_up)
     except (ImportError, ValueError) as error:
         raise SignoffError(str(error)) from None

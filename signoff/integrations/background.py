@@ -23,6 +23,7 @@ except ImportError as error:
 
 from signoff.canonical import canonical_bytes
 from signoff.client import Approval, ApprovalClient, Review, concluded
+from signoff.client.facts import FactsFunction
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, Unreachable
 
 log = logging.getLogger("signoff.client")
@@ -64,6 +65,7 @@ class _Handler:
     refused: Callable[[BackgroundCall], Any] | None
     idempotent: bool
     lease_seconds: float | None
+    facts: FactsFunction | None
 
 
 class Background:
@@ -106,13 +108,14 @@ class Background:
         refused: Callable[[BackgroundCall], Any] | None = None,
         idempotent: bool = False,
         lease_seconds: float | None = None,
+        facts: FactsFunction | None = None,
     ) -> None:
         """Say how this action is done. Before `start`, in every process.
 
         `refused` is called when it will not be done, perhaps again after a crash. `idempotent`: after a crash `run`
         is called again; else people are asked what became of it, and what policy let run unasked is left as it is.
         """
-        self._handlers[action] = _Handler(run, refused, idempotent, lease_seconds)
+        self._handlers[action] = _Handler(run, refused, idempotent, lease_seconds, facts)
 
     def begin(self, key: str, action: str, arguments: Mapping[str, Any], **told: Any) -> BackgroundResult:
         """Ask whether this may be done, and wait for nobody. The same again is the same call.
@@ -161,7 +164,8 @@ class Background:
 
     def _begun(self, handler: _Handler, call: BackgroundCall, kept: Mapping[str, Any]) -> BackgroundResult:
         try:
-            asked = self._client.submit(call.action, call.asked, key=call.key, **kept["told"])
+            told = {**kept["told"], "facts": handler.facts}
+            asked = self._client.submit(call.action, call.asked, key=call.key, **told)
             if isinstance(asked, Review):
                 self._note(call.key, kept, by=None)
                 return BackgroundResult(waiting=True)
@@ -242,7 +246,8 @@ class Background:
         handler, asked = self._handlers[value["action"]], value["arguments"]
         call = BackgroundCall(key, value["action"], asked, asked)
         try:
-            found = self._client.submit(value["action"], asked, key=key, **value["told"])
+            told = {**value["told"], "facts": handler.facts}
+            found = self._client.submit(value["action"], asked, key=key, **told)
             if isinstance(found, Approval):
                 self._note(key, value, begun=True)
                 _unasked(handler, call)
@@ -269,9 +274,19 @@ class Background:
         number = 1 if last is None else last["attempt"] + again
         attempt = f"{self._name}:{review.id}:{number}" if handler.idempotent else None
         try:
-            claim = self._client.claim(decision, lease_seconds=handler.lease_seconds, attempt=attempt)
+            claim = self._client.claim(
+                decision,
+                lease_seconds=handler.lease_seconds,
+                attempt=attempt,
+                facts=handler.facts,
+                timeout_seconds=None,
+            )
         except AlreadyClaimed:
             return False
+        except ApiError as error:
+            if error.kind != "facts-changed":
+                raise
+            return False  # people are asked again, under the same key
         decided = BackgroundCall(
             call.key,
             call.action,

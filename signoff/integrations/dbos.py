@@ -20,6 +20,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -32,6 +33,7 @@ except ImportError as missing:
     raise missing_framework("DBOS", "dbos") from missing
 
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
+from signoff.client.facts import FactsOrFunction
 from signoff.client.webhook import is_from_signoff
 from signoff.errors import ApiError, CollaborationError, Conflict, SignoffError
 from signoff.integrations.dbos_effects import (
@@ -58,6 +60,13 @@ class NotFromSignoff(SignoffError):
     """A webhook that Signoff has not signed, or not lately. Answer it with 401 and do nothing."""
 
 
+@dataclass(frozen=True)
+class _AskedAgain:
+    """What the step of `perform` remembers where its claim found other facts than people had approved."""
+
+    request: str
+
+
 class DBOSApprovals:
     """Approvals for the workflows of one DBOS application, asked with a key of the scope `request`.
 
@@ -79,7 +88,7 @@ class DBOSApprovals:
     ) -> Approval:
         """Ask people within a workflow and wait, for hours or days, through restarts.
 
-        ``more`` is what `ApprovalClient.ask` takes: description, context, requester, agent, rationale. Without
+        ``more`` is what `ApprovalClient.ask` takes: description, context, requester, agent, rationale, facts. Without
         ``timeout_seconds`` it waits as long as the request is open. Raises CollaborationError when people rejected it
         or nobody answered in time (cause `expired`; the request is withdrawn then); ApiError (403: policy denies it).
         """
@@ -103,14 +112,17 @@ class DBOSApprovals:
         *,
         idempotent: bool = False,
         lease_seconds: float | None = None,
+        facts: FactsOrFunction = None,
     ) -> R:
         """Claim it, call the function with the arguments that were decided, report: one step of the workflow.
 
         A question without an action has no arguments. A process that dies within does not begin again when it is
         recovered: AlreadyClaimed ends the workflow, and people say what became of it; an ``idempotent`` function is
-        called again instead. Raises what the function and what `ApprovalClient.claim` raise.
+        called again instead. ``facts`` are told again, as they are now: where people approved others, they are asked
+        again, and the workflow waits for them as long as their request is open. Raises what the function and what
+        `ApprovalClient.claim` raise.
         """
-        return blocking(self._performing(decision, function, idempotent, lease_seconds))
+        return blocking(self._performing(decision, function, idempotent, lease_seconds, facts))
 
     async def perform_async(
         self,
@@ -119,9 +131,10 @@ class DBOSApprovals:
         *,
         idempotent: bool = False,
         lease_seconds: float | None = None,
+        facts: FactsOrFunction = None,
     ) -> R:
         """The same for a coroutine workflow; the function is an ordinary one and runs in a thread."""
-        return await awaited(self._performing(decision, function, idempotent, lease_seconds))
+        return await awaited(self._performing(decision, function, idempotent, lease_seconds, facts))
 
     def hear(self, headers: Mapping[str, str], body: bytes) -> bool:
         """Take a webhook (`decision.made`): whether it woke a workflow. For an endpoint of yours.
@@ -158,6 +171,10 @@ class DBOSApprovals:
         asked = yield WorkflowStep("signoff.ask", lambda: self._ask(action, arguments, seconds, more))
         if asked["review"] is None:
             return Approval("not_required", str(action), arguments, asked["key"])
+        return (yield from self._approved(asked, arguments))
+
+    def _approved(self, asked: dict[str, Any], arguments: Mapping[str, Any]) -> Wait[Approval]:
+        """Wait for the decision about what was asked."""
         key, request = asked["key"], asked["review"]["id"]
         if asked["left"] > 0:
             yield WorkflowEvent(WAITING + key, request)
@@ -191,19 +208,40 @@ class DBOSApprovals:
             return self._client.get(request, patience=PATIENCE).raw
 
     def _performing(
-        self, decision: Approval, function: Callable[..., R], idempotent: bool, lease_seconds: float | None
+        self,
+        decision: Approval,
+        function: Callable[..., R],
+        idempotent: bool,
+        lease_seconds: float | None,
+        facts: FactsOrFunction,
     ) -> Wait[R]:
-        def perform() -> R:
+        def perform() -> R | _AskedAgain:
             if decision.status == "not_required":
                 return function(**decision.arguments)
             attempt = request_name(str(DBOS.workflow_id), int(DBOS.step_id or 0)) if idempotent else None
-            claimed = self._client.claim(
-                decision, lease_seconds=lease_seconds, attempt=attempt, patience=PATIENCE
-            )
+            try:
+                claimed = self._client.claim(
+                    decision,
+                    lease_seconds=lease_seconds,
+                    attempt=attempt,
+                    patience=PATIENCE,
+                    facts=facts,
+                    timeout_seconds=None,
+                )
+            except ApiError as error:
+                if error.kind != "facts-changed" or DBOS.workflow_id is None:
+                    raise
+                return _AskedAgain(str(error.problem["id"]))
             return self._reported(claimed, function)
 
-        result: R = yield WorkflowStep(f"signoff.perform {decision.action}", perform, may_repeat=False)
-        return result
+        while True:
+            came = yield WorkflowStep(f"signoff.perform {decision.action}", perform, may_repeat=False)
+            if not isinstance(came, _AskedAgain):
+                result: R = came
+                return result
+            look = partial(self._look, decision.request_id, came.request, None)
+            asked = yield WorkflowStep("signoff.look", look)
+            decision = yield from self._approved(asked, decision.arguments)
 
     def _reported(self, claimed: ClaimedAction, function: Callable[..., R]) -> R:
         began = time.monotonic()
@@ -248,7 +286,7 @@ class DBOSApprovals:
             if ended is None or ended.status not in ("SUCCESS", "ERROR"):
                 continue
             try:
-                claimed = self._client.claim(review)
+                claimed = self._client.claim(review, timeout_seconds=None)
             except ApiError as refused:
                 log.info("not closed: %s (request %s)", refused, review.id)
                 continue

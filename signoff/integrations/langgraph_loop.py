@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from signoff.integrations.extras import missing_framework
@@ -24,6 +25,7 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes
 from signoff.client import ClaimedAction, Review, attempts, concluded, operations
 from signoff.client.effects import Operation
+from signoff.client.facts import FACTS_MAX_AGE, FactsFunction, facts_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 from signoff.integrations.langgraph_interrupts import (
     Claims,
@@ -88,14 +90,25 @@ def _answered(
             if isinstance(refusal := decided[each.key], InterruptRefusal):
                 answers[each.key] = shape.refused(interrupt, number, refusal)
     claims: Claims = {}
-    for each in (each for _, those in asked for each in those if each.key not in answers):
+    left = [
+        (each, partial(shape.refused, interrupt, number))
+        for interrupt, those in asked
+        for number, each in enumerate(those)
+        if each.key not in answers
+    ]
+    # Those whose facts may have changed first: while people are asked again, nothing else of this pause is claimed.
+    for each, refused in sorted(left, key=lambda one: _facts(one[0], options) is None):
         review = decided[each.key]
-        if isinstance(review, Review):
-            claims[each.key] = each, (yield from _claimed(claims, each, review, options))
-            claim = claims[each.key][1]
-            answers[each.key] = shape.approved(each, claim.arguments, edited=claim.edited, notes=review.notes)
-        else:
+        if not isinstance(review, Review):
             answers[each.key] = shape.approved(each, each.arguments, edited=False, notes=())
+            continue
+        try:
+            claim = yield from _claimed(claims, each, review, options)
+        except CollaborationError as error:  # asked again, and it is not to be done
+            answers[each.key] = refused(InterruptRefusal(str(error), error.reason, error))
+            continue
+        claims[each.key] = each, claim
+        answers[each.key] = shape.approved(each, claim.arguments, edited=claim.edited, notes=review.notes)
     told = {
         interrupt.id: shape.whole(interrupt, [answers[each.key] for each in those])
         for interrupt, those in asked
@@ -108,7 +121,8 @@ def _decided(
 ) -> Operation[dict[str, Review | InterruptRefusal | None]]:
     """What people decided about each, once all are decided; None where policy needs nobody. Raises TimeoutError."""
     seconds = options.get("timeout_seconds", operations.TIMEOUT)
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    deadline = began + seconds
     found: dict[str, Review | InterruptRefusal | None] = {}
     for each in questions:
         found[each.key] = yield from _submitted(each, options, max(seconds, 1.0))
@@ -121,6 +135,9 @@ def _decided(
             review = yield from operations.get(review.id, wait=max(0.0, deadline - time.monotonic()))
         if isinstance(review, Review):
             found[each.key] = _concluded(each, review)
+    unasked = [each for each in questions if found[each.key] is None and _facts(each, options) is not None]
+    if unasked and time.monotonic() - began > FACTS_MAX_AGE:
+        found |= yield from _decided(unasked, options)
     return found
 
 
@@ -136,6 +153,7 @@ def _submitted(
             key=question.key,
             requester=options.get("requester"),
             agent=options.get("agent"),
+            facts=_facts(question, options),
             patience=patience,
         )
     except ApiError as error:
@@ -171,11 +189,15 @@ def _claimed(
     try:
         return (
             yield from attempts.claim(
-                review,
+                concluded(review, question.arguments),
                 lease_seconds=options.get("lease_seconds"),
                 attempt=_attempt(question, review, options),
+                facts=_facts(question, options),
+                timeout_seconds=options.get("timeout_seconds", operations.TIMEOUT),
             )
         )
+    except CollaborationError:
+        raise
     except Exception:
         for _, other in claims.values():
             yield from _report(
@@ -245,9 +267,10 @@ def _taken_up(
     if (status == "claimed" and options.get("idempotent")) or (retry and underway):
         return (
             yield from attempts.claim(
-                review,
+                concluded(review, question.arguments),
                 lease_seconds=options.get("lease_seconds"),
                 attempt=_attempt(question, review, options),
+                facts=_facts(question, options),
             )
         )
     if underway and status != "succeeded":
@@ -289,6 +312,10 @@ def _messages(state: Any) -> dict[str, Any]:
     places = [state.values, *(task.result for task in state.tasks)]
     found = [each for place in places if isinstance(place, Mapping) for each in place.get("messages", ())]
     return {each.tool_call_id: each for each in found if getattr(each, "tool_call_id", None)}
+
+
+def _facts(question: InterruptQuestion, options: Options) -> FactsFunction | None:
+    return facts_of(options.get("facts"), question.action)
 
 
 def _settled(review: Review) -> str | None:

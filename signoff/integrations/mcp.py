@@ -33,6 +33,7 @@ except ImportError as error:
 from pydantic import BaseModel
 
 from signoff.client import Approval, AsyncApprovalClient, ClaimedAction, concluded
+from signoff.client.facts import FactsByTool, facts_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.mcp")
@@ -76,9 +77,14 @@ class ApprovalResult(BaseModel):
 class ApprovalTools:
     """The tools that clients call, apart from the protocol."""
 
-    def __init__(self, client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT) -> None:
+    def __init__(
+        self, client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT, facts: FactsByTool = None
+    ) -> None:
         self._client = client
         self._timeout = timeout_seconds
+        self._facts = facts
+        self._asked: dict[str, dict[str, Any]] = {}
+        """The arguments of what `request_approval` has asked and not handed over; a review has them masked."""
 
     async def permission_prompt(
         self,
@@ -90,8 +96,11 @@ class ApprovalTools:
         name = _name(tool_use_id)
         try:
             async with self._withdrawing(name):
-                decision = await self._client.ask(tool_name, input, timeout_seconds=self._timeout, key=name)
-            given = await self._handed_over(decision)
+                facts = facts_of(self._facts, tool_name)
+                decision = await self._client.ask(
+                    tool_name, input, timeout_seconds=self._timeout, key=name, facts=facts
+                )
+                given = await self._handed_over(decision, self._timeout)
         except TimeoutError:
             return _deny(f"nobody has decided within {self._timeout:g} s, and silence is no consent")
         except Exception as error:  # whatever goes wrong, the answer is no
@@ -121,10 +130,12 @@ class ApprovalTools:
                 description=description,
                 context=context,
                 key=name,
+                facts=facts_of(self._facts, action),
                 patience=min(PATIENCE, self._timeout),
             )
             if isinstance(asked, Approval):
                 return await self._word(name, asked)
+            self._asked[name] = dict(arguments or {})
         except Exception as error:  # whatever goes wrong, the answer is no
             return _refused(name, error)
         return await self.get_decision(name, wait_seconds)
@@ -141,24 +152,30 @@ class ApprovalTools:
             if review.request_id != request_id:
                 return _refused(request_id, SignoffError("this is no request_id of request_approval"))
             if review.status == "waiting":
-                words = "Nobody has decided yet. Call get_decision with this request_id."
-                return ApprovalResult(approved=False, status="waiting", request_id=request_id, message=words)
-            return await self._word(request_id, concluded(review))
+                return _waiting(request_id, "Nobody has decided yet.")
+            decided = await self._word(request_id, concluded(review, self._asked.get(request_id)))
+            self._asked.pop(request_id, None)
+        except ApiError as error:
+            if error.kind == "facts-changed":
+                return _waiting(request_id, "What is known about it has changed, so people are asked again.")
+            return _refused(request_id, error)
         except Exception as error:  # whatever goes wrong, the answer is no
             return _refused(request_id, error)
+        return decided
 
     async def _word(self, name: str, decision: Approval) -> ApprovalResult:
-        given = await self._handed_over(decision)
+        given = await self._handed_over(decision, None)
         words = "Nobody has to be asked." if decision.status == "not_required" else _approval(decision)
         return ApprovalResult(
             approved=True, status=decision.status, request_id=name, message=words, arguments=given
         )
 
-    async def _handed_over(self, decision: Approval) -> dict[str, Any]:
+    async def _handed_over(self, decision: Approval, seconds: float | None) -> dict[str, Any]:
         """The arguments that the client may act on, once. Raises AlreadyClaimed, ApiError and Unreachable."""
         if decision.status == "not_required":
             return dict(decision.arguments)
-        claim = await self._client.claim(decision)
+        facts = facts_of(self._facts, decision.action)
+        claim = await self._client.claim(decision, facts=facts, timeout_seconds=seconds)
         await self._report(claim)
         return dict(claim.arguments)
 
@@ -183,9 +200,14 @@ class ApprovalTools:
             raise
 
 
-def server(client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT) -> MCPServer[Any]:
-    """The MCP server, for any transport; ``timeout_seconds`` is how long ``permission_prompt`` waits for people."""
-    tools = ApprovalTools(client, timeout_seconds=timeout_seconds)
+def server(
+    client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT, facts: FactsByTool = None
+) -> MCPServer[Any]:
+    """The MCP server, for any transport; ``timeout_seconds`` is how long ``permission_prompt`` waits for people.
+
+    ``facts`` are functions by tool, of its arguments, or one of tool and arguments: what is true about a call.
+    """
+    tools = ApprovalTools(client, timeout_seconds=timeout_seconds, facts=facts)
     made: MCPServer[Any] = MCPServer("signoff", instructions=INSTRUCTIONS, log_level="WARNING")
     made.add_tool(tools.permission_prompt, structured_output=False)
     made.add_tool(tools.request_approval)
@@ -193,10 +215,10 @@ def server(client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT) -> 
     return made
 
 
-def serve(url: str, key: str, *, timeout_seconds: float = TIMEOUT) -> None:
+def serve(url: str, key: str, *, timeout_seconds: float = TIMEOUT, facts: FactsByTool = None) -> None:
     """Serve one client over standard input and output until it hangs up. Raises ValueError for no address or key."""
     client = AsyncApprovalClient(url, key)
-    server(client, timeout_seconds=timeout_seconds).run("stdio")
+    server(client, timeout_seconds=timeout_seconds, facts=facts).run("stdio")
 
 
 # --- parts -----------------------------------------------------------------------------------------------------
@@ -205,6 +227,11 @@ def serve(url: str, key: str, *, timeout_seconds: float = TIMEOUT) -> None:
 def _name(given: str | None) -> str:
     """A name for a request: one's own again is the same question."""
     return NAMES + (re.sub(r"[^A-Za-z0-9_.:@~-]", "~", given) if given else uuid4().hex)
+
+
+def _waiting(name: str, why: str) -> ApprovalResult:
+    words = f"{why} Call get_decision with this request_id."
+    return ApprovalResult(approved=False, status="waiting", request_id=name, message=words)
 
 
 def _deny(why: str) -> str:

@@ -21,6 +21,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,6 +42,7 @@ except ImportError as error:
 
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
+from signoff.client.facts import FactsByTool, facts_of
 from signoff.errors import SignoffError
 from signoff.integrations.tool_calls import (
     CallOutcome,
@@ -101,9 +103,12 @@ class FileRunStore:
 class OpenAIApprovals:
     """Guards tools, asks people about their calls, and tells the SDK. One may serve any number of runs."""
 
-    def __init__(self, client: AsyncApprovalClient, *, timeout_seconds: float = 3600.0) -> None:
+    def __init__(
+        self, client: AsyncApprovalClient, *, timeout_seconds: float = 3600.0, facts: FactsByTool = None
+    ) -> None:
         self._client = client
         self._timeout = timeout_seconds
+        self._facts = facts
         self._decided: dict[Call, Approval | AttemptOutcome] = {}
 
     def guard(self, tool: FunctionTool) -> FunctionTool:
@@ -140,7 +145,9 @@ class OpenAIApprovals:
                 )
             if outcome.status == "not_required":
                 return await inner.on_invoke_tool(context, arguments)
-            claim = await self._client.claim(outcome)
+            claim = await self._client.claim(
+                outcome, facts=facts_of(self._facts, tool.name), timeout_seconds=self._timeout
+            )
             given = json.dumps(claim.arguments)
             began = time.monotonic()
             try:
@@ -201,7 +208,10 @@ class OpenAIApprovals:
         """
         seconds = self._timeout if timeout_seconds is None else timeout_seconds
         items = state.get_interruptions()
-        outcomes = await all_outcomes(self._outcome(item, key, context, seconds) for item in items)
+        outcomes = await all_outcomes(
+            [partial(self._outcome, item, key, context, seconds) for item in items],
+            with_facts=self._facts is not None,
+        )
         for item, outcome in zip(items, outcomes, strict=True):
             if isinstance(outcome, str):
                 state.reject(item, rejection_message=outcome)
@@ -221,6 +231,7 @@ class OpenAIApprovals:
             run=run,
             context=context,
             timeout_seconds=seconds,
+            facts=self._facts,
         )
 
 

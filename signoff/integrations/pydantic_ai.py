@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from signoff.integrations.extras import missing_framework
@@ -48,6 +49,7 @@ except ImportError as error:
 
 from signoff.canonical import parse_arguments
 from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
+from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import VERSION
 from signoff.errors import SignoffError
 from signoff.integrations.tool_calls import (
@@ -106,9 +108,15 @@ class PydanticAIApprovals(AbstractCapability[Any]):
     """
 
     def __init__(
-        self, client: AsyncApprovalClient, *, timeout_seconds: float = 3600.0, inside: bool = False
+        self,
+        client: AsyncApprovalClient,
+        *,
+        timeout_seconds: float = 3600.0,
+        inside: bool = False,
+        facts: FactsByTool = None,
     ) -> None:
         self._client = client
+        self._facts = facts
         self._timeout = timeout_seconds
         self._inside = inside
         self._given: dict[str, _Given] = {}
@@ -133,8 +141,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         Unreachable. Nothing has been claimed then: ask again later.
         """
         seconds = self._timeout if timeout_seconds is None else timeout_seconds
-        outcomes = await all_outcomes(
-            ask_about(
+        questions = [
+            partial(
+                ask_about,
                 self._client,
                 call.tool_name,
                 call.args,
@@ -142,12 +151,14 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 run=key,
                 context=context,
                 timeout_seconds=seconds,
+                facts=self._facts,
             )
             for call in requests.approvals
-        )
+        ]
+        outcomes = await all_outcomes(questions, with_facts=self._facts is not None)
         results = DeferredToolResults()
         for call, outcome in zip(requests.approvals, outcomes, strict=True):
-            await self._give(results, call, outcome, requests.metadata.get(call.tool_call_id, {}))
+            await self._give(results, call, outcome, requests.metadata.get(call.tool_call_id, {}), seconds)
         return results
 
     # --- while the agent runs ------------------------------------------------------------------------------
@@ -220,6 +231,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         call: ToolCallPart,
         outcome: CallOutcome,
         known: Mapping[str, Any],
+        seconds: float,
     ) -> None:
         """Write one call's answer. What cannot be claimed any more, after another call was, is denied."""
         name = call.tool_call_id
@@ -232,8 +244,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             results.metadata[name] = {**known, MARK: UNASKED + _digest(call)}
         else:
             try:
-                claim = await self._client.claim(outcome)
-            except SignoffError as error:
+                facts = facts_of(self._facts, call.tool_name)
+                claim = await self._client.claim(outcome, facts=facts, timeout_seconds=seconds)
+            except (SignoffError, TimeoutError) as error:
                 if all(each[MARK].startswith(UNASKED) for each in results.metadata.values()):
                     raise  # nothing is claimed yet, so all of it can be asked again later
                 results.approvals[name] = ToolDenied(f"{call.tool_name} was not done: {error}")

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from signoff.canonical import parse_arguments
@@ -22,6 +22,7 @@ from signoff.client import (
     ClaimedAction,
     earlier_outcome,
 )
+from signoff.client.facts import FACTS_MAX_AGE, FactsByTool, facts_of
 from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 
 log = logging.getLogger("signoff.client")
@@ -42,6 +43,7 @@ async def ask_about(
     run: str | None,
     context: Any,
     timeout_seconds: float,
+    facts: FactsByTool = None,
 ) -> CallOutcome:
     """Ask people about one call of a tool and wait for their decision.
 
@@ -54,6 +56,7 @@ async def ask_about(
             arguments if isinstance(arguments, Mapping) else parse_arguments(arguments or "{}"),
             context=context,
             timeout_seconds=timeout_seconds,
+            facts=facts_of(facts, tool),
             key=run and f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', call_id or '')}",
         )
     except CollaborationError as refusal:
@@ -71,13 +74,30 @@ async def ask_about(
     return (earlier_outcome(await client.get(approval.id)) if approval.id else None) or approval
 
 
-async def all_outcomes(asked: Iterable[Awaitable[CallOutcome]]) -> list[CallOutcome]:
-    """Every outcome, in order, once the last one is known. Raises the first error then."""
+async def all_outcomes(
+    questions: Sequence[Callable[[], Awaitable[CallOutcome]]], *, with_facts: bool
+) -> list[CallOutcome]:
+    """Every outcome, in order, once the last one is known. Raises the first error then.
+
+    Where facts let a call run unasked, and people took long over another one, that call is judged again.
+    """
+    began = time.monotonic()
     outcomes: list[CallOutcome] = []
-    for each in await asyncio.gather(*asked, return_exceptions=True):
+    for each in await asyncio.gather(*(ask() for ask in questions), return_exceptions=True):
         if isinstance(each, BaseException):
             raise each
         outcomes.append(each)
+    if not with_facts or time.monotonic() - began <= FACTS_MAX_AGE:
+        return outcomes
+    unasked = [
+        number
+        for number, outcome in enumerate(outcomes)
+        if isinstance(outcome, Approval) and outcome.status == "not_required"
+    ]
+    if unasked:
+        again = await all_outcomes([questions[number] for number in unasked], with_facts=True)
+        for number, outcome in zip(unasked, again, strict=True):
+            outcomes[number] = outcome
     return outcomes
 
 

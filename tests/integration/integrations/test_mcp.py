@@ -45,7 +45,7 @@ async def connected(actors: Desk, command: Path, *options: str) -> AsyncIterator
 
 
 @asynccontextmanager
-async def near(url: str, key: str, **options: float) -> AsyncIterator[Client]:
+async def near(url: str, key: str, **options: Any) -> AsyncIterator[Client]:
     """A client whose server is in the same process."""
     async with AsyncApprovalClient(url, key) as asking, Client(server(asking, **options)) as client:
         yield client

@@ -427,7 +427,7 @@ async def test_a_facts_command_tells_the_truth(gate: Gate, grace: Program) -> No
 def test_a_facts_command_that_fails_tells_no_facts(look: str) -> None:
     """An exit code, what is no object, broken JSON and a missing command are all failures."""
     with pytest.raises(SignoffError):
-        facts_command(look)(amount=1)
+        facts_command(look)("refund", {"amount": 1})
 
 
 async def test_a_facts_command_that_fails_lets_nothing_run(gate: Gate, grace: Program) -> None:
