@@ -22,6 +22,7 @@ from agent.runtime.user_code import UserCode
 from agent.runtime.votes import Votes
 from agent.store import views
 from agent.usecases import audit
+from slackbot.outbound.facts_lookup import FactsLookups
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer
 from slackbot.outbound.sender import OutboundSender
@@ -64,6 +65,8 @@ class Service:
         self.name = worker_name()
         self.slack = SlackService(settings, db, policy, self.name)
         self._model = _model(settings)
+        secret = settings.facts_secret
+        self._lookups = FactsLookups(secret.get_secret_value() if secret else None, settings.webhook_networks)
         self._services = Services(
             db=db,
             policy=policy,
@@ -74,6 +77,7 @@ class Service:
             destination=self.slack.destination,
             grant_checks=SlackGrantChecks(self.slack.connection),
             user_code=UserCode(threads=settings.concurrency + SPARE_THREADS),
+            look_up=self._lookups.look_up,
         )
         self._executor = Executor(
             self._services,
@@ -179,6 +183,7 @@ class Service:
             await self._watch.stop()
         await working
         await self._outbound.stop(self.settings.drain_seconds)
+        await self._lookups.close()
         await self.slack.finish()
         await self._services.user_code.stop()
         await self._model.close()

@@ -90,6 +90,7 @@ class Settings(BaseSettings):
 
     smtp_url: SecretStr | None = _named("SIGNOFF_SMTP_URL", default=None)
     smtp_from: str | None = _named("SIGNOFF_SMTP_FROM", default=None)
+    facts_secret: SecretStr | None = _named("SIGNOFF_FACTS_SECRET", default=None)
     webhook_networks: Annotated[tuple[Network, ...], NoDecode] = _named(
         "SIGNOFF_WEBHOOK_NETWORKS", default=()
     )
@@ -202,6 +203,11 @@ class Settings(BaseSettings):
             if value is None
         ]
         return f"set {' and '.join(missing)}" if missing else None
+
+    @property
+    def no_lookups(self) -> str | None:
+        """Why Signoff cannot look up facts; ``None`` when it can."""
+        return "set SIGNOFF_FACTS_SECRET" if self.facts_secret is None else None
 
     @property
     def socket_mode(self) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.domain import checkpoint_fields, limit_fields
+from agent.domain import checkpoint_fields, facts_sources, limit_fields
 from agent.domain.errors import PolicyError
+from agent.domain.facts_sources import FactsLookup
 from agent.domain.link_template import placeholder_names
 from agent.domain.policy import Defaults, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
 from agent.domain.toml_lines import Lines, meant
@@ -56,23 +57,24 @@ CHECKPOINT = TERMS | {
     "description_template": checkpoint_fields.template,
     "link_template": checkpoint_fields.link_template,
 }
-TABLES = {"defaults", "checkpoint", "limit"}
+TABLES = {"defaults", "checkpoint", "limit", facts_sources.TABLE}
 
 Problem = tuple[str | None, str]
 """A key of a table (None: the table itself) and what is wrong with it."""
 
 
-def load(text: str, *, filename: str, no_mail: str | None = None) -> Policy:
+def load(text: str, *, filename: str, no_mail: str | None = None, no_lookups: str | None = None) -> Policy:
     """The policy that this text describes; an empty text asks for everything that is not read-only.
 
-    `no_mail`: why nobody can be sent e-mail, which makes `email` a problem. PolicyError has a line per problem:
+    `no_mail`: why nobody can be sent e-mail, which makes `email` a problem; `no_lookups`: why nothing can be looked up,
+    which makes `[[facts]]` one. PolicyError has a line per problem:
     `checkpoints.toml:12: …`.
     """
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PolicyError([_syntax_problem(error, filename, text)]) from None
-    reader = _Reader(filename, Lines(text), no_mail)
+    reader = _Reader(filename, Lines(text), no_mail, no_lookups)
     policy = reader.policy(tables)
     if reader.problems:
         raise PolicyError(line for _, line in sorted(reader.problems))
@@ -103,11 +105,12 @@ def _judged(policy: Policy, traits: ToolTraits) -> str:
 class _Reader:
     """Collects a policy and everything that is wrong with it from one file."""
 
-    def __init__(self, filename: str, lines: Lines, no_mail: str | None) -> None:
+    def __init__(self, filename: str, lines: Lines, no_mail: str | None, no_lookups: str | None) -> None:
         self.problems: list[tuple[int, str]] = []
         self._filename = filename
         self._lines = lines
         self._no_mail = no_mail
+        self._no_lookups = no_lookups
 
     def policy(self, tables: Mapping[str, Any]) -> Policy:
         for name in tables.keys() - TABLES:
@@ -121,7 +124,17 @@ class _Reader:
         rules = [self._rule(i, table, defaults) for i, table in enumerate(checkpoints)]
         self._refuse_duplicates(checkpoints)
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
-        return Policy(tuple(rule for rule in rules if rule is not None), defaults, limits=limits)
+        lookups = self._lookups(tables.get(facts_sources.TABLE, []))
+        kept = tuple(rule for rule in rules if rule is not None)
+        return Policy(kept, defaults, limits=limits, lookups=lookups)
+
+    def _lookups(self, tables: Any) -> tuple[FactsLookup, ...]:
+        def problem(index: int, key: str | None, what: str) -> None:
+            self._problem(self._lines.of(facts_sources.TABLE, index, key), f"facts #{index + 1}: {what}")
+
+        if tables and self._no_lookups:
+            problem(0, None, f"cannot be enforced: {self._no_lookups}")
+        return facts_sources.read_lookups(tables, problem)
 
     def _defaults(self, table: Any) -> Defaults:
         read = self._table("defaults", 0, "[defaults]", table, DEFAULTS)

@@ -25,6 +25,7 @@ from pydantic import (
 from agent.domain.description_template import render
 from agent.domain.expression import compile_when, matches_from_start
 from agent.domain.facts import FACTS_MAX_AGE
+from agent.domain.facts_sources import FactsLookup
 from agent.domain.limits import Limit, LimitState, Use, decisive
 from agent.domain.link_template import placeholder_names, render_link
 from signoff.canonical import canonical_bytes, plain_json
@@ -241,13 +242,17 @@ class Policy:
     grants: GrantLimits | None = None
     """``None``: no grant is given or used."""
     limits: tuple[Limit, ...] = ()
+    lookups: tuple[FactsLookup, ...] = ()
+    """Where Signoff looks up the facts about what programs ask."""
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the canonical JSON of the whole policy, comments and order of keys left out."""
         rules = [rule.snapshot() for rule in self.rules]
         limits = {"limits": [limit.snapshot() for limit in self.limits]} if self.limits else {}
-        return _sha256({"defaults": self.defaults.model_dump(mode="json"), "rules": rules, **limits})
+        lookups = [{"tool": each.tool, "url": each.url} for each in self.lookups]
+        facts = {"facts": lookups} if lookups else {}
+        return _sha256({"defaults": self.defaults.model_dump(mode="json"), "rules": rules, **limits, **facts})
 
     def judge(
         self,
@@ -274,6 +279,10 @@ class Policy:
                 return _ask(_stricter_risk(rule, tool), because, action, known)
             exempt.append(because)
         return self._uncaught(tool, action, known, exempt, facts_failed=facts_failed)
+
+    def lookup(self, tool: str) -> FactsLookup | None:
+        """Where Signoff looks up the facts about a program's call of this tool, if it does."""
+        return next((each for each in self.lookups if each.tool == tool), None)
 
     def reads_facts(self, tool: str) -> bool:
         """Whether any rule or limit that names this tool reads facts, to judge the action or to describe it."""

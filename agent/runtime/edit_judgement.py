@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.facts import Facts
+from agent.domain.facts import Facts, FactsSource
 from agent.domain.limits import Use
 from agent.domain.policy import Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL, RequestView
@@ -37,6 +37,7 @@ class JudgedEdit:
     signature_digest: bytes | None = None
     uses: tuple[Use, ...] = ()
     """What it takes of the limits over time."""
+    facts_source: FactsSource | None = None
 
 
 async def judge_edit(
@@ -48,7 +49,7 @@ async def judge_edit(
     ``Refused`` when facts cannot be looked up or policy denies the action.
     """
     if view.source == API:
-        return _judge_outside_edit(services, view, arguments)
+        return await _judge_outside_edit(services, view, arguments, within)
     tool = _tool(services.registry, view)
     action = Action(tool.name, tool.version, tool.signature.complete(plain_json(arguments)))
     try:
@@ -96,9 +97,12 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
     return tool
 
 
-def _judge_outside_edit(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> JudgedEdit:
-    """The same for an action outside. No argument may be added at the top: frameworks drop what a tool does not
-    take.
+async def _judge_outside_edit(
+    services: Services, view: RequestView, arguments: Mapping[str, Any], within: float
+) -> JudgedEdit:
+    """The same for an action outside, whose facts Signoff looks up or nobody.
+
+    No argument may be added at the top: frameworks drop what a tool does not take.
     """
     if view.action.tool == EXTERNAL:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
@@ -109,8 +113,19 @@ def _judge_outside_edit(services: Services, view: RequestView, arguments: Mappin
     action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
     traits = ToolTraits(action.tool, action.tool_version)
     requester = view.requester.user_id if view.requester else None
-    judgement = services.policy.judge(traits, action, None, view.agent, requester)
+    facts, lookup = Facts(), services.policy.lookup(action.tool)
+    if lookup is not None:
+        facts = await services.look_up(lookup, action, view.agent, requester, within)
+    if facts.failed:
+        raise Refused(Refusal.EDIT_UNCHECKED)
+    judgement = services.policy.judge(traits, action, facts.values, view.agent, requester)
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
-    uses = uses_of(services, view, action, Facts())
-    return JudgedEdit(action, None, judgement.rule, judgement.description, uses=uses)
+    return JudgedEdit(
+        action,
+        facts.values,
+        judgement.rule,
+        judgement.description,
+        uses=uses_of(services, view, action, facts),
+        facts_source=facts.source,
+    )

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agent.database.pools import Database
+from agent.domain.facts import Facts, FactsSource
+from agent.domain.facts_sources import FactsLookup
 from agent.domain.grants import CallToCover
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
@@ -19,7 +21,7 @@ from agent.runtime.joint_writes import JointWrites
 from agent.runtime.model import Model
 from agent.runtime.user_code import UserCode
 from agent.store.outbox import Destination
-from signoff.values import Person
+from signoff.values import Action, Person
 
 
 def worker_name() -> str:
@@ -39,6 +41,21 @@ class GrantChecks(Protocol):
         """Whether all of the call could be looked through for secrets in time."""
 
 
+class LookUp(Protocol):
+    """Asks the address that policy names for the facts about a program's action."""
+
+    async def __call__(
+        self, lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = ...
+    ) -> Facts: ...
+
+
+async def nobody_looks_up(
+    lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = 0.0
+) -> Facts:
+    """In a process that posts nothing, every look-up fails."""
+    return Facts(failed=True, source=FactsSource.SIGNOFF)
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """The parts that work with runs and calls. `destination`: where a card goes, from its rule's channel."""
@@ -53,6 +70,7 @@ class Services:
     grant_checks: GrantChecks | None = None
     """``None``: no grant covers anything."""
     user_code: UserCode = field(default_factory=UserCode, repr=False)
+    look_up: LookUp = field(default=nobody_looks_up, repr=False)
     joint_writes: JointWrites = field(init=False, repr=False)
     concurrency: Concurrency = field(init=False, repr=False)
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)

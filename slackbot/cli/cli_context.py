@@ -44,7 +44,9 @@ def read_policy(configured: Settings) -> Policy:
         ) from None
     except (OSError, UnicodeError) as error:
         raise SettingsError([f"SIGNOFF_CHECKPOINTS: cannot read {path}: {error}"]) from None
-    return checkpoints.load(text, filename=path.name, no_mail=configured.no_mail)
+    return checkpoints.load(
+        text, filename=path.name, no_mail=configured.no_mail, no_lookups=configured.no_lookups
+    )
 
 
 @contextmanager

@@ -50,5 +50,6 @@ async def save(
             place=place,
             signature_digest=judged.signature_digest,
             uses=judged.uses,
+            facts_source=judged.facts_source,
         ),
     )

@@ -11,6 +11,7 @@ from agent.domain import eligibility
 from agent.domain.audit import AuditKind
 from agent.domain.changes import Difference, as_changes, differences, touches_hidden
 from agent.domain.errors import Refusal, Refused
+from agent.domain.facts import FactsSource
 from agent.domain.limits import Use
 from agent.domain.people import Standing
 from agent.domain.policy import Rule, allows_edit
@@ -49,6 +50,7 @@ class Edit:
     signature_digest: bytes | None = None
     uses: tuple[Use, ...] = ()
     """What the edited action takes of the limits over time."""
+    facts_source: FactsSource | None = None
 
     @property
     def attempt(self) -> EditAttempt:
@@ -172,6 +174,7 @@ def _write(
             changes,
             excluded,
             edit.signature_digest,
+            edit.facts_source,
         ),
     )
     limits.reserve(tx, edit.uses, call_id=request.call_id, request_id=request.id)

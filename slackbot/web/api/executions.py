@@ -22,11 +22,11 @@ from agent.usecases.executions.external import (
 from signoff.canonical import canonical_bytes
 from slackbot.cards import json_text
 from slackbot.web.api import request_lookup
-from slackbot.web.api.facts import ask_again, check_may_tell_facts, told_facts
+from slackbot.web.api.facts import ask_again, check_may_tell_facts, facts_at_claim
 from slackbot.web.api.request_lookup import RequestId
 from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, ReviewOut, review
 from slackbot.web.http.api_keys import Asker
-from slackbot.web.http.bodies import StrictRoute, by_size
+from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
 from slackbot.web.http.idempotency import IDEMPOTENT
 from slackbot.web.http.problems import ProblemRaised, documented
@@ -135,8 +135,7 @@ async def claim_request(
     digest = bytes.fromhex(body.digest) if body.digest else None
     if body.facts is not None:
         check_may_tell_facts(principal)
-    told = await by_size(len(await request.body()), lambda: told_facts(body.facts))
-    facts = told if body.facts is not None else None
+    facts = await facts_at_claim(ctx, view, body.facts)
     try:
         claimed = await external.claim(
             ctx.db,

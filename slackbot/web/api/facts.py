@@ -9,7 +9,7 @@ from agent.domain.api_keys import Principal, Scope
 from agent.domain.changes import differences
 from agent.domain.facts import Facts, FactsSource, read_facts
 from agent.domain.policy import Rule, ToolTraits
-from agent.domain.request import RequestView
+from agent.domain.request import RequestStatus, RequestView
 from agent.usecases import limits
 from agent.usecases.executions import changed_facts
 from agent.usecases.executions.external import FACTS_CHANGED
@@ -47,6 +47,26 @@ def narrowed(rule: Rule, facts: Facts) -> Rule:
     Told facts are about the arguments as they are, and nobody but the program could tell those of an edit.
     """
     return rule.model_copy(update={"allow_edit": False}) if facts.source is FactsSource.PROGRAM else rule
+
+
+async def facts_at_claim(ctx: WebContext, view: RequestView, told: dict[str, Any] | None) -> Facts | None:
+    """The facts of now, as the program tells them, or as Signoff looks them up where it did so before.
+
+    Raises MalformedArguments, and ProblemRaised (503) when they cannot be looked up.
+    """
+    if view.facts_source is not FactsSource.SIGNOFF or view.status is not RequestStatus.APPROVED:
+        return None if told is None else told_facts(told)
+    lookup = ctx.services.policy.lookup(view.action.tool)
+    if lookup is None:
+        return Facts()
+    requester = view.requester.user_id if view.requester else None
+    facts = await ctx.services.look_up(lookup, view.action, view.agent, requester)
+    if facts.failed:
+        words = (
+            "Its facts cannot be looked up now, so it does not begin. The approval stands; claim it again."
+        )
+        raise retry_later("facts-away", "Facts cannot be looked up", words, 5)
+    return facts
 
 
 async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, facts: Facts) -> ProblemRaised:

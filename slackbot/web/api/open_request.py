@@ -164,6 +164,7 @@ async def ask(
     action, content, facts = await by_size(
         size, lambda: (body.as_action(), body.content(), body.told_facts())
     )
+    person = requester.person.user_id if requester.person else None
     async with ctx.db.connection() as connection:
         found = await views.client_request(connection, principal.name, body.request_id)
         waiting = await views.waiting_of_key(connection, principal.name, MAX_WAITING)
@@ -171,12 +172,14 @@ async def ask(
         if found.content_digest != content:
             raise Conflict(f"request {body.request_id!r} exists with other content")
         return OpenedRequest(id=found.request_id, created=False)
+    if (lookup := ctx.services.policy.lookup(action.tool)) is not None:
+        facts = await ctx.services.look_up(lookup, action, agent, person)
     judged = ctx.services.policy.judge(
         body.traits,
         action,
         facts.values,
         agent,
-        requester.person.user_id if requester.person else None,
+        person,
         facts_failed=facts.failed,
     )
     uses = ctx.services.policy.uses(action, facts.values, agent, requester.person)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent.domain.checkpoints import load
+from agent.domain.errors import PolicyError
 from agent.domain.facts import MAX_BYTES, ApprovedFacts, Facts, FactsSource, coverage, read_facts
 from signoff.errors import MalformedArguments
 
@@ -101,3 +102,47 @@ def test_how_old_told_facts_may_be_is_a_key_of_policy() -> None:
     plain, longer = (load(text + more, filename="c.toml").rules[0] for more in ("", "facts_max_age = '10m'"))
     assert "facts_max_age" not in plain.snapshot()
     assert longer.snapshot()["facts_max_age"] == 600.0
+
+
+LOOKUP = '[[facts]]\ntool = "refund"\nurl = "https://shop.example/facts"\n'
+
+
+def test_a_table_of_facts_names_a_tool_and_an_address() -> None:
+    """Policy knows where to look, for that very tool, and its digest says so; without one it stays as it was."""
+    policy, without = load(LOOKUP, filename="c.toml"), load("", filename="c.toml")
+    found = policy.lookup("refund")
+    assert found is not None
+    assert (found.url, policy.lookup("refunds")) == ("https://shop.example/facts", None)
+    assert policy.digest != without.digest
+    assert policy.digest != load(LOOKUP.replace("shop", "other"), filename="c.toml").digest
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (LOOKUP + "secret = 'x'\n", 'c.toml:4: facts #1: unknown key "secret" (there are: tool, url)'),
+        ('[[facts]]\ntool = "refund"\n', 'c.toml:1: facts #1: "url" is missing'),
+        (LOOKUP.replace("refund", "re fund"), 'c.toml:2: facts #1: "tool" must be the name of one tool'),
+        (
+            LOOKUP.replace("https://shop.example", "https://u:p@shop"),
+            'c.toml:3: facts #1: "url" must not hold a user or a password; what is sent is signed instead',
+        ),
+        (
+            LOOKUP.replace("https://shop.example", "http://169.254.169.254"),
+            'c.toml:3: facts #1: "url" leads to 169.254.169.254, which tells secrets of this machine',
+        ),
+        (LOOKUP + LOOKUP, 'c.toml:5: facts #2: "tool" names refund, as an earlier table does'),
+        ("[facts]\ntool = 'x'\n", "c.toml:1: facts #1: write [[facts]], with two brackets"),
+    ],
+)
+def test_a_table_of_facts_that_cannot_be_enforced_is_refused(text: str, problem: str) -> None:
+    """With the line, and what is wrong with it."""
+    with pytest.raises(PolicyError) as refused:
+        load(text, filename="c.toml")
+    assert refused.value.problems == [problem]
+
+
+def test_without_a_secret_nothing_can_be_looked_up() -> None:
+    """Posts are signed, so that whoever answers knows who asks."""
+    with pytest.raises(PolicyError, match="facts #1: cannot be enforced: set SIGNOFF_FACTS_SECRET"):
+        load(LOOKUP, filename="c.toml", no_lookups="set SIGNOFF_FACTS_SECRET")

@@ -1,0 +1,61 @@
+"""`[[facts]]` of the policy: where Signoff itself looks up the facts about what programs ask."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.domain.webhook_urls import check_url, networks
+
+TABLE = "facts"
+KEYS = ("tool", "url")
+
+_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
+_ANYWHERE = networks("0.0.0.0/0, ::/0")
+
+Problem = Callable[[int, str | None, str], None]
+"""Takes which table it is, the key (None: the table itself), and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactsLookup:
+    """The address that knows the facts about calls of one tool."""
+
+    tool: str
+    url: str
+
+
+def read_lookups(tables: Any, problem: Problem) -> tuple[FactsLookup, ...]:
+    """The look-ups that could be read; everything else becomes a problem."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        problem(0, None, "write [[facts]], with two brackets")
+        return ()
+    found: dict[str, FactsLookup] = {}
+    for index, table in enumerate(tables):
+        wrong = list(_problems(table))
+        if not wrong and table["tool"] in found:
+            wrong = [("tool", f'"tool" names {table["tool"]}, as an earlier table does')]
+        for key, what in wrong:
+            problem(index, key, what)
+        if not wrong:
+            found[table["tool"]] = FactsLookup(table["tool"], table["url"])
+    return tuple(found.values())
+
+
+def _problems(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
+    for key in table.keys() - set(KEYS):
+        yield key, f'unknown key "{key}" (there are: {", ".join(KEYS)})'
+    for key in KEYS:
+        if key not in table:
+            yield None, f'"{key}" is missing'
+    tool, url = table.get("tool"), table.get("url")
+    if "tool" in table and not (isinstance(tool, str) and _TOOL.match(tool)):
+        yield "tool", '"tool" must be the name of one tool'
+    if "url" in table:
+        try:
+            # Which networks may be reached is a setting; what the name leads to is looked at before each post.
+            check_url(url if isinstance(url, str) else "", _ANYWHERE)
+        except ValueError as error:
+            yield "url", f'"url" {error}'

@@ -1,0 +1,87 @@
+"""Facts that Signoff looks up itself: it posts the arguments to an address of the operator that knows what is true."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import httpx2
+import structlog
+
+from agent.domain.facts import MAX_BYTES, Facts, FactsSource, read_facts
+from agent.domain.facts_sources import FactsLookup
+from agent.domain.webhook_urls import Network
+from signoff.canonical import canonical_bytes, parse_arguments
+from signoff.errors import MalformedArguments
+from signoff.values import Action
+from slackbot.outbound.pinned_post import FAILURES, PinnedPoster
+
+TIMEOUT = 5.0
+"""Seconds for one look-up, that of the name included."""
+
+AT_ONCE = 32
+"""Look-ups of this process under way; more wait, within their time."""
+
+EVENT = "facts.wanted"
+
+log = structlog.get_logger(__name__)
+
+FAILED = Facts(failed=True, source=FactsSource.SIGNOFF)
+
+
+class FactsLookups:
+    """Looks facts up, with posts signed by `secret`. `allowed` are networks that are barred otherwise."""
+
+    def __init__(self, secret: str | None, allowed: Sequence[Network] = ()) -> None:
+        self._secret = secret
+        self._poster = PinnedPoster(allowed, seconds=TIMEOUT)
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def close(self) -> None:
+        await self._poster.close()
+
+    async def look_up(
+        self, lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = TIMEOUT
+    ) -> Facts:
+        """What that address says of this action; failed facts if it says nothing that could be used, or too late."""
+        try:
+            async with asyncio.timeout(min(within, TIMEOUT)), self._turns:
+                # In a thread: of the largest arguments and facts this takes some ten milliseconds.
+                content = {"tool": action.tool, "agent": agent, "requester": requester}
+                body = await asyncio.to_thread(_body, content, action)
+                return await asyncio.to_thread(_facts, await self._answer(lookup, body))
+        except TimeoutError:
+            why = "it did not answer in time"
+        except MalformedArguments as error:
+            why = f"its answer cannot be used: {error.path} {error.problem}"
+        except FAILURES as error:
+            why = str(error) or type(error).__name__
+        log.warning("facts failed", action="facts.failed", tool=action.tool, url=lookup.url, error=why)
+        return FAILED
+
+    async def _answer(self, lookup: FactsLookup, body: bytes) -> bytes:
+        """The body of the answer, as it was sent. Raises one of `FAILURES`."""
+        if self._secret is None:
+            raise ValueError("SIGNOFF_FACTS_SECRET is not set, so the post cannot be signed")
+        headers = {"Signoff-Event": EVENT, "Accept-Encoding": "identity"}
+        async with self._poster.post(lookup.url, self._secret, body, headers) as answer:
+            if answer.status_code != httpx2.codes.OK:
+                raise ValueError(f"it answered {answer.status_code}")
+            if answer.headers.get("Content-Encoding", "identity") != "identity":
+                raise ValueError("its answer is compressed, which was not asked for")
+            read = bytearray()
+            async for piece in answer.aiter_raw():
+                read += piece
+                if len(read) > MAX_BYTES:
+                    raise ValueError(f"its answer is larger than {MAX_BYTES // 1024} KiB")
+            return bytes(read)
+
+
+def _body(content: dict[str, str | None], action: Action) -> bytes:
+    written = canonical_bytes(content).decode()
+    return f'{written[:-1]},"arguments":{canonical_bytes(dict(action.arguments)).decode()}}}'.encode()
+
+
+def _facts(answer: bytes) -> Facts:
+    """Raises MalformedArguments."""
+    return read_facts(parse_arguments(answer), FactsSource.SIGNOFF)

@@ -1,0 +1,90 @@
+"""Signed POSTs to addresses that are looked at before anything is sent there: no redirects, no proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import cache
+from ipaddress import ip_address
+
+import httpx2
+
+from agent.domain.webhook_urls import Address, Network, check_address, check_url
+
+FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
+"""What a post may raise beside a time-out."""
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """What `Signoff-Signature` says: `v1=` and the HMAC-SHA-256 over `<timestamp>.<body>`, in hex."""
+    signed = f"{timestamp}.".encode() + body
+    return f"v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The certificates that the system trusts, loaded once per process."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+class PinnedPoster:
+    """Posts to where a name leads now. `allowed` are networks that are barred otherwise."""
+
+    def __init__(self, allowed: Sequence[Network], *, seconds: float) -> None:
+        self._allowed = allowed
+        # A proxy from the environment would look the name up again, and could lead elsewhere than what was checked.
+        # No connection is kept: one is known by its address alone, so another name that leads there would be posted to
+        # whoever had shown a certificate for the first.
+        self._client = httpx2.AsyncClient(
+            timeout=seconds,
+            follow_redirects=False,
+            trust_env=False,
+            verify=_certificates(),
+            limits=httpx2.Limits(max_keepalive_connections=0),
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    @asynccontextmanager
+    async def post(
+        self, where: str, secret: str, body: bytes, headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx2.Response]:
+        """The answer, of which nothing has been read but its head. Raises one of `FAILURES`."""
+        url = httpx2.URL(where)
+        address = await self._address(url)
+        timestamp = int(datetime.now(UTC).timestamp())
+        sent = {
+            "Host": url.netloc.decode(),
+            "Content-Type": "application/json",
+            "User-Agent": "Signoff",
+            "Signoff-Timestamp": str(timestamp),
+            "Signoff-Signature": signature(secret, timestamp, body),
+        }
+        async with self._client.stream(
+            "POST",
+            url.copy_with(host=str(address)),
+            content=body,
+            headers={**sent, **headers},
+            extensions={"sni_hostname": url.host},
+        ) as answer:
+            yield answer
+
+    async def _address(self, url: httpx2.URL) -> Address:
+        """Where the name leads now; we connect to just this address. Raises ValueError when it may not be reached."""
+        check_url(str(url), self._allowed)
+        encrypted = url.scheme == "https"
+        port = url.port or (443 if encrypted else 80)
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
+        addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+        for address in addresses:
+            check_address(address, self._allowed, encrypted=encrypted)
+        # Of a name with both kinds the older one: a machine without a way into the newer net is the commoner case.
+        return min(addresses, key=lambda address: address.version)
