@@ -1,7 +1,4 @@
-"""What this process has done, counted for `/metrics` once its transaction is committed.
-
-Labels have few values, all ours.
-"""
+"""What this process has done, counted for `/metrics` after COMMIT. Labels have few values, all ours."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Masks instead of secrets, by what a value looks like, by its name, or by policy.
-
-A mask says what kind of value stood there and how long it was; what is executed never changes. `find` tells where
-secrets are in a text.
-"""
+"""Masks instead of secrets, by look, name, or policy: what stood there, and how long. What runs never changes."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -74,9 +70,7 @@ class RedactedValue(NamedTuple):
 
 
 def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
-    """The text with each span replaced by a sign (`⟦redacted github-token, 40 characters⟧`); `tight`: no longer than
-    it.
-    """
+    """The text with spans as signs (`⟦redacted github-token, 40 characters⟧`); `tight`: no longer than they."""
     pieces, end = [], 0
     for span in merge_spans(text, spans):
         pieces += [text[end : span.start], sign(span.kind, span.end - span.start, tight=tight)]

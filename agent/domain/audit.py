@@ -134,11 +134,7 @@ def event_hash(
     event: str,
     detail: Mapping[str, Any],
 ) -> bytes:
-    """SHA-256 over canonical JSON of the whole event and the hash before it.
-
-    `at` counts to the microsecond, as in PostgreSQL. Raises ValueError for a naive one and MalformedArguments for a
-    detail without canonical form.
-    """
+    """SHA-256 over canonical JSON of event and hash before. ValueError for a naive `at`; MalformedArguments."""
     content = {
         "previous": previous.hex(),
         "subject": subject,

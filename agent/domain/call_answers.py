@@ -56,9 +56,7 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
 
 
 def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
-    """Whether a background call's outcome wakes its run: not one that a person stopped, unless they asked for it
-    again.
-    """
+    """Whether a background call's outcome wakes its run: not one that a person stopped, but for what they repeat."""
     if not status.over:
         return True
     if given.kind is AnswerKind.WITHDRAWN or stop_cause(given.kind, call.on_reject) is not None:

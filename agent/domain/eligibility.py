@@ -143,9 +143,7 @@ def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: date
 def settlement_refusal(
     doubt: Doubtful, settler: Standing, *, retry: bool, administrator: bool = False
 ) -> Refusal | None:
-    """Why this person may not settle a doubt: reviewers may, and without a request the requester or an
-    administrator.
-    """
+    """Why this person may not settle a doubt: reviewers may; without a request, the requester or an administrator."""
     if settler.refusal is not None:
         return settler.refusal
     if not doubt.asked:
@@ -162,9 +160,7 @@ def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | No
 def cancel_refusal(
     requester: Person | None, waiting: Iterable[WaitingRequest], by: Standing, channels: Collection[str]
 ) -> Refusal | None:
-    """Why this person may not cancel a run: its requester may, and the reviewers of what it waits for, by
-    ``channels``.
-    """
+    """Why this person may not cancel a run: its requester may, and reviewers of what it waits for."""
     if by.refusal is not None or by.person == requester:
         return by.refusal
     roles = by.roles - {CHANNEL}  # membership counts for the channel of the request only

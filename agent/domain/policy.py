@@ -264,10 +264,7 @@ class Policy:
         *,
         facts_failed: bool = False,
     ) -> Judgement:
-        """Whether this action runs, is asked about, or denied.
-
-        `facts_failed`, or facts without canonical form: never just run.
-        """
+        """Whether this action runs, is asked about, or denied. `facts_failed`, or no canonical form: never just run."""
         known = None if facts_failed else _sound(facts)
         facts_failed = facts_failed or (known is None and facts is not None)
         exempt: list[str] = []
@@ -361,9 +358,7 @@ def snapshot_digest(snapshot: Snapshot) -> bytes:
 
 
 def stricter(a: Rule, b: Rule) -> bool:
-    """Whether b wants more people, risk, separation or reasons than a, or leaves out somebody who may decide under
-    a.
-    """
+    """Whether b asks more than a (people, risk, separation, reasons), or bars somebody who may decide under a."""
     return (
         b.approvals_required > a.approvals_required
         or b.risk > a.risk

@@ -102,10 +102,7 @@ class ReviewerVotes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one reader may see of a workspace: what waits now, and the outcomes of these days.
-
-    ``unread``: Details unopened.
-    """
+    """What one reader may see of a workspace: what waits now, and outcomes of these days."""
 
     days: int
     everything: bool  # else: only what the reader may see

@@ -194,9 +194,7 @@ class RunView:
 
     @property
     def shown(self) -> RunStatus:
-        """Its status as people mean it: `pending_approval` exactly while a decision is waited for, by agents below
-        it too.
-        """
+        """Its status for people: `pending_approval` exactly while a decision is waited for, by agents below it too."""
         if self.status not in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED):
             return self.status
         if self.asked:

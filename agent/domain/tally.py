@@ -26,10 +26,7 @@ class Tally:
 
 
 def tally(votes: Sequence[LiveVote], approvals_required: int) -> Tally:
-    """One rejection ends it, else so many distinct people approve.
-
-    ValueError for what is neither: it could become consent.
-    """
+    """One rejection ends it, else so many distinct people approve. ValueError: it could become consent."""
     if approvals_required < 1:
         raise ValueError(f"a request needs at least one approval, not {approvals_required}")
     unknown = {vote.verdict for vote in votes} - {"approve", "reject"}

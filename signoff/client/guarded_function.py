@@ -88,10 +88,7 @@ class GuardedFunction:
         return result
 
     def _arguments(self, bound: inspect.BoundArguments) -> dict[str, Any]:
-        """What people are asked about: every argument by name, but not `self`.
-
-        Raises MalformedArguments for what is no JSON.
-        """
+        """What people are asked about: every argument by name, but not `self`. Raises MalformedArguments."""
         named = dict(bound.arguments)
         first = next(iter(named), None)
         if first in ("self", "cls"):

@@ -24,10 +24,7 @@ TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
-    """The answer's content, for calls that can be repeated.
-
-    Raises ApiError (also at the deadline), Conflict and Unreachable.
-    """
+    """The answer's content, of a call that can be repeated. Raises ApiError, Conflict and Unreachable."""
     attempt = 0
     while True:
         attempt += 1

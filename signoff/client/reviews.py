@@ -1,7 +1,4 @@
-"""A request as it stands, its approval, and the right to act on it.
-
-Nothing but an approval is consent, silence least of all.
-"""
+"""A request as it stands, its approval, and the right to act on it. Nothing but an approval is consent."""
 
 from __future__ import annotations
 
@@ -118,9 +115,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedAction:
-    """The right to do it, once, with the decided arguments in full; hand `idempotency_key` on, it is that of every
-    attempt.
-    """
+    """The right to do it, once, with the arguments in full. Hand `idempotency_key` on: it is every attempt's."""
 
     id: str
     request_id: str

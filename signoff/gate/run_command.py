@@ -42,9 +42,7 @@ class CommandResult:
 
 
 def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The decided arguments as environment variables, others than texts as JSON. SignoffError for what cannot be
-    one.
-    """
+    """The decided arguments as environment variables, in JSON but for texts. Raises SignoffError."""
     found: dict[str, str] = {}
     decided = {name: value for name, value in arguments.items() if name != COMMAND}
     for name, value in decided.items():

@@ -14,10 +14,7 @@ _FREE = re.compile(r"[A-Za-z0-9_.@-]")
 
 
 def request_name(workflow: str, step: int) -> str:
-    """Workflow id (with `~` and hex for what a name cannot have) and step.
-
-    Raises ValueError for an id that is too long.
-    """
+    """Workflow id (`~` and hex for what a name cannot have) and step. ValueError for an id that is too long."""
     quoted = "".join(
         each if _FREE.match(each) else "".join(f"~{byte:02x}" for byte in each.encode()) for each in workflow
     )

@@ -75,9 +75,7 @@ class InterruptFormat(Protocol):
         """The answer that it may be done with these arguments; ``notes`` are those of its reviewers."""
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """The answer that this question is not to be done; raises the refusal's error where the interrupt knows no
-        such answer.
-        """
+        """The answer that this is not to be done; raises the refusal's error where there is no such answer."""
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
         """The value that the interrupt returns."""

@@ -178,10 +178,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         args: ValidatedToolArgs,
         handler: WrapToolExecuteHandler,
     ) -> Any:
-        """Run an approved call by its claim, and report how it went; a cancelled call is left to people.
-
-        Raises SignoffError for an approval that is none of Signoff's, or of another call.
-        """
+        """Run an approved call by its claim, and report it; a cancelled one is left to people. Raises SignoffError."""
         mark = _mark(ctx) or ""
         if not ctx.tool_call_approved or mark == UNASKED + _digest(call):
             return await handler(args)

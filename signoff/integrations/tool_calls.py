@@ -1,7 +1,4 @@
-"""Tool calls of a framework's run: people are asked about each, and each has one outcome.
-
-A question is named by its run and its call, so a restarted process finds it.
-"""
+"""Tool calls of a framework's run. A question is named by run and call, so a restarted process finds it."""
 
 from __future__ import annotations
 

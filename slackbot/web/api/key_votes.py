@@ -24,10 +24,7 @@ PATH = "api"
 
 
 async def key_owner(ctx: WebContext, principal: Principal, asked: Sequence[tuple[UUID, int]]) -> Person:
-    """The person whose word this key carries.
-
-    Refused, recorded with each request, for a key that asks; else ProblemRaised.
-    """
+    """The person whose word this key carries. Refused (recorded) for a key that asks; else ProblemRaised."""
     if principal.may(Scope.DECIDE) and principal.owner is not None:
         return principal.owner
     if principal.may(Scope.REQUEST):

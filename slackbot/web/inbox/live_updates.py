@@ -1,8 +1,4 @@
-"""Telling an open page that something has changed, by server-sent events (WHATWG HTML, section 9.2).
-
-The page then fetches what its reader may see. No thread and no connection to the database is held meanwhile, and
-whoever is signed out hears nothing.
-"""
+"""Tells an open page by server-sent events (WHATWG HTML, 9.2) that it should fetch again. Costs no thread."""
 
 from __future__ import annotations
 
