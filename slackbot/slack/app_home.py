@@ -1,7 +1,7 @@
 """Keeps open App Homes fresh: drawn again when something about the viewer's requests has changed.
 
-One look at the database every two seconds, only while somebody looks. A view is published only when it differs, and
-at most once per person and `PACE`.
+Two looks at the database every second, only while somebody looks. After a rest a change is drawn at once; in the long
+run a Home is drawn at most once per person and `PACE`. A view is published only when it differs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,14 @@ from slackbot.slack_api.permalinks import Permalinks
 
 log = logging.getLogger(__name__)
 
+LOOK = 0.5
+"""Seconds between two looks at the database, and at least between two drawings for one person."""
+
 PACE = 2.0
-"""Seconds between two looks at the database, and between two views for one person."""
+"""Seconds between two drawings for one person, in the long run."""
+
+BURST = 4
+"""Drawings for one person that may be `LOOK` apart after a rest."""
 
 REMEMBERED = 6 * 3600.0
 """Seconds after which a Home that was not looked at again is left as it is. Slack does not tell who closed it."""
@@ -64,6 +70,12 @@ class HomeViewer:
     stale: bool = True
     shown: bytes = b""
     hash: str = ""  # Slack's own, of the view that we published last
+    paid_until: float = 0.0
+
+    def spend(self, now: float, look: float, pace: float) -> None:
+        """It is drawn now: the next time may be soon, unless there were many lately."""
+        self.paid_until = max(self.paid_until, now) + pace
+        self.not_before = max(now + look, self.paid_until - (BURST - 1) * pace)
 
 
 class AppHomes:
@@ -76,6 +88,7 @@ class AppHomes:
         client: SlackClient,
         permalinks: Permalinks,
         *,
+        look: float = LOOK,
         pace: float = PACE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -83,6 +96,7 @@ class AppHomes:
         self._directory = directory
         self._client = client
         self._permalinks = permalinks
+        self._look_every = look
         self._pace = pace
         self._clock = clock
         self._viewers: dict[Person, HomeViewer] = {}
@@ -101,7 +115,12 @@ class AppHomes:
     def show(self, person: Person) -> None:
         """They look at it now: drawn from its first page, whether or not it differs from what we published."""
         before = self._viewers.pop(person, HomeViewer(person))
-        self._viewers[person] = HomeViewer(person, opened_at=self._clock(), not_before=before.not_before)
+        self._viewers[person] = HomeViewer(
+            person,
+            opened_at=self._clock(),
+            not_before=before.not_before,
+            paid_until=before.paid_until,
+        )
         while len(self._viewers) > MOST:
             self._viewers.pop(next(iter(self._viewers)))
         self._rouse()
@@ -150,7 +169,7 @@ class AppHomes:
 
     async def _look(self) -> None:
         """Whether anything has happened since the last look; then every Home may be out of date."""
-        if self._clock() - self._looked_at < self._pace:
+        if self._clock() - self._looked_at < self._look_every:
             return
         self._looked_at = self._clock()
         async with asyncio.timeout(5.0), self._db.connection() as connection:
@@ -173,7 +192,7 @@ class AppHomes:
 
     async def _publish(self, viewer: HomeViewer) -> None:
         viewer.stale = False  # before looking: what changes meanwhile makes it stale again
-        viewer.not_before = self._clock() + self._pace
+        viewer.spend(self._clock(), self._look_every, self._pace)
         try:
             async with asyncio.timeout(10.0):
                 view = await self._draw(viewer)
@@ -216,7 +235,7 @@ class AppHomes:
     def _pause(self) -> float:
         now = self._clock()
         due = [each.not_before for each in self._viewers.values() if each.stale]
-        soonest = min([self._looked_at + self._pace, *due])
+        soonest = min([self._looked_at + self._look_every, *due])
         return max(soonest, now + 0.01) - now
 
     # --- what a Home shows ------------------------------------------------------------------------------

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from time import monotonic
 from typing import Any
-
-import pytest
 
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
@@ -15,7 +12,6 @@ from signoff.values import Person
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.conftest import POLICY, Program
 from tests.integration.web.visiting import ADA, GRACE, PUBLIC, Porch, Visitor, open_porch
-from tests.stress.rounds import counted
 
 Decide = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
@@ -90,18 +86,3 @@ async def test_whoever_decided_all_three_agree(http_house: House) -> None:  # no
             request, card = await ctx.question()
             await decide(request, card)
             assert await until(lambda request=request, card=card: ctx.agree(request, card))  # type: ignore[misc]
-
-
-@pytest.mark.stress
-async def test_they_agree_within_a_second(http_house: House) -> None:  # noqa: F811
-    """Five decisions at each door: a second after each, at most, card, page and API say the same."""
-    async with AsyncExitStack() as stack:
-        ctx = await _doors(http_house, stack)
-        worst = 0.0
-        for decide in counted((ctx.slack, ctx.page, ctx.api) * 5):
-            request, card = await ctx.question()
-            await decide(request, card)
-            decided = monotonic()
-            await until(lambda request=request, card=card: ctx.agree(request, card))  # type: ignore[misc]
-            worst = max(worst, monotonic() - decided)
-        assert worst <= 1.0, f"once they agreed only after {worst:.2f} s"

@@ -21,7 +21,7 @@ from tests.integration.web.conftest import POLICY, Program
 from tests.integration.web.visiting import ADA, PUBLIC, Visitor, open_porch
 
 AGREED = 30.0
-"""Seconds after which they have to agree on any machine; `make stress` times the card, the page and the API."""
+"""Seconds after which they have to agree on any machine; `make stress` times them."""
 
 
 @dataclass
