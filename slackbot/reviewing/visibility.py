@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -73,9 +72,7 @@ async def reviewer_scope(
     directory: Directory, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
 ) -> ReviewerScope:
     """Where this person sits, among reviewers given as (approvers, channel id). What is in doubt is left out."""
-    standings = await asyncio.gather(
-        *(directory.standing(person, approvers, channel_id) for approvers, channel_id in audiences)
-    )
+    standings = await directory.standing_in(person, audiences)
     roles = {role for each in standings for role in each.roles} - {CHANNEL}
     named = zip(audiences, standings, strict=True)
     channels = {channel_id for (_, channel_id), each in named if CHANNEL in each.roles}
@@ -86,8 +83,7 @@ async def reviewer_scope(
 async def channels_of(directory: Directory, person: Person, channel_ids: Collection[str]) -> frozenset[str]:
     """Those of these channels that this person is in; a channel that cannot be looked up is left out."""
     ordered = sorted(channel_ids)
-    asked = (directory.standing(person, [CHANNEL], channel_id) for channel_id in ordered)
-    standings = await asyncio.gather(*asked)
+    standings = await directory.standing_in(person, [([CHANNEL], channel_id) for channel_id in ordered])
     return frozenset(channel_id for channel_id, each in zip(ordered, standings, strict=True) if each.roles)
 
 
@@ -112,10 +108,8 @@ async def seen_audiences(
 ) -> frozenset[tuple[tuple[str, ...], str]]:
     """Those of these (approvers, channel id) whose requests this person may see; in doubt they may not."""
     ordered = list(audiences)
-    asked = (
-        directory.standing(person, [*approvers, CHANNEL], channel_id) for approvers, channel_id in ordered
-    )
-    standings = await asyncio.gather(*asked)
+    asked = [([*approvers, CHANNEL], channel_id) for approvers, channel_id in ordered]
+    standings = await directory.standing_in(person, asked)
     return frozenset(audience for audience, each in zip(ordered, standings, strict=True) if each.roles)
 
 

@@ -92,6 +92,28 @@ class Directory:
         """What this person may do about a request with these reviewers in this channel. Never raises."""
         return (await self.standings([person], approvers, channel_id))[person]
 
+    async def standing_in(
+        self, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
+    ) -> list[Standing]:
+        """`standing` for each of these (approvers, channel id), which ask for each group and channel once."""
+        deadline = self._deadline()
+        asked = [
+            {entry: (entry, channel_id if entry == CHANNEL else "") for entry in entries}
+            for entries, channel_id in audiences
+        ]
+        different = list({place for places in asked for place in places.values()})
+        refusal, circles = await asyncio.gather(
+            self._refusal(person, deadline),
+            asyncio.gather(*(self._circle(*place, deadline) for place in different)),
+        )
+        if refusal:
+            return [Standing(person, refusal=refusal)] * len(asked)
+        known = dict(zip(different, circles, strict=True))
+        return [
+            self._with_roles(person, {entry: known[place] for entry, place in places.items()})
+            for places in asked
+        ]
+
     async def standings(
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> dict[Person, Standing]:

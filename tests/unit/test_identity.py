@@ -156,6 +156,25 @@ async def test_failed_group_does_not_take_a_listed_persons_role(
     assert standings[LINUS].refusal is Refusal.LOOKUP_FAILED
 
 
+async def test_many_audiences_are_judged_like_each_alone(slack: SlackSandbox, directory: Directory) -> None:
+    """A list asks for each group and channel once, however many audiences share them, and judges each as a vote."""
+    named: list[list[str]] = [
+        ["U0GRACE"],
+        ["S0FINANCE"],
+        ["channel"],
+        [*FINANCE, "channel"],
+        ["S0NOSUCH"],
+        [],
+    ]
+    audiences = [(each, channel) for each in named for channel in (REVIEW, "C0ELSEWHERE")] * 10
+    for person in (LINUS, GRACE, Person(TEAM, "U0NOBODY"), Person("T0ELSEWHERE", "U0GRACE")):
+        together = await directory.standing_in(person, audiences)
+        assert together == [await directory.standing(person, *each) for each in audiences]
+    assert await directory.standing_in(LINUS, []) == []
+    assert calls(slack, "usergroups.users.list") == 2
+    assert calls(slack, "conversations.members") == 2
+
+
 async def test_slow_answer_serves_the_next_click(slack: SlackSandbox, directory: Directory) -> None:
     """A look-up that was too late for one click is not thrown away: the next click has its answer at once."""
     slack.faults.slow("users.info", 1.0)
