@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.eligibility import exclusion_of
 from agent.domain.request import Count, HistoryLine, RequestLine
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.domain.run import RunStatus, RunView
@@ -121,7 +120,7 @@ class PersonalLists:
         batches: int = MOST_BATCHES,
     ) -> ListPage[HistoryLine]:
         """What of this kind a filter finds and this person may see."""
-        return await self._visible(self._fetch(kind, wanted, order), _always, at, size, batches)
+        return await self._visible(self._fetch(kind, wanted, order), at, size, batches)
 
     async def count(self, kind: RequestKind, wanted: RequestFilter) -> Count:
         """How many there are on all pages of `found`."""
@@ -194,22 +193,10 @@ class PersonalLists:
         if not await self.directory.is_admin(self.person):
             audiences = list(await seen_audiences(self.directory, self.person, audiences))
         theirs = (self.person, scope.roles, scope.channels, audiences)
-        newest = order is RequestOrder.NEWEST
         async with self.db.connection() as connection:
             count = await views.count_waiting_for_others(connection, *theirs, wanted, MOST_COUNTED)
-            if newest or order is RequestOrder.OLDEST:
-                found = await views.waiting_for_others(
-                    connection, *theirs, size + 1, wanted, newest_first=newest
-                )
-                return await _page(found, Cursor(), size, count)
-
-        def is_for_others(line: RequestLine) -> bool:
-            return not _is_for(line, self.person, scope)
-
-        # Another order is no order of the index of audiences.
-        fetch = self._fetch(RequestKind.WAITING, wanted, order)
-        others = await self._visible(fetch, is_for_others, Cursor(), size, MOST_BATCHES)
-        return replace(others, count=count)
+            found = await views.waiting_for_others(connection, *theirs, size + 1, wanted, order)
+        return await _page(found, Cursor(), size, count)
 
     async def _counts(
         self, kind: RequestKind, wanted: RequestFilter
@@ -235,7 +222,6 @@ class PersonalLists:
     async def _visible(
         self,
         fetch: Callable[[UUID | None], Awaitable[Sequence[Line]]],
-        fits: Callable[[Line], bool],
         at: Cursor,
         size: int,
         batches: int,
@@ -244,7 +230,7 @@ class PersonalLists:
         after = at.after
         for _ in range(batches):
             batch = await fetch(after)
-            found += await visible_lines(self.directory, self.person, [each for each in batch if fits(each)])
+            found += await visible_lines(self.directory, self.person, batch)
             if len(found) > size or len(batch) < BATCH:
                 return await _page(found, at, size)
             after = batch[-1].id
@@ -262,14 +248,3 @@ async def _page(found: Sequence[Line], at: Cursor, size: int, count: Count | Non
     """The first of these lines; one more than ``size`` says that there is another page."""
     forward = at.forward(found[size - 1].id) if len(found) > size else None
     return ListPage(await clean_lines(found[:size]), at.back, forward, count)
-
-
-def _is_for(line: RequestLine, person: Person, scope: ReviewerScope) -> bool:
-    """Whether it stands, or will stand, among what waits for this person."""
-    if exclusion_of(line.excluded, person) or person in line.voters:
-        return False
-    return scope.decides(line.approvers, line.channel_id)
-
-
-def _always(_: RequestLine) -> bool:
-    return True

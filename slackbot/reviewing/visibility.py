@@ -52,12 +52,6 @@ class ReviewerScope:
     channels: tuple[str, ...] = ()
     doubt: Refusal | None = None
 
-    def decides(self, approvers: Collection[str], channel_id: str) -> bool:
-        """Whether the person is one of these reviewers."""
-        return not set(self.roles).isdisjoint(approvers) or (
-            CHANNEL in approvers and channel_id in self.channels
-        )
-
 
 class Audience(Protocol):
     """What says who may see something: its approvers, and its channel."""

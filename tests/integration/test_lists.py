@@ -220,13 +220,14 @@ async def test_others_decide_what_somebody_sees_asked_for_or_has_double(database
     async def listed(who: Person, roles: list[str], *seen: tuple[tuple[str, ...], str]) -> list[UUID]:
         found: list[list[UUID]] = []
         async with database.connection() as connection:
-            for newest_first in (False, True):
+            for order in (RequestOrder.OLDEST, RequestOrder.NEWEST, RequestOrder.RISK, RequestOrder.DEADLINE):
                 lines = await views.waiting_for_others(
-                    connection, who, roles, [], seen, 20, RequestFilter(), newest_first=newest_first
+                    connection, who, roles, [], seen, 20, RequestFilter(), order
                 )
                 found.append([line.id for line in lines])
             count = await views.count_waiting_for_others(connection, who, roles, [], seen, RequestFilter(), 2)
-        assert found[1] == found[0][::-1]
+        assert found[1] == found[2] == found[0][::-1]
+        assert found[3] == found[0]
         assert str(count) == ("2+" if len(found[0]) > 2 else str(len(found[0])))
         return found[0]
 

@@ -105,6 +105,18 @@ approval_request = Table(
         "id",
         postgresql_where=text("status = 'waiting'"),
     ),
+    *(
+        Index(
+            f"ix_approval_request_by_{order}",
+            "team_id",
+            "approvers",
+            "channel_id",
+            order,
+            "id",
+            postgresql_where=text("status = 'waiting'"),
+        )
+        for order in ("expires_at", "risk")  # the other orders of what waits for an audience
+    ),
     Index("ix_approval_request_by_agent", "agent", "status", "id"),
     Index("ix_approval_request_run", "run_id"),
     Index("ix_approval_request_team", "team_id", "created_at", "id"),

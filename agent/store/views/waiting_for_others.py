@@ -27,10 +27,10 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import Count, HistoryLine, RequestStatus
-from agent.domain.request_filter import RequestFilter, RequestKind
+from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.store.views import request_filters
 from agent.store.views.request_lines import history_line, limit, lines, request, team
-from agent.store.views.waiting_lists import is_in, waits_for_person
+from agent.store.views.waiting_lists import is_in, order_in_audience, waits_for_person
 from signoff.values import Person
 
 LOOKED_AT = 500
@@ -45,12 +45,11 @@ async def waiting_for_others(
     seen: Sequence[tuple[tuple[str, ...], str]],
     limit: int,
     wanted: RequestFilter,
-    *,
-    newest_first: bool = False,
+    order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[HistoryLine]:
     """The first requests that this person may see but not decide (any more); ``seen``: audiences they see."""
     given = request_filters.values(wanted)
-    statement = _page(frozenset(given), newest_first=newest_first)
+    statement = _page(frozenset(given), order)
     whose = _whose(person, roles, channels, seen)
     rows = await fetch(connection, statement, limit=limit, looked=LOOKED_AT, **whose, **given)
     return [history_line(row) for row in rows]
@@ -91,21 +90,20 @@ def _whose(
 
 
 @cache
-def _page(names: frozenset[str], *, newest_first: bool) -> Select[Any]:
-    # The ids of an audience are in the order of an index, and in that of their creation.
-    order = request.c.id.desc() if newest_first else request.c.id.asc()
+def _page(names: frozenset[str], order: RequestOrder) -> Select[Any]:
+    by = order_in_audience(order)
     audience, conditions = _seen(), request_filters.conditions(RequestKind.WAITING, names)
     each = (
         select(request.c.id)
         .where(*_of_audience(audience), *conditions)
-        .order_by(order)
+        .order_by(*by)
         .limit(limit)
         .lateral("each")
     )
     others = select(each.c.id).select_from(audience.join(each, true())).where(~is_in(audience))
     found = union(others, *_no_longer_theirs(audience, conditions)).subquery("found")
-    by_id = found.c.id.desc() if newest_first else found.c.id.asc()
-    return lines(select(found.c.id).order_by(by_id).limit(limit), order)
+    page = select(request.c.id).join(found, found.c.id == request.c.id).order_by(*by).limit(limit)
+    return lines(page, *by)
 
 
 @cache

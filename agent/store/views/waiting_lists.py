@@ -147,17 +147,30 @@ def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
     return and_(~asked.c.excluded.contains(person), ~voted)
 
 
+def order_in_audience(order: RequestOrder) -> tuple[ColumnElement[Any], ...]:
+    """The columns of an index of audiences; the ids of an audience are in the order of their creation."""
+    match order:
+        case RequestOrder.OLDEST:
+            return (request.c.id.asc(),)
+        case RequestOrder.NEWEST:
+            return (request.c.id.desc(),)
+        case _:
+            return request_filters.order_by(RequestKind.WAITING, order)
+
+
 @cache
 def _waiting_for(names: frozenset[str], order: RequestOrder, *, later: bool) -> Select[Any]:
     audience = _audiences()
-    # The ids of an audience are in the order of an index, and in that of their creation.
-    by_id = order is RequestOrder.OLDEST
-    by = (request.c.id,) if by_id else request_filters.order_by(RequestKind.WAITING, order)
+    by = order_in_audience(order)
     conditions = request_filters.conditions(RequestKind.WAITING, names)
-    if later and by_id:
-        conditions.append(request.c.id > bindparam("after"))
-    elif later:
-        conditions.append(request_filters.is_behind(RequestKind.WAITING, order))
+    if later:
+        match order:
+            case RequestOrder.OLDEST:
+                conditions.append(request.c.id > bindparam("after"))
+            case RequestOrder.NEWEST:
+                conditions.append(request.c.id < bindparam("after"))
+            case _:
+                conditions.append(request_filters.is_behind(RequestKind.WAITING, order))
     theirs = (
         select(request.c.id)
         .where(
@@ -171,8 +184,9 @@ def _waiting_for(names: frozenset[str], order: RequestOrder, *, later: bool) -> 
         .lateral("theirs")
     )
     found = select(theirs.c.id).select_from(audience.join(theirs, true())).where(is_in(audience))
-    if by_id:
-        return lines(found.order_by(theirs.c.id).limit(limit), *by)
+    if order in (RequestOrder.OLDEST, RequestOrder.NEWEST):
+        by_id = theirs.c.id.asc() if order is RequestOrder.OLDEST else theirs.c.id.desc()
+        return lines(found.order_by(by_id).limit(limit), *by)
     return lines(select(request.c.id).where(request.c.id.in_(found)).order_by(*by).limit(limit), *by)
 
 
