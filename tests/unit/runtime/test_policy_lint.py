@@ -36,7 +36,7 @@ def told(**terms: str) -> list[str]:
     "terms",
     [
         {"action_pattern": "refund"},
-        {"action_pattern": ".*", "when": "args.amount > 3.0"},
+        {"action_pattern": ".*", "when": "args.order_id > 3.0"},
         {"action_pattern": "refund", "when": "facts.price > 3.0 || args.amount > 3.0"},
         {"action_pattern": "pay", "when": "has(args.reason) && args.reason == 'args.nothing'"},
         {"action_pattern": "refund", "description_template": "Refund {args.order_id} of {facts.price}"},
@@ -91,3 +91,50 @@ def test_without_agents_nothing_is_said() -> None:
         '[[checkpoint]]\ncheckpoint_id = "x"\naction_pattern = "y"\n', filename="c.toml"
     )
     assert lint_policy(policy, Registry()) == []
+
+
+@pytest.mark.parametrize(
+    ("terms", "path"),
+    [
+        ({"action_pattern": "refund", "when": "args.amount > 3.0"}, "args.amount"),
+        ({"action_pattern": "refund", "when": "args.order.total_price > 3.0"}, "args.order.total_price"),
+        ({"action_pattern": "refund", "when": "has(args.row_count) && args.row_count > 5"}, "args.row_count"),
+        ({"action_pattern": "pay", "when": "args.amount > 3.0"}, None),  # it looks up no facts
+        ({"action_pattern": "refund", "when": "args.order_id == 'args.amount'"}, None),
+    ],
+    ids=str,
+)
+def test_a_bound_on_what_the_model_says_is_named(terms: dict[str, str], path: str | None) -> None:
+    """Money and counts in arguments, where the tool knows better."""
+    found = [sentence for sentence in told(**terms) if "which the model says" in sentence]
+    words = f'checkpoint "x": "when" goes by {path}, which the model says'
+    assert [sentence.partition("; ")[0] for sentence in found] == ([words] if path else [])
+
+
+def test_bounds_of_programs_and_of_limits_are_named_without_any_agent() -> None:
+    """Programs can tell facts about everything; a table of facts for a tool of ours is never used."""
+    text = """
+[[checkpoint]]
+checkpoint_id = "x"
+action_pattern = "transfer"
+when = "args.amount > 3.0"
+
+[[limit]]
+name = "daily"
+action_pattern = "transfer"
+of = "args.amount"
+per = "all"
+within = "1d"
+max = 5
+
+[[facts]]
+tool = "refund"
+url = "https://shop.example/"
+"""
+    policy = checkpoints.load(text, filename="checkpoints.toml")
+    alone = lint_policy(policy, Registry([]))
+    assert [sentence.partition(", which the model")[0] for sentence in alone] == [
+        'checkpoint "x": "when" goes by args.amount',
+        'limit "daily": "of" goes by args.amount',
+    ]
+    assert lint_policy(policy, REGISTRY)[-1].startswith("[[facts]]: refund is a tool of the agents")
