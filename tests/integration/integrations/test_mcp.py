@@ -20,6 +20,7 @@ from signoff.integrations.mcp import server
 from slackbot.cli import main
 from tests.integration.integrations.conftest import ROOT, Desk
 from tests.integration.web.conftest import until
+from tests.warm_python import warm
 
 FIFTY = {"table_name": "users", "count": 50}
 
@@ -28,7 +29,7 @@ FIFTY = {"table_name": "users", "count": 50}
 def command(tmp_path: Path) -> Path:
     """The command `signoff`, as it is installed beside an agent."""
     script = tmp_path / "signoff"
-    begin = f'exec {sys.executable} -c "from slackbot.cli import main; main()" "$@"'
+    begin = f'exec {warm()} -m slackbot "$@"'
     script.write_text(f"#!/bin/sh\nexport PYTHONPATH={ROOT}\n{begin}\n")
     script.chmod(0o755)
     return script

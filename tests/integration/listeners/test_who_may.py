@@ -171,20 +171,24 @@ async def test_every_door_judges_people_alike(http_house: House, name: str) -> N
     """Over every door: who may decide does; everybody else meets their own refusal, recorded, and nothing changes."""
     house, who = http_house, PEOPLE[name]
     workplace(house)
+    times = None  # how often the present request has refused them
     for way, (make, outcome) in WAYS.items():
         LOOKED_UP.clear()
-        asked, card = await house.asked(
-            who.terms, action=Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": ""})
-        )
-        if who.involvement:
-            await exclude(house.db, asked.request_id, Person(who.team, who.user), who.involvement)
+        if times is None:
+            times = 0
+            asked, card = await house.asked(
+                who.terms, action=Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": ""})
+            )
+            if who.involvement:
+                await exclude(house.db, asked.request_id, Person(who.team, who.user), who.involvement)
         payload = await make(house, asked, card, who)
         in_trouble(house, who)
         assert (await house.slack.deliveries.interactive(payload)).acked, way
         house.slack.faults.clear()
         refused = who.refused(outcome)
         assert await _state(house, asked) == ("waiting" if refused else outcome), way
-        assert _refusals(house, asked) == ([(who.refusal,)] if refused else []), way
+        assert _refusals(house, asked) == [(who.refusal,)] * (times + refused), way
+        times = times + 1 if refused else None
         if refused:
             assert not LOOKED_UP, way
             assert house.rows("SELECT count(*) FROM vote WHERE request_id = %s", asked.request_id) == [(0,)]
