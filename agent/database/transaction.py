@@ -109,10 +109,9 @@ class Transaction:
         self._wakeups.update(dict.fromkeys(wakeups))
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Call this once the transaction has committed, and never if it rolls back. It must be quick and not raise.
+        """Call this once the transaction has committed: logs, metrics and traces of facts.
 
-        Logs, metrics and traces that state a fact belong here. A callback that was added inside a savepoint runs
-        even if the savepoint is rolled back.
+        It must be quick and not raise.
         """
         self._callbacks.append(callback)
 
@@ -244,10 +243,8 @@ Connection = AsyncConnection | Transaction
 
 
 async def fetch(connection: Connection, statement: Statement, **parameters: Any) -> list[Any]:
-    """Execute a statement; returns its rows, with their columns as attributes.
-
-    Pass a constant, or the result of a cached function: it is compiled once and then bypasses SQLAlchemy, which
-    would take as long as the driver.
+    """Execute a statement (a constant, or of a cached function, compiled once past SQLAlchemy); rows with named
+    columns.
     """
     if _unbegun(connection):
         return (await query(connection, statement, **parameters))[0]
@@ -257,11 +254,7 @@ async def fetch(connection: Connection, statement: Statement, **parameters: Any)
 
 
 async def query(connection: Connection, *statements: Statement, **parameters: Any) -> list[list[Any]]:
-    """Send statements in one round trip; returns the rows of each, as `fetch` does.
-
-    Each starts when the one before it has ended, locks included, and sees what is committed then. All read the same
-    ``parameters``.
-    """
+    """Send statements, each after the one before and its locks, in one round trip, with the same ``parameters``."""
     raw, begin = _driver(connection), _unbegun(connection)
     async with raw.pipeline():
         if begin:

@@ -1,7 +1,5 @@
-"""One attempt at a call that may run: claim it, call the tool, say truly how it ended.
-
-A tool that is not idempotent is called at most once; when nobody can know whether its effect happened, that is
-reported.
+"""One attempt at a call that may run: claim it, call the tool (at most once, if not idempotent), say truly how it
+ended.
 """
 
 import asyncio

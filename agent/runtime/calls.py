@@ -1,7 +1,5 @@
-"""`advance_call`: do the next thing for one tool call, whatever state it is in.
-
-`new`: judge it. `asked`: tell the tool that it waits. `ready`: check once more and run it. `refused`: tell the tool
-and the run.
+"""`advance_call`: judge a `new` call, announce an `asked` one, check and run a `ready` one, answer for a `refused`
+one.
 """
 
 from uuid import UUID

@@ -1,8 +1,4 @@
-"""How many calls of a tool, and of an agent, run at the same time.
-
-Limits across processes are counted here too, which spares the database most attempts; the claim counts the whole
-installation.
-"""
+"""How many calls of a tool or agent run at once: counted here, and across processes by the claim, which this spares."""
 
 from __future__ import annotations
 

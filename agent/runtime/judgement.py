@@ -1,8 +1,4 @@
-"""From a proposed call to a verdict: read its arguments, look up its facts, ask policy, word the question.
-
-What is in doubt becomes a question to people, what cannot be read an answer to the model. Nothing here executes
-anything.
-"""
+"""From a proposed call to a verdict. What is in doubt becomes a question to people; nothing here executes anything."""
 
 from collections.abc import Mapping
 from dataclasses import replace

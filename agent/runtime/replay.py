@@ -1,8 +1,4 @@
-"""Runs a function agent from its start, through what is recorded, to the first thing that is not.
-
-One look makes at most one new call, whose answer wakes the run. Nothing waits in between: no task, no thread, no
-connection.
-"""
+"""Runs a function agent from its start through what is recorded to at most one new call, whose answer wakes the run."""
 
 from __future__ import annotations
 

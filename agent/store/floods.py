@@ -17,10 +17,9 @@ from agent.store.tables import approval_request, card_place, delivery, digest_ca
 
 
 async def fold(connection: Connection, destination: Destination, cards_per_minute: int) -> list[str]:
-    """Skip what exceeds the limit and what belongs to folded requests; returns the senders concerned.
+    """Skip what exceeds the limit or is folded; the senders.
 
-    A digest older than a minute is outdated: nobody would look so far up in the channel. What is locked is left to
-    the next look.
+    A digest is outdated after a minute: nobody would look up.
     """
     here = {"team": destination.team_id, "channel": destination.channel_id}
     rows = await fetch(connection, _FOLD, **here, cards_per_minute=cards_per_minute)
@@ -28,10 +27,8 @@ async def fold(connection: Connection, destination: Destination, cards_per_minut
 
 
 async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UUID, Destination, str]]:
-    """Unfold as many waiting requests as fit into the limit now: id, channel and sender of each.
-
-    People take turns within a sender, so nobody waits behind the flood of another; critical requests and those of
-    several people go first.
+    """Unfold what fits into the limit now (id, channel, sender): critical ones first, people in turns within a
+    sender.
     """
     rows = await connection.execute(_UNFOLD, {"cards_per_minute": cards_per_minute})
     return [(row.request_id, Destination(row.team_id, row.channel_id), row.sender) for row in rows]

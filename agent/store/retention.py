@@ -1,8 +1,4 @@
-"""What is erased after its time: arguments, facts, contexts, transcripts, results, and what Slack was told of them.
-
-Votes, decisions, digests and audit stay. These statements need the schema owner's rights: the service may not change
-what people saw.
-"""
+"""What is erased after its time, with the schema owner's rights. Votes, decisions, digests and audit stay."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Use cases on calls with an `Idempotency-Key`: begin one, keep its answer, forget it.
-
-draft-ietf-httpapi-idempotency-key-header-07: the same call again is answered once, another call is an error, a
-second one meanwhile waits.
-"""
+"""Use cases on `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07): begin a call, keep or forget it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Use cases on notices, which are delivered at least once: find what is due, take it, say what became of it.
-
-A sender that dies in between leaves the notice to the next one, under the same id. The database's clock says what is
-due.
-"""
+"""Use cases on notices, delivered at least once: who finds one taken, but without an answer, sends it again."""
 
 from __future__ import annotations
 

@@ -74,11 +74,7 @@ async def due(db: Database, before: datetime) -> ErasureCounts:
 async def erase(
     db: Database, before: datetime, *, by: str, batch_size: int = 200
 ) -> AsyncIterator[ErasureCounts]:
-    """Erase what ended before that time, a batch a transaction; yields each batch's count. What fails is logged and
-    counted.
-
-    Recorded even when there was nothing to erase. Raises DatabaseUnavailable; what was yielded is erased by then.
-    """
+    """Erase what ended before that time; yields each batch's count. What fails is logged; each erasure is recorded."""
     anything = False
     for step in (_runs, _requests, _deliveries, _notices):
         after: UUID | None = retention.FIRST

@@ -1,8 +1,4 @@
-"""Use cases on sessions of the pages: a personal link, signing in, being recognised, signing out.
-
-Secrets are shown once; their SHA-256 is stored. Being signed in gives no right: rights are looked up for every
-request.
-"""
+"""Use cases on sessions of the pages. Secrets are stored as SHA-256; rights are looked up for every request."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Which input fits a JSON schema: one `Kind` for each property, from the schema and the value that is there.
-
-Understands what pydantic writes (`$ref`, `anyOf` with null, `enum`, `const`, `format`; JSON Schema 2020-12); all
-else is written as JSON.
-"""
+"""Which input fits a JSON schema as pydantic writes it (JSON Schema 2020-12), by the present value; else JSON."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Secrets do not leave by what people and operators read: cards, modals, answers, files, logs, errors.
-
-`slack_payloads` needs Slack's libraries, so callers import it directly. What a tool is given, and what the model
-reads, is never changed.
-"""
+"""Secrets do not leave by what people and operators read. What a tool is given, and a model reads, never changes."""
 
 from slackbot.masking.fair_threads import CARDS
 from slackbot.masking.log_events import clean_error, clean_event, clean_now, guard_tracebacks

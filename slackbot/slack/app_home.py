@@ -1,8 +1,4 @@
-"""Keeps open App Homes fresh: drawn again when something about the viewer's requests has changed.
-
-Two looks at the database every second, only while somebody looks. After a rest a change is drawn at once; in the long
-run a Home is drawn at most once per person and `PACE`. A view is published only when it differs.
-"""
+"""Keeps open App Homes fresh: one look each two seconds, a view when it differs, once per person and `PACE`."""
 
 from __future__ import annotations
 

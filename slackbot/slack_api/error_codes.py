@@ -1,8 +1,4 @@
-"""What Slack's error codes mean for a message.
-
-Slack documents dozens and adds more. An unknown code says nothing about the message, so it is tried again, and
-operators are told.
-"""
+"""What Slack's error codes mean for a message. An unknown code says nothing about it: try again, tell operators."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Sign in with Slack: OpenID Connect's authorization code flow (OpenID Connect Core 1.0, section 3.1).
-
-No PKCE: at Slack it makes an app public for good, and ours keeps a secret; `state` and `nonce` bind the flow to the
-browser.
+"""Sign in with Slack (OpenID Connect Core 1.0, 3.1). No PKCE, which makes an app public; `state` and `nonce` bind
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Requests, runs and what happened to them over all teams, for operators, in pages by id.
-
-Ids begin with the time, so the primary key is in the order of creation. What is narrowed by agent or status is read
-agent by agent, no more than the page needs.
+"""Requests, runs and what happened to them, for operators, in pages by id, which is by time; narrowed agent by
+agent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Use cases of programs that ask and act outside: take back, claim, report.
-
-At most once: who claims an approval has it alone, and one who falls silent leaves it in doubt, for a person to
-settle.
-"""
+"""Use cases of programs that act outside: take back, claim once, report. Who falls silent leaves it in doubt."""
 
 from __future__ import annotations
 

@@ -17,9 +17,8 @@ from agent.usecases.runs.starts import write_run
 
 
 async def delegate(db: Database, call: CallToClaim, *, agent: str, version: str) -> UUID | None:
-    """Start a child run for a ready call; the call is answered when that run ends.
+    """Start a child run for a ready call, which that run's end answers: its attempt is over.
 
-    The attempt is over at once: handing the task down was decided; what the child does is judged call by call.
     ``None``: nothing to run.
     """
     async with db.transaction() as tx:

@@ -1,8 +1,4 @@
-"""What a person is shown beside the acknowledgement: forms, modals, a word about what went wrong.
-
-A trigger works once, for three seconds (Slack, "Handling user interaction"), so a modal that needs look-ups is
-opened empty and filled later.
-"""
+"""What a person is shown beside the acknowledgement. Modals open empty before look-ups: triggers live three seconds."""
 
 from __future__ import annotations
 
