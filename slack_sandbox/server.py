@@ -222,7 +222,4 @@ class SlackSandbox:
             return body | {"url": f"ws://{self.host}:{self.port}/link/?ticket={ticket}&app_id={app_id}"}
         if method == "files.getUploadURLExternal":
             return body | {"upload_url": self.uploads.address(body["file_id"])}
-        if method == "chat.getPermalink":  # to the page, instead of a workspace that is not there
-            slack = f"https://{self.workspace.team.domain}.slack.com"
-            return body | {"permalink": body["permalink"].replace(slack, self.url)}
         return body

@@ -287,7 +287,7 @@ def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
             return _told(tool, ended.result(), seconds)
         case NotDone() as nothing:
             return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
-        case error if (later := tool.retry_after(error, claim.attempt)) is not None:
+        case error if (later := tool.seconds_to_retry(error, claim.attempt)) is not None:
             return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds, retry_after=later)
         case TimeoutError() as error:  # something that the tool waited for may have done its part
             return _overdue(tool, call, stored_text.error_text(error))

@@ -136,7 +136,7 @@ class Tool(Generic[P, R]):
             function["description"] = self.description
         return {"type": "function", "function": function}
 
-    def retry_after(self, raised: BaseException, attempt: int) -> float | None:
+    def seconds_to_retry(self, raised: BaseException, attempt: int) -> float | None:
         """Seconds until the attempt after this one (counted from 1), or None: the error is final."""
         if attempt > self.retries or isinstance(raised, NotDone) or not isinstance(raised, self.retry_on):
             return None

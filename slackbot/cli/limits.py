@@ -20,7 +20,10 @@ MOST = 50
 
 
 def limits(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
-    """Show how much of each limit over time is used, by whom; `waiting` is what people are asked about."""
+    """Show how much of each limit over time is used, by whom.
+
+    `waiting` is what people are asked about.
+    """
     configured = read_settings()
     named = {limit.name: limit for limit in read_policy(configured).limits}
     read = partial(limits_over_time.by_subject, of=tuple(named.values()), most=MOST)
