@@ -17,7 +17,8 @@ CREATE INDEX ix_limit_use_old ON limit_use (at) WHERE settled;
 
 -- What became of uses that are not settled: it follows from the call, or the request, and its attempts, so that no
 -- release can be forgotten. "used" counts from its latest attempt; "waiting" has not begun and may never; "done" and
--- "released" have ended. Several attempts, the last of which failed: nobody knows whether an earlier one had its effect.
+-- "released" have ended. Only what failed at its only attempt, by the word of its worker, is released: of an attempt that
+-- was lost nobody knows whether it had its effect.
 CREATE VIEW limit_use_open AS
 SELECT u.limit_name, u.key, u.subject, u.amount,
        coalesce(of_call.standing, of_request.standing, 'done') AS standing,
@@ -27,7 +28,7 @@ LEFT JOIN LATERAL (
     SELECT CASE WHEN e.attempt IS NULL AND c.state IN ('refused', 'answered') THEN 'released'
                 WHEN e.attempt IS NULL THEN 'waiting'
                 WHEN c.state NOT IN ('refused', 'answered') THEN 'used'
-                WHEN e.attempt = 1 AND e.status = 'failed' THEN 'released'
+                WHEN e.attempt = 1 AND e.status = 'failed' AND c.answer_kind = 'error' THEN 'released'
                 ELSE 'done' END AS standing,
            e.started_at AS at
     FROM tool_call AS c

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.limits import Use
 from agent.domain.request import Ballot
 from agent.domain.run import RunLease, Turn
 from agent.store import call_locks
@@ -41,13 +42,19 @@ async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
 
 
 async def claim(
-    db: Database, call_id: UUID, *, worker: str, idempotent: bool, read_only: bool = False
+    db: Database,
+    call_id: UUID,
+    *,
+    worker: str,
+    idempotent: bool,
+    read_only: bool = False,
+    uses: tuple[Use, ...] = (),
 ) -> Claim | None:
     """Claim this call."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
     assert call is not None
-    terms = ClaimTerms(worker, idempotent, read_only)
+    terms = ClaimTerms(worker, idempotent, read_only, uses=uses)
     return await alone(ClaimCalls(db), CallToClaim(call_id, call.run_id, call.request_id, terms))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 OVER = ("denied", "failed", "cancelled")
 DECIDES = {"approve": "approved", "reject": "rejected"}
 MAX_ATTEMPTS = 3  # lost attempts after which a call is in doubt, though it may be repeated
+NOTHING = Decimal(0)
 ANSWERS = {"rejected": "rejected", "expired": "expired", "cancelled": "withdrawn"}
 
 
@@ -96,6 +98,20 @@ class Call:
     @property
     def request(self) -> Request:
         return self.requests[-1]
+
+    amount: Decimal | None = None
+    """What it takes of the limit, since it was first asked about or claimed."""
+
+    @property
+    def takes(self) -> tuple[Decimal, Decimal]:
+        """What of it counts as used, and as waiting."""
+        if self.amount is None:
+            return NOTHING, NOTHING
+        over = self.state in ("refused", "answered")
+        if not self.attempts:
+            return NOTHING, NOTHING if over else self.amount
+        failed = len(self.attempts) == 1 and self.attempts[0].status == "failed" and self.kind == "error"
+        return (NOTHING if over and failed else self.amount), NOTHING
 
     @property
     def in_vain(self) -> bool:

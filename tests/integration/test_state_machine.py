@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -25,10 +27,11 @@ from hypothesis.stateful import (
 
 from agent.database.pools import Database
 from agent.domain.errors import LeaseLost, Refusal, Refused
+from agent.domain.limits import Limit, LimitState, Use
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
-from agent.usecases import executions, requests, runs
+from agent.usecases import executions, limits, requests, runs
 from agent.usecases.executions import Claim, Outcome, internal
 from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun, turns
@@ -36,7 +39,7 @@ from signoff.errors import Conflict
 from signoff.values import Action, Person
 from tests.integration import alone, asking, invariants
 from tests.integration.asking import ADA, REVIEWERS, TEAM, Asked, asked_as, ballot, question, rows, write
-from tests.integration.reference import Attempt, Call, Request, Run
+from tests.integration.reference import NOTHING, Attempt, Call, Request, Run
 from tests.stress import rounds
 from tests.stress.budget import full
 
@@ -50,6 +53,8 @@ NEW, READY = (
     (lambda self, s=state: any(c.state == s for c in self.calls.values())) for state in ("new", "ready")
 )
 WAITING = lambda self: any(r.status == "waiting" for r in self.requests.values())  # noqa: E731
+LIMIT = Limit("refunds", "process_refund", "args.amount", "all", timedelta(days=1), Decimal("1.0"))
+AMOUNT = st.sampled_from([Decimal("0.1"), Decimal("0.3"), Decimal("0.7"), Decimal("1.1")])
 ACTION = Action("process_refund", "1", {"order_id": 0})
 STATE = """
 SELECT 'run', id, status::text, awaiting_calls, inputs, heard, lease_until IS NOT NULL FROM agent_run
@@ -89,6 +94,10 @@ def action(
         return do
 
     return declared
+
+
+def use_of(amount: Decimal) -> Use:
+    return Use(LIMIT, "all", amount)
 
 
 def standing(who: str, lost: set[str]) -> Standing:
@@ -161,6 +170,10 @@ class Machine(RuleBasedStateMachine):
             f"rows {sorted(found - expected, key=str)}, reference {sorted(expected - found, key=str)}"
         )
         assert self.do(invariants.broken(self.db)) == []
+        taken = [call.takes for call in self.calls.values()]
+        expected_use = (sum(used for used, _ in taken), sum(waits for _, waits in taken))
+        [in_use] = self.do(limits.by_subject(self.db, [LIMIT])) or [None]
+        assert (in_use.used, in_use.waiting) == expected_use if in_use else expected_use == (0, 0)
         decided = {
             row[0]: row for row in self.sql("SELECT request_id, outcome::text, decided_at FROM decision")
         }
@@ -260,13 +273,16 @@ class Machine(RuleBasedStateMachine):
         needed=st.integers(1, 2),
         stop=st.booleans(),
         background=st.booleans(),
+        amount=AMOUNT,
     )
-    def is_asked(self, n: int, needed: int, stop: bool, background: bool) -> None:
+    def is_asked(self, n: int, needed: int, stop: bool, background: bool, amount: Decimal) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "new")
-        call = self.calls[call_id]
-        opened = self.do(requests.open(self.db, self.question(call_id, needed, stop, background=background)))
+        call, state = self.calls[call_id], (LimitState(use_of(amount), NOTHING, NOTHING),)
+        new = self.question(call_id, needed, stop, background=background, limits=state)
+        opened = self.do(requests.open(self.db, new))
         if call.state == "new" and not call.in_vain:
             assert opened.created
+            call.amount = amount
             call.ask(needed=needed, stop=stop, background=background)
             self.know(opened.request_id, call_id)
         elif call.requests:
@@ -379,19 +395,38 @@ class Machine(RuleBasedStateMachine):
     # --- attempts ------------------------------------------------------------------------------------------
 
     @action(
-        lambda self: any(c.state == "ready" for c in self.calls.values()), n=ANY, idempotent=st.booleans()
+        lambda self: any(c.state == "ready" for c in self.calls.values()),
+        n=ANY,
+        idempotent=st.booleans(),
+        amount=AMOUNT,
     )
-    def is_claimed(self, n: int, idempotent: bool) -> None:
+    def is_claimed(self, n: int, idempotent: bool, amount: Decimal) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready")
-        call = self.calls[call_id]
-        claim = self.do(alone.claim(self.db, call_id, worker=f"w{n}", idempotent=idempotent))
+        call, uses = self.calls[call_id], (use_of(amount),)
+        claimed = alone.claim(self.db, call_id, worker=f"w{n}", idempotent=idempotent, uses=uses)
+        claim = self.do(claimed)
         call.run.unpark()
+        if call.state == "ready" and not call.requests and not self.has_room(call, amount):
+            assert claim is None
+            call.state = "new"  # judged again
+            return
         assert (claim is not None) == (call.state == "ready")
         if claim:
-            call.state = "claimed"
+            call.state, call.amount = "claimed", amount
             self.claims[claim.execution_id] = claim
             self.attempts[claim.execution_id] = Attempt(call, idempotent)
             call.attempts.append(self.attempts[claim.execution_id])
+
+    def has_room(self, call: Call, amount: Decimal) -> bool:
+        """Whether the limit lets a call run that nobody has approved: what it has taken already takes no more."""
+        others = sum(sum(each.takes) for each in self.calls.values() if each is not call)
+        return others + amount <= LIMIT.max or (call.takes[0] > 0 and call.takes[0] >= amount)
+
+    @action()
+    def ended_uses_are_settled(self) -> None:
+        self.do(limits.settle_ended(self.db))
+        open_ones = "SELECT 1 FROM limit_use_open WHERE standing NOT IN ('used', 'waiting')"
+        assert self.sql(open_ones) == []
 
     @action(
         lambda self: self.claims,
@@ -451,15 +486,18 @@ class Machine(RuleBasedStateMachine):
             else:
                 attempt.call.answer("done_by_person")
 
-    @action(lambda self: any(c.state == "ready" and c.requests for c in self.calls.values()), n=ANY)
-    def is_asked_anew(self, n: int) -> None:
+    @action(
+        lambda self: any(c.state == "ready" and c.requests for c in self.calls.values()), n=ANY, amount=AMOUNT
+    )
+    def is_asked_anew(self, n: int, amount: Decimal) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready" and c.requests)
-        call = self.calls[call_id]
-        opened = self.do(executions.void_and_ask(self.db, call_id, self.question(call_id)))
+        call, state = self.calls[call_id], (LimitState(use_of(amount), NOTHING, NOTHING),)
+        opened = self.do(executions.void_and_ask(self.db, call_id, self.question(call_id, limits=state)))
         if call.state != "ready" or not call.requests or call.in_vain:
             assert isinstance(opened, Conflict)
             return
         call.request.voided = True
+        call.amount = amount
         call.ask(needed=1, stop=False, background=False)
         self.know(opened.request_id, call_id)
 
