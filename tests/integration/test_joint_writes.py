@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,14 +18,16 @@ from sqlalchemy import text
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.domain.errors import LeaseLost, NoRoom, NotFound
+from agent.domain.limits import Limit, Use
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import ProposedCall, Turn
 from agent.runtime.joint_writes import JointWrites
 from agent.store import pause as pause_store
 from agent.store.concurrency import ConcurrencyLimit
-from agent.usecases import executions, pause, requests
+from agent.usecases import executions, pause, requests, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
+from signoff.values import Action
 from tests.commit_cutter import CommitCutter, Cut
 from tests.integration import alone, invariants
 from tests.integration.asking import (
@@ -343,6 +347,29 @@ async def test_what_a_limit_costs(database: Database, counter: WireCounter, numb
         ]
         await asyncio.gather(*(joint.claims.join(to_claim(c, t)) for c, t in zip(calls, terms, strict=True)))
         assert (len(counter.work), counter.round_trips, counter.commits) == (11, 2, 1)
+
+
+@pytest.mark.parametrize("number", [1, 8])
+async def test_what_limits_over_time_cost(database: Database, counter: WireCounter, number: int) -> None:
+    """Claims within limits lock and add up in the same round trip, and write their uses: three statements more."""
+    proposed = [await start(database) for _ in range(number)]
+    action = Action("process_refund", "1", {"order_id": 0})
+    assert all([await runs.pass_call(database, call, action) for _, [call] in proposed])
+    uses = tuple(
+        Use(Limit(name, "process_refund", "count", "all", timedelta(days=1), Decimal(99)), "all", Decimal(1))
+        for name in ("b", "a")
+    )
+    async with Database(counter.url) as db:
+        await db.open()
+        joint = JointWrites(db, "w")
+        counter.reset()
+        terms = [ClaimTerms("w", idempotent=False, uses=uses) for _ in proposed]
+        members = [
+            CallToClaim(call, run, None, each) for (run, [call]), each in zip(proposed, terms, strict=True)
+        ]
+        claims = await asyncio.gather(*map(joint.claims.join, members))
+        assert None not in claims
+        assert (len(counter.work), counter.round_trips, counter.commits) == (10, 2, 1)
 
 
 async def test_a_turn_that_proposes_calls(database: Database) -> None:

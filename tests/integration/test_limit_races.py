@@ -1,0 +1,165 @@
+"""Limits over time when many are after the last of them at once, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, Literal
+
+import psycopg
+import pytest
+
+from agent.database.pools import Database
+from agent.domain.api_keys import Principal, Scope
+from agent.domain.limits import Limit, LimitState, Use
+from agent.domain.request import ExecutionStatus, Verdict
+from agent.runtime.joint_writes import JointWrites
+from agent.store.ids import new_id
+from agent.usecases import executions, limits, requests, runs
+from agent.usecases.executions import CallToClaim, Claim, ClaimCalls, ClaimTerms, Outcome, Report
+from signoff.values import Action
+from tests.integration import alone, invariants
+from tests.integration.asking import GRACE, ask, ballot, column, reviewer, start, write
+from tests.integration.test_races import deadlocks, sized
+from tests.stress.rounds import counted
+
+DAY = timedelta(days=1)
+ACTION = Action("process_refund", "1", {"order_id": 0})
+DONE = Outcome(ExecutionStatus.SUCCEEDED, "refunded")
+BILLING = Principal(new_id(), "billing", frozenset({Scope.REQUEST}), None, None)
+
+
+def use(name: str, most: str, amount: str = "1", then: Literal["ask", "deny"] = "ask") -> Use:
+    limit = Limit(name, "process_refund", "args.amount", "all", DAY, Decimal(most), then)
+    return Use(limit, "all", Decimal(amount))
+
+
+@pytest.fixture
+async def other(database_url: str) -> AsyncIterator[Database]:
+    """The same database as another process sees it."""
+    async with Database(database_url, application_name="signoff other") as opened:
+        yield opened
+
+
+async def passed(db: Database) -> tuple[Any, Any]:
+    """A run and its call, which policy lets run."""
+    run_id, [call_id] = await start(db)
+    assert await runs.pass_call(db, call_id, ACTION)
+    return run_id, call_id
+
+
+def to_claim(call: tuple[Any, Any], *uses: Use) -> CallToClaim:
+    return CallToClaim(call[1], call[0], None, ClaimTerms("w", idempotent=False, uses=uses))
+
+
+async def used(db: Database, *uses: Use) -> list[Decimal]:
+    found = {each.limit: each.used for each in await limits.by_subject(db, [each.limit for each in uses])}
+    return [found.get(each.limit.name, Decimal(0)) for each in uses]
+
+
+@sized(2, 500)
+async def test_twenty_at_once_take_the_last_unit_once(
+    database: Database, other: Database, owner: psycopg.Connection[Any], rounds: int
+) -> None:
+    """Of twenty workers and programs, alone and in waves, on two processes, one gets the last unit of two limits."""
+    dice = random.Random(7)
+    workers = [(db, JointWrites(db, "w")) for db in (database, other)]
+    calls = [await passed(database) for _ in range(18)]
+    for n in counted(range(rounds)):
+        # A tenth is left of the first, and one of the second; each takes both, in whatever order.
+        both = [use(f"tenths {n}", "0.3", "0.1"), use(f"units {n}", "2")]
+        taken = [use(f"tenths {n}", "0.3", "0.2"), use(f"units {n}", "2", "1")]
+        assert await limits.let_go_ahead(database, BILLING, new_id(), taken, {"request": "earlier"}) == ()
+
+        async def claim(at: int, uses: list[Use]) -> Claim | None:
+            db, joint = workers[at % 2]
+            member = to_claim(calls[at], *dice.sample(uses, 2))
+            return await (alone.alone(ClaimCalls(db), member) if at % 5 else joint.claims.join(member))
+
+        async def tell(at: int, uses: list[Use]) -> bool:
+            return not await limits.let_go_ahead(workers[at][0], BILLING, new_id(), uses, {"request": "r"})
+
+        claims, told = await asyncio.gather(
+            asyncio.gather(*(claim(at, both) for at in range(len(calls)))),
+            asyncio.gather(*(tell(at, both) for at in range(2))),
+        )
+        winners = [each for each in claims if each is not None]
+        assert len(winners) + sum(told) == 1
+        assert await used(database, *both) == [Decimal("0.3"), Decimal(2)]
+        for each in winners:
+            assert await alone.report(database, each, DONE)
+            calls[[call for _, call in calls].index(each.call_id)] = await passed(database)
+        await asyncio.gather(*(runs.pass_call(database, call_id, ACTION) for _, call_id in calls))
+        await limits.settle_ended(database)
+        assert await used(other, *both) == [Decimal("0.3"), Decimal(2)]
+    assert deadlocks(owner) == 0
+    assert await invariants.broken(database) == []
+
+
+async def test_a_wave_claims_what_its_limit_leaves(database: Database) -> None:
+    """Six calls in one wave share the room for two and the others are judged again; an approved call just counts."""
+    calls = [await passed(database) for _ in range(6)]
+    joint = JointWrites(database, "w")
+    small = use("small", "2.5")
+    claims = await asyncio.gather(*(joint.claims.join(to_claim(call, small)) for call in calls))
+    assert [each is not None for each in claims] == [True, True, False, False, False, False]
+    assert await column(database, "SELECT count(*) FROM tool_call WHERE state = 'new'") == [4]
+    asked = await ask(database, limits=(LimitState(small, Decimal(2), Decimal(0)),))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
+    assert await alone.claim(database, asked.call_id, worker="w", idempotent=False, uses=(small,))
+    assert await used(database, small) == [Decimal(3)]
+    first = next(each for each in claims if each is not None)
+    await joint.reports.join(Report(first, Outcome(ExecutionStatus.FAILED, "no")))
+    assert await used(database, small) == [Decimal(2)]
+    assert await joint.claims.join(to_claim(await passed(database), use("small", "3"))) is not None
+
+
+async def test_a_repeated_attempt_is_the_same_use(database: Database) -> None:
+    """A call whose attempt was lost takes no more room, unless it would take more; a third time it is in doubt."""
+    _, call_id = await passed(database)
+    full = use("full", "1")
+    for _ in range(3):
+        claimed = alone.claim(database, call_id, worker="w", idempotent=True, uses=(full,))
+        assert await claimed is not None
+        assert await used(database, full) == [Decimal(1)]
+        await write(database, "UPDATE execution SET lease_until = now() WHERE status = 'claimed'")
+        assert await executions.rescue(database) == 1
+    assert await column(database, "SELECT state::text FROM tool_call") == ["in_doubt"]
+    await limits.settle_ended(database)
+    assert await used(database, full) == [Decimal(1)]
+
+
+async def test_a_limit_is_its_name(database: Database) -> None:
+    """Uses hold for a limit of that name whatever else changes, and for no other; old ones are forgotten."""
+    call = await passed(database)
+    assert await alone.alone(ClaimCalls(database), to_claim(call, use("one", "10", "7"))) is not None
+    later = await passed(database)
+    for changed in (use("one", "12", "6"), use("one", "8", "2", "deny")):
+        assert await alone.alone(ClaimCalls(database), to_claim(later, changed)) is None
+        assert await runs.pass_call(database, later[1], ACTION)
+    assert await alone.alone(ClaimCalls(database), to_claim(later, use("two", "6", "6"))) is not None
+    await write(database, "UPDATE limit_use SET settled = true, at = now() - interval '32 days'")
+    await limits.settle_ended(database)
+    assert await column(database, "SELECT count(*) FROM limit_use") == [0]
+
+
+async def test_a_question_reserves_until_it_ends(database: Database) -> None:
+    """Each end of a question that is no approval gives back what it reserved, in the view and after the sweep."""
+    waiting = use("w", "5")
+    state = (LimitState(waiting, Decimal(0), Decimal(0)),)
+    for end in ("withdrawn", "rejected", "expired"):
+        asked = await ask(database, limits=state)
+        assert [each.waiting for each in await limits.by_subject(database, [waiting.limit])] == [Decimal(1)]
+        if end == "withdrawn":
+            await requests.withdraw(database, asked.request_id, GRACE, None)
+        elif end == "rejected":
+            await alone.vote(database, ballot(asked, reviewer(GRACE), Verdict.REJECT.value))
+        else:
+            await write(database, "UPDATE approval_request SET expires_at = now() WHERE status = 'waiting'")
+            await requests.expire_due(database)
+        assert await limits.by_subject(database, [waiting.limit]) == []
+    await limits.settle_ended(database)
+    assert await column(database, "SELECT count(*) FROM limit_use") == [0]
