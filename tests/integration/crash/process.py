@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import multiprocessing
 import os
 import re
@@ -17,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import pytest
 
@@ -143,7 +144,23 @@ def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None
         settings.get("SIGNOFF_FAULT", "")
     )  # read when it was loaded, which is long ago
     lengthen_budgets(pytest.MonkeyPatch())
+    sys.addaudithook(_read_only)
     cli.main()
+
+
+def _read_only(event: str, args: tuple[Any, ...]) -> None:
+    """The file system as the image and the manifests have it: what the service does needs no place but /tmp."""
+    if event == "open":
+        path, _, flags = args
+        writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if not writes or not isinstance(path, str):  # a number: it is open already
+            return
+    elif event in ("os.mkdir", "os.remove", "os.rename"):
+        path = os.fspath(args[0])
+    else:
+        return
+    if not path.startswith(("/tmp/", "/dev/")):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
 
 @dataclass
