@@ -19,8 +19,10 @@ import psutil
 import pytest
 
 from slack_sandbox import demo_workspace
+from slack_sandbox.model import MODEL_NAME, ScriptedModel
 from slackbot.cli.templates import write as write_starter
 from slackbot.demo import guided_scenes, play, run_demo
+from slackbot.demo import model as models
 from slackbot.demo.actors import Actors
 from slackbot.demo.environment import _hold_port, _sandbox, open_environment
 from slackbot.demo.rules import of_folder, workspace_of_agents
@@ -189,16 +191,27 @@ async def test_two_demos_have_two_ports() -> None:
 async def test_somebodys_own_agents_run_in_the_sandbox(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of `signoff init` work with `signoff demo --agents`: a card, a click, the result; and the inbox."""
+    """The files of `signoff init` work with `signoff demo --agents --model`: a card, a click, the result; the inbox."""
     write_starter(scratch)
     monkeypatch.chdir(scratch)
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
     monkeypatch.setattr(sys, "executable", warm())
     guide = guided_scenes.for_agents(["data-manager"], scripted=True)
     with claim_workdir() as folder:
-        async with open_environment(
-            folder, of_folder(scratch), workspace_of_agents(), guide, print, port=0, agents="my_agents"
-        ) as stand:
+        async with AsyncExitStack() as stack:
+            provider = await stack.enter_async_context(ScriptedModel(api_key="sk-own"))
+            caller = {"OPENAI_API_KEY": "sk-own", "OPENAI_BASE_URL": provider.base_url}
+            opened = open_environment(
+                folder,
+                of_folder(scratch),
+                workspace_of_agents(),
+                guide,
+                print,
+                port=0,
+                agents="my_agents",
+                model=await models.real(MODEL_NAME, caller),
+            )
+            stand = await stack.enter_async_context(opened)
             slack = stand.slack
             task = "run data-manager delete 50 records from the users table"
             await slack.person("U0ADA").command("/agent", task, "C0AGENTS")
@@ -206,6 +219,7 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
             assert "Delete 50 records from “users”" in card["text"]
             await slack.person("U0GRACE").click(card, "signoff:approve")
             await slack.wait_for(lambda: "Done" in str(slack.messages("C0REVIEWS")), timeout=20)
+            assert provider.requests
             inbox = await slack.person("U0GRACE").command("/approvals", "inbox", "C0REVIEWS")
             assert f"{stand.address}/sign-in/link/" in str(inbox.response)
             assert guide.finished(slack) == ["Run your agent", "Look at it in the browser"]
