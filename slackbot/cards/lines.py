@@ -149,11 +149,15 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     return replace(told, blocks=blocks.with_ids([*told.blocks, *settle], f"in_doubt:{execution}"))
 
 
-def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
-    """The first message of a run's thread: who asked which agent for what, and how far it is."""
+def run_root(run: RunView, *, card: str | None = None, delivery_id: object | None = None) -> Card:
+    """The first message of a run's thread: who asked which agent for what, and how far it is.
+
+    ``card``: the address of the first card that waits.
+    """
     agent = inert.line(run.chain, 160)
     first = blocks.section(
         blocks.text(run_words(run), bold=True),
+        *((blocks.text(" · "), blocks.link(card, "open the card")) if card else ()),
         blocks.text(f" · agent {agent}, version {inert.line(run.agent_version, 40)} · asked by "),
         blocks.person(run.requester, "nobody in Slack"),
     )
@@ -167,7 +171,7 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
     text = f"{inert.escaped(run_words(run))}: {inert.mrkdwn(f'{run.chain}: {run.task}', 300)}"
     return Card(
         text,
-        blocks.with_ids(rows, f"{run.id}:{run_words(run)}:{run.waiting}:{run.turn}:{run.progress}"),
+        blocks.with_ids(rows, f"{run.id}:{run_words(run)}:{run.waiting}:{run.turn}:{run.progress}:{card}"),
         metadata(delivery_id, run=run.id),
     )
 

@@ -41,14 +41,21 @@ class MessageDrawing:
             return await self._draw_digest(due, due.agent)
         hidden = await self._hidden(due)
         if due.kind == "run_root" and due.run_id:
-            async with self._db.connection() as connection:
-                run = await views.run_view(connection, due.run_id)
-            return cards.run_root(await masking.clean_run(run, hidden), delivery_id=due.id) if run else None
+            return await self._draw_root(due, due.run_id, hidden)
         draw = (
             cards.thread_line if due.kind == "thread_line" else cards.run_line
         )  # also for words to operators
         bodies = await masking.clean_value([dict(body) for body in due.bodies], hidden)
         return cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+
+    async def _draw_root(self, due: DueMessage, run_id: UUID, hidden: masking.Hidden) -> Card | None:
+        async with self._db.connection() as connection:
+            run = await views.run_view(connection, run_id)
+            card = await views.waiting_card(connection, run_id) if run and run.waiting else None
+        if run is None:
+            return None
+        link = (await self._permalinks.of([card])).get(card) if card else None
+        return cards.run_root(await masking.clean_run(run, hidden), card=link, delivery_id=due.id)
 
     async def draw_plainly(self, due: DueMessage, card: Card, code: str) -> Card:
         """The same in the plainest form, after Slack has refused ``card`` with ``code``."""

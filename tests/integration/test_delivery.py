@@ -457,16 +457,32 @@ async def test_decided_cards_go_before_new_ones_and_lines_last(office: Office) -
 
 
 async def test_a_decision_changes_the_message_of_its_run(office: Office) -> None:
-    """The run has asked and waits; once people have decided, its first message says that it works."""
+    """The run waits, with a link to its card; once people have decided, its first message says that it works."""
     asked = await ask(office.db)
     await office.tell_all()
     await office.tell_all("C0AGENTS")
-    [root] = office.slack.messages("C0AGENTS")
+    [root], [card] = office.slack.messages("C0AGENTS"), office.slack.messages(CHANNEL)
     assert root["text"].startswith("⏳ Waiting for review")
+    link = f"{office.slack.url}/archives/{CHANNEL}/p{card['ts'].replace('.', '')}"
+    assert {"type": "link", "url": link, "text": "open the card"} in _first_words(root)
     await office.approve(asked)
     await office.tell_all("C0AGENTS")
     [root] = office.slack.messages("C0AGENTS")
     assert root["text"].startswith("▶ Working")
+    assert "open the card" not in str(_first_words(root))
+
+
+async def test_a_run_whose_card_is_not_posted_yet_has_no_link(office: Office) -> None:
+    """Nothing waits for the card: its run is shown without the link."""
+    await ask(office.db)
+    await office.tell_all("C0AGENTS")
+    [root] = office.slack.messages("C0AGENTS")
+    assert "open the card" not in str(_first_words(root))
+
+
+def _first_words(message: dict[str, Any]) -> list[dict[str, Any]]:
+    words: list[dict[str, Any]] = message["blocks"][0]["elements"][0]["elements"]
+    return words
 
 
 async def test_twenty_changes_are_one_update(office: Office) -> None:

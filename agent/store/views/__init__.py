@@ -64,6 +64,7 @@ from agent.store.views.runs import (
     run_view,
     running,
     values_of,
+    waiting_card,
 )
 from agent.store.views.schema_version import schema_version
 from agent.store.views.search import (
@@ -150,6 +151,7 @@ __all__ = [
     "values_of",
     "vote_context",
     "votes_between",
+    "waiting_card",
     "waiting_descendant_calls",
     "waiting_for",
     "waiting_for_others",

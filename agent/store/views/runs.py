@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Row, Uuid, bindparam, func, select, text
 
 from agent.database.transaction import Connection, fetch
+from agent.domain.request import RequestStatus
 from agent.domain.run import (
     CallState,
     Message,
@@ -18,14 +19,21 @@ from agent.domain.run import (
     RunView,
 )
 from agent.store.rows import person, row_as
-from agent.store.tables import agent_run, tool_call
+from agent.store.tables import agent_run, approval_request, card_place, tool_call
 from agent.store.views.descendants import waiting_descendants
+from agent.store.views.request_parts import channel_card
 from signoff.values import Person
 
 
 async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
     rows = await fetch(connection, _RUN, id=run_id)
     return run_of(rows[0]) if rows else None
+
+
+async def waiting_card(connection: Connection, run_id: UUID) -> tuple[str, str] | None:
+    """Channel and `ts` of the first card of this run on which people are awaited, once it is posted."""
+    rows = await fetch(connection, _WAITING_CARD, id=run_id)
+    return (rows[0].channel_id, rows[0].ts) if rows else None
 
 
 async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
@@ -125,6 +133,14 @@ _RUN = RUN_VIEW.where(agent_run.c.id == bindparam("id"))
 _OF_ALL = RUN_VIEW.order_by(agent_run.c.id.desc()).limit(bindparam("limit"))
 _OF_TEAM = _OF_ALL.where(agent_run.c.team_id == bindparam("team"))
 _RUNNING = _OF_TEAM.where(agent_run.c.status.in_([RunStatus.WORKING, RunStatus.PENDING_APPROVAL]))
+_request, _place = approval_request.alias("request"), card_place.alias("place")
+_WAITING_CARD = (
+    select(_request.c.channel_id, _place.c.ts)
+    .join(_place, channel_card(_request, _place))
+    .where(_request.c.run_id == bindparam("id"), _request.c.status == RequestStatus.WAITING)
+    .order_by(_request.c.id)
+    .limit(1)
+)
 _ROOT = text("SELECT coalesce(ancestor_ids[1], id) FROM agent_run WHERE id = :id")
 _CANCEL_PAPER = text("""
 WITH RECURSIVE family AS (
