@@ -22,6 +22,7 @@ from agent.runtime.agents import Registry
 from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model, Reply
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services, worker_name
 from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
@@ -143,7 +144,7 @@ async def working(db: Database, api_url: str) -> AsyncIterator[Votes]:
     drain = Drain(db, client, Directory(client, me["team_id"], me["user_id"]), name)
     services = Services(
         db=db,
-        policy=payments.POLICY,
+        policies=PolicyInForce(db, payments.POLICY),
         registry=Registry([payments.PAYMENTS]),
         model=AtOnce("none", api_key="none"),
         heartbeat=Heartbeat(db, name),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -12,16 +13,18 @@ from starlette.routing import BaseRoute, Route
 
 from agent.database import migrations
 from agent.database.pools import Database
+from agent.domain.errors import OutdatedPolicy
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services, worker_name
 from agent.runtime.user_code import UserCode
 from agent.runtime.votes import Votes
 from agent.store import views
-from agent.usecases import audit
+from agent.usecases import policy as policies
 from slackbot.outbound.facts_lookup import FactsLookups
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer
@@ -55,21 +58,25 @@ SPARE_THREADS = 32
 
 
 class Service:
-    """One process of Signoff, with the roles it was given. `start`, then `run` until stopped, then `stop`."""
+    """One process of Signoff, with the roles it was given. `start`, then `run` until stopped, then `stop`.
+
+    ``policy`` is that of the checkpoints file; the first start on a database puts it in force.
+    """
 
     def __init__(self, settings: Settings, db: Database, policy: Policy, registry: Registry) -> None:
         self.settings = settings
         self.db = db
-        self.policy = policy
+        self._file = policy
+        self._policies = PolicyInForce(db, policy, settings.read_policy)
         self.registry = registry
         self.name = worker_name()
-        self.slack = SlackService(settings, db, policy, self.name)
+        self.slack = SlackService(settings, db, self._policies, self.name)
         self._model = _model(settings)
         secret = settings.facts_secret
         self._lookups = FactsLookups(secret.get_secret_value() if secret else None, settings.webhook_networks)
         self._services = Services(
             db=db,
-            policy=policy,
+            policies=self._policies,
             registry=registry,
             model=self._model,
             heartbeat=Heartbeat(db, self.name),
@@ -107,6 +114,7 @@ class Service:
         self._scheduler = Scheduler(db, cards_per_minute=policy.defaults.cards_per_minute)
         self._telemetry: Telemetry | None = None
         self._failed: asyncio.Future[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def health_port(self) -> int | None:
@@ -133,7 +141,7 @@ class Service:
         self._services.user_code.watchdog.watch(
             asyncio.get_running_loop(), threading.current_thread(), "service"
         )
-        await audit.record_policy(self.db, self.policy.digest, f"worker:{self.name}")
+        await self._load_policy()
         if self.settings.health_port is not None:
             await self._health.start()
         if Role.WEB in self.settings.roles:
@@ -153,6 +161,28 @@ class Service:
             database_connections=self._connections(),
         )
 
+    async def _load_policy(self) -> None:
+        """Go by the policy in force, and say so where the file has another one."""
+        stored = await policies.put_first(self.db, self._file, by=f"worker:{self.name}")
+        with suppress(OutdatedPolicy):  # which has been logged; votes count and messages go out all the same
+            await self._policies.load()
+            if self._policies.policy.digest != self._file.digest:
+                log.warning(
+                    "the file is not the policy in force, and is not used: `signoff policy apply` puts it in force",
+                    action="policy.file_differs",
+                    file=str(self.settings.checkpoints),
+                    epoch=stored.epoch,
+                    applied_by=stored.by,
+                )
+        self._follow(self._policies.last_loaded)
+        self._policies.on_change(self._follow)
+        if Role.WORKER not in self.settings.roles:
+            self._watching = asyncio.create_task(self._policies.watch(), name="policy")
+
+    def _follow(self, policy: Policy) -> None:
+        self._scheduler.cards_per_minute = policy.defaults.cards_per_minute
+        self.slack.follow()
+
     def _connections(self) -> int:
         """How many connections to the database this process opens at most: its pools, and the executor's own."""
         own = self._executor.connections if Role.WORKER in self.settings.roles else 0
@@ -169,6 +199,9 @@ class Service:
         self._draining = True
         self._scheduler.stop()
         await self.slack.stop_connecting()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         working = asyncio.gather(
             self._executor.stop() if Role.WORKER in self.settings.roles else _nothing(),
             self.slack.stop_delivering(),
@@ -226,6 +259,7 @@ class Service:
             "model": self._model_health(),
             "worker": self._working(),
             "scheduler_age": self._scheduler.age if Role.SCHEDULER in self.settings.roles else None,
+            "policy": self._policies.problem or f"epoch {self._policies.seen}",
             "draining": self._draining,
             **(await self._metrics.told() if database == "ok" else {}),
         }

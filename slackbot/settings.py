@@ -16,6 +16,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from agent.database.address import Address
 from agent.database.errors import DatabaseUnusable
+from agent.domain import checkpoints
+from agent.domain.policy import Policy
 from agent.domain.webhook_urls import Network, networks
 from signoff.errors import SignoffError
 from slackbot.masking import clean_now
@@ -203,6 +205,10 @@ class Settings(BaseSettings):
             if value is None
         ]
         return f"set {' and '.join(missing)}" if missing else None
+
+    def read_policy(self, source: str, name: str) -> Policy:
+        """The policy of this text, if it can be enforced with these settings. Raises PolicyError."""
+        return checkpoints.load(source, filename=name, no_mail=self.no_mail, no_lookups=self.no_lookups)
 
     @property
     def no_lookups(self) -> str | None:

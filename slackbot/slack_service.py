@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
-from agent.domain.policy import Policy
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services
 from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
@@ -32,6 +32,10 @@ from slackbot.web import SlackConnection
 from slackbot.web.inbox.sign_in import link_for
 
 log = structlog.get_logger(__name__)
+
+
+CHANNELS_AGAIN = 10.0
+"""Seconds until the channels of a new policy are looked for again."""
 
 
 class NotConnected(SignoffError):
@@ -54,16 +58,17 @@ class Parts:
 class SlackService:
     """Connects to Slack, in the background where it does not answer yet, and stops what that started."""
 
-    def __init__(self, settings: Settings, db: Database, policy: Policy, worker: str) -> None:
+    def __init__(self, settings: Settings, db: Database, policies: PolicyInForce, worker: str) -> None:
         self.parts: Parts | None = None
         self._settings = settings
         self._db = db
-        self._policy = policy
+        self._policies = policies
         self._worker = worker
         token = settings.slack_bot_token
         self._client = SlackClient(token.get_secret_value(), settings.slack_api_url) if token else None
         self._channels: dict[str, str] = {}
         self._connecting: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
 
     async def start(self, services: Services, votes: Votes, failed: asyncio.Future[None]) -> None:
         """Connect now, or in the background if Slack is away; `failed` is told if it turns out never to work.
@@ -86,7 +91,7 @@ class SlackService:
         self, client: SlackClient, services: Services, votes: Votes, workspace: Workspace
     ) -> None:
         """Build the parts, then let Slack in. Raises SlackError, too."""
-        settings, defaults = self._settings, self._policy.defaults
+        settings = self._settings
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._find_channels(client, directory)
         permalinks = Permalinks(client)
@@ -110,15 +115,8 @@ class SlackService:
             sockets = SocketMode(bolt, settings.slack_app_token.get_secret_value(), settings.slack_api_url)
         elif listens and settings.slack_signing_secret:
             edge = SignedEndpoint(bolt, settings.slack_signing_secret.get_secret_value())
-        admin = defaults.admin_channel
-        drain = Drain(
-            self._db,
-            client,
-            directory,
-            self._worker,
-            admin=Destination(workspace.team_id, self._channels[admin]) if admin else None,
-            cards_per_minute=defaults.cards_per_minute,
-        )
+        drain = Drain(self._db, client, directory, self._worker)
+        drain.follow(*self._delivery_settings(workspace))
         poller = DeliveryPoller(self._db, workspace.team_id, drain)
         self.parts = Parts(workspace, directory, ctx, edge, sockets, drain, poller)
         if sockets is not None:
@@ -131,23 +129,48 @@ class SlackService:
 
     async def _find_channels(self, client: SlackClient, directory: Directory) -> None:
         """Names of channels become ids; a channel that does not exist could hide a request from everybody."""
-        policy, where = self._policy, str(self._settings.checkpoints)
-        named = {rule.channel: where for rule in policy.rules}
-        named[policy.defaults.channel] = where
-        named[policy.defaults.admin_channel] = where
-        named[self._settings.channel] = "SIGNOFF_CHANNEL"
+        named = dict.fromkeys(self._policies.last_loaded.channels, str(self._settings.checkpoints))
+        if self._settings.channel:
+            named[self._settings.channel] = "SIGNOFF_CHANNEL"
         for name, said_in in named.items():
-            if name:
+            if name not in self._channels:
                 try:
                     self._channels[name] = await find_channel(client, directory, name)
                 except NotFound as error:
                     raise SignoffError(f"{said_in}: {error}") from None
 
+    def _delivery_settings(self, workspace: Workspace) -> tuple[Destination | None, int]:
+        """Who is told of trouble, and how many cards are posted."""
+        defaults = self._policies.last_loaded.defaults
+        admin = defaults.admin_channel
+        where = Destination(workspace.team_id, self._channels[admin]) if admin else None
+        return where, defaults.cards_per_minute
+
+    def follow(self) -> None:
+        """Another policy is loaded: find its channels, and go by its settings."""
+        if self.parts is None or self._client is None:
+            return
+        if self._following is not None:
+            self._following.cancel()
+        self._following = asyncio.create_task(self._find_new(self._client, self.parts), name="channels")
+
+    async def _find_new(self, client: SlackClient, parts: Parts) -> None:
+        """Until its channels are found, nobody can be asked in them."""
+        while True:
+            try:
+                await self._find_channels(client, parts.directory)
+            except SignoffError as error:
+                log.error("a channel of the policy cannot be used", action="policy.channel", error=str(error))  # noqa: TRY400
+                await asyncio.sleep(CHANNELS_AGAIN)
+            else:
+                parts.drain.follow(*self._delivery_settings(parts.workspace))
+                return
+
     def destination(self, channel: str | None) -> Destination:
         """Where a rule's card goes. Raises NotConnected until Slack has told us who we are."""
         if self.parts is None:
             raise NotConnected("Slack has not been reached yet, so nobody can be asked")
-        name = channel or self._policy.defaults.channel or self._settings.channel
+        name = channel or self._policies.last_loaded.defaults.channel or self._settings.channel
         if name is None or name not in self._channels:
             raise NotConnected(f"no channel for requests ({name})")
         return Destination(self.parts.workspace.team_id, self._channels[name])
@@ -185,9 +208,10 @@ class SlackService:
 
     async def stop_connecting(self) -> None:
         """Stop waiting for Slack, where it was still away."""
-        if self._connecting is not None:
-            self._connecting.cancel()
-            await asyncio.gather(self._connecting, return_exceptions=True)
+        for task in (self._connecting, self._following):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def stop_delivering(self) -> None:
         """Let messages that are being sent arrive, within the drain time."""

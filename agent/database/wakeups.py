@@ -26,6 +26,7 @@ class WakeupKind(StrEnum):
     CALL = "call"
     CHANNEL = "channel"
     NOTICES = "notices"
+    POLICY = "policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,11 @@ class Wakeup:
     def notices(cls, target: str) -> Self:
         """Send what is due to a webhook (its id), or by e-mail (``agent.domain.outbound.MAIL``)."""
         return cls(WakeupKind.NOTICES, target)
+
+    @classmethod
+    def policy(cls) -> Self:
+        """Load the policy in force."""
+        return cls(WakeupKind.POLICY, "policy")
 
 
 Listener = Callable[[Sequence[Wakeup]], Sequence[Wakeup]]

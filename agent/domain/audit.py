@@ -25,6 +25,7 @@ class AuditKind(StrEnum):
     """What can happen, as it is named in the record."""
 
     POLICY_LOADED = "policy.loaded"
+    POLICY_APPLIED = "policy.applied"
     RUN_STARTED = "run.started"
     RUN_MESSAGE = "run.message"
     RUN_RESUMED = "run.resumed"

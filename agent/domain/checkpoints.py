@@ -75,7 +75,7 @@ def load(text: str, *, filename: str, no_mail: str | None = None, no_lookups: st
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PolicyError([_syntax_problem(error, filename, text)]) from None
     reader = _Reader(filename, Lines(text), no_mail, no_lookups)
-    policy = reader.policy(tables)
+    policy = reader.policy(tables, text)
     if reader.problems:
         raise PolicyError(line for _, line in sorted(reader.problems))
     try:
@@ -112,7 +112,7 @@ class _Reader:
         self._no_mail = no_mail
         self._no_lookups = no_lookups
 
-    def policy(self, tables: Mapping[str, Any]) -> Policy:
+    def policy(self, tables: Mapping[str, Any], source: str) -> Policy:
         for name in tables.keys() - TABLES:
             line = self._lines.of(name)
             self._problem(line, f'unknown table "{name}"{meant(name, TABLES)}')
@@ -126,7 +126,7 @@ class _Reader:
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
         lookups = self._lookups(tables.get(facts_sources.TABLE, []))
         kept = tuple(rule for rule in rules if rule is not None)
-        return Policy(kept, defaults, limits=limits, lookups=lookups)
+        return Policy(kept, defaults, limits=limits, lookups=lookups, source=source)
 
     def _lookups(self, tables: Any) -> tuple[FactsLookup, ...]:
         def problem(index: int, key: str | None, what: str) -> None:

@@ -5,6 +5,7 @@ SignoffError
 ├── Refused                 somebody may not do what they tried to do; `sentence` is what they are told
 ├── NotFound                no such thing (or none that the asker may know of)
 ├── GrantRefused            no grant like this can be given; `sentence` says why
+├── OutdatedPolicy          another policy is in force than the one that this process judged by; nothing was written
 ├── LeaseLost               another worker has taken the run over; nothing more may be written
 └── NoRoom                  as many calls run as their tool or agent allows
 """
@@ -25,6 +26,17 @@ class PolicyError(SignoffError):
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = list(problems)
         super().__init__("\n".join(self.problems))
+
+
+class OutdatedPolicy(SignoffError):
+    """Another policy is in force than the one that this process judged by; nothing was written.
+
+    ``unreadable``: it cannot be loaded here, so this process judges and claims nothing.
+    """
+
+    def __init__(self, words: str, *, unreadable: bool = False) -> None:
+        super().__init__(words)
+        self.unreadable = unreadable
 
 
 class NotFound(SignoffError):

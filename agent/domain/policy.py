@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from agent.domain.description_template import render
+from agent.domain.errors import OutdatedPolicy
 from agent.domain.expression import compile_when, matches_from_start
 from agent.domain.facts import FACTS_MAX_AGE
 from agent.domain.facts_sources import FactsLookup
@@ -223,6 +224,8 @@ class Judgement:
     rule: Rule | None
     because: str
     description: str
+    epoch: int = 0
+    """Of the policy that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +247,10 @@ class Policy:
     limits: tuple[Limit, ...] = ()
     lookups: tuple[FactsLookup, ...] = ()
     """Where Signoff looks up the facts about what programs ask."""
+    source: str = field(default="", repr=False, compare=False)
+    """The text that it was read from."""
+    epoch: int = field(default=0, compare=False)
+    """Its number among the policies that were ever in force here; 0: it comes from no database."""
 
     @cached_property
     def digest(self) -> bytes:
@@ -253,6 +260,12 @@ class Policy:
         lookups = [{"tool": each.tool, "url": each.url} for each in self.lookups]
         facts = {"facts": lookups} if lookups else {}
         return _sha256({"defaults": self.defaults.model_dump(mode="json"), "rules": rules, **limits, **facts})
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """Every channel that it names, by name or id."""
+        named = (*(rule.channel for rule in self.rules), self.defaults.channel, self.defaults.admin_channel)
+        return frozenset(name for name in named if name)
 
     def judge(
         self,
@@ -265,6 +278,19 @@ class Policy:
         facts_failed: bool = False,
     ) -> Judgement:
         """Whether this action runs, is asked about, or denied. `facts_failed`, or no canonical form: never just run."""
+        judgement = self._judge(tool, action, facts, agent, requester, facts_failed=facts_failed)
+        return replace(judgement, epoch=self.epoch)
+
+    def _judge(
+        self,
+        tool: ToolTraits,
+        action: Action,
+        facts: Mapping[str, Any] | None,
+        agent: str,
+        requester: str | None,
+        *,
+        facts_failed: bool,
+    ) -> Judgement:
         known = None if facts_failed else _sound(facts)
         facts_failed = facts_failed or (known is None and facts is not None)
         exempt: list[str] = []
@@ -315,7 +341,7 @@ class Policy:
             return replace(judgement, verdict="deny", because=state.because)
         named = next((rule for rule in self.rules if rule.names(action.tool)), None)
         rule = _stricter_risk(named, tool) if named else self.synthetic(LIMIT_REACHED, tool)
-        return _ask(rule, state.because, action, _sound(facts))
+        return replace(_ask(rule, state.because, action, _sound(facts)), epoch=judgement.epoch)
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
         """A rule made of the defaults, for a tool that no checkpoint catches."""
@@ -350,6 +376,19 @@ class Policy:
         else:
             caught_as, because = UNMATCHED, "no checkpoint names this tool"
         return _ask(self.synthetic(caught_as, tool), because, action, facts)
+
+
+def outdated(judged_by: int, in_force: int) -> OutdatedPolicy | None:
+    """The error for what was judged by another policy than the one in force."""
+    if judged_by == in_force:
+        return None
+    return OutdatedPolicy(f"judged by policy {judged_by}, but policy {in_force} is in force")
+
+
+def check_epoch(judged_by: int, in_force: int) -> None:
+    """Raise OutdatedPolicy for what was judged by another policy than the one in force."""
+    if error := outdated(judged_by, in_force):
+        raise error
 
 
 def snapshot_digest(snapshot: Snapshot) -> bytes:

@@ -66,14 +66,30 @@ def _concurrency(services: Services, work: OpenCallDetails, tool: Tool) -> Seque
 
 
 async def run_tool(
-    services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None, uses: tuple[Use, ...] = ()
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    judged: Action | None,
+    uses: tuple[Use, ...] = (),
+    *,
+    epoch: int,
 ) -> None:
-    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`; or NoRoom."""
+    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`; or NoRoom.
+
+    `epoch`: of the policy by which it runs. Raises OutdatedPolicy.
+    """
     if isinstance(tool, Delegate) and tool.agent is not None:
-        await _hand_down(services, work, tool.agent, uses)
+        await _hand_down(services, work, tool.agent, uses, epoch)
         return
     everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
-    terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, concurrency=everywhere, uses=uses)
+    terms = ClaimTerms(
+        services.worker,
+        tool.repeatable,
+        tool.read_only,
+        concurrency=everywhere,
+        uses=uses,
+        policy_epoch=epoch,
+    )
     claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     if (claimed := await _claim(services, work, terms, claim)) is not None:
         await _run_as_claimed(services, work, tool, judged, *claimed)
@@ -86,12 +102,19 @@ async def run_covered(
     judged: Action,
     covers: Sequence[Cover],
     uses: tuple[Use, ...] = (),
+    *,
+    epoch: int,
 ) -> bool:
-    """Run the call as a use of the first of these grants that covers it. False: none does; NoRoom as for `run_tool`."""
+    """Run the call as a use of the first of these grants that covers it, as `run_tool` does. False: none does."""
     everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
     for cover in covers:
         terms = ClaimTerms(
-            services.worker, tool.repeatable, tool.read_only, concurrency=everywhere, uses=uses
+            services.worker,
+            tool.repeatable,
+            tool.read_only,
+            concurrency=everywhere,
+            uses=uses,
+            policy_epoch=epoch,
         )
         claim = partial(grants.claim, services.db, _to_claim(work, terms), cover)
         if (claimed := await _claim(services, work, terms, claim)) is not None:
@@ -157,8 +180,11 @@ async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, f
     return (claimed, asked_at) if claimed else None
 
 
-async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent, uses: tuple[Use, ...]) -> None:
-    call = _to_claim(work, ClaimTerms(services.worker, idempotent=True, uses=uses))
+async def _hand_down(
+    services: Services, work: OpenCallDetails, agent: Agent, uses: tuple[Use, ...], epoch: int
+) -> None:
+    terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch)
+    call = _to_claim(work, terms)
     below = await runs.delegate(services.db, call, agent=agent.name, version=agent.version)
     if below is not None:
         log.info(
@@ -171,9 +197,15 @@ async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent, us
         )
 
 
-async def give_up(services: Services, work: OpenCallDetails, tool: Tool | None, why: str) -> None:
-    """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it."""
-    terms = ClaimTerms(services.worker, idempotent=True)
+async def give_up(
+    services: Services, work: OpenCallDetails, tool: Tool | None, why: str, *, epoch: int | None = None
+) -> None:
+    """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it.
+
+    `epoch`: of the policy that says so; by default that of this process. Raises OutdatedPolicy.
+    """
+    by = services.policy.epoch if epoch is None else epoch
+    terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by)
     claim_it = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     claimed = await _claim(services, work, terms, claim_it)
     if claimed is not None:

@@ -2,6 +2,7 @@
 one.
 """
 
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -32,8 +33,11 @@ log = structlog.get_logger(__name__)
 
 
 async def advance_call(services: Services, call_id: UUID) -> None:
-    """Move the call on as far as it goes now, at any time. Raises DatabaseError; a look finds the call again."""
-    while await _step(services, call_id):
+    """Move the call on as far as it goes now, at any time. Raises DatabaseError; a look finds the call again.
+
+    Raises OutdatedPolicy when this process cannot load the policy in force.
+    """
+    while await services.policies.judged(partial(_step, services, call_id)):
         pass
 
 
@@ -91,12 +95,14 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     judgement = judge(services, work.run, tool, action, facts)
     judgement, states = await within_limits(services, work, tool, action, facts, judgement)
     if judgement.verdict == "deny":
-        return await _refuse(services, work, AnswerKind.DENIED, judgement.because)
+        return await _refuse(
+            services, work, AnswerKind.DENIED, judgement.because, policy_epoch=judgement.epoch
+        )
     if judgement.verdict == "run" and work.call.request_id is None:
-        if await runs.pass_call(services.db, work.call.id, action):
+        if await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch):
             with attempts.room(services, work, tool):
                 uses = tuple(state.use for state in states)
-                await attempts.run_tool(services, work, tool, action, uses)
+                await attempts.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
         return True
     return await _ask(services, work, agent, tool, action, facts, judgement, states)
 
@@ -114,13 +120,12 @@ async def _ask(
     """Ask people, unless they have said no in this run or yes in advance."""
     if (no := await _earlier_no(services, work, action)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
-    if judgement.rule is not None and await _run_under_grant(
-        services, work, agent, tool, action, facts, judgement.rule, tuple(state.use for state in states)
-    ):
+    uses = tuple(state.use for state in states)
+    if await _run_under_grant(services, work, agent, tool, action, facts, judgement, uses):
         return True
     # What people were asked about before is asked again, also where policy would let it run by now.
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
-    new = await question(services, work, agent, tool, action, facts, rule, judgement.description, states)
+    new = await question(services, work, agent, tool, action, facts, rule, judgement, states)
     try:
         opened = await requests.open(services.db, new)
     except Conflict:
@@ -144,15 +149,17 @@ async def _run_under_grant(
     tool: Tool,
     action: Action,
     facts: Facts,
-    rule: Rule,
+    judgement: Judgement,
     uses: tuple[Use, ...],
 ) -> bool:
     """Run a call that people would be asked about, if they have allowed calls like it in advance."""
-    covers = await covers_of_call(services, work, agent, tool, action, facts, rule)
+    if judgement.rule is None:
+        return False
+    covers = await covers_of_call(services, work, agent, tool, action, facts, judgement.rule)
     if not covers:
         return False
     with attempts.room(services, work, tool):
-        return await attempts.run_covered(services, work, tool, action, covers, uses)
+        return await attempts.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 
 
 def _in_vain(work: OpenCallDetails) -> bool:
@@ -170,9 +177,13 @@ async def _earlier_no(services: Services, work: OpenCallDetails, action: Action)
     return f"the very same action was rejected before in this run, see request {rejected.request_id}{why}"
 
 
-async def _refuse(services: Services, work: OpenCallDetails, kind: AnswerKind, text: str) -> bool:
+async def _refuse(
+    services: Services, work: OpenCallDetails, kind: AnswerKind, text: str, *, policy_epoch: int | None = None
+) -> bool:
+    """`policy_epoch`: of the policy that says so, if it is policy."""
     log.info("call refused", action="call.refused", call_id=str(work.call.id), kind=kind.value, because=text)
-    await runs.refuse_call(services.db, work.call.id, CallAnswer(kind, stored_text.storable_text(text)))
+    answer = CallAnswer(kind, stored_text.storable_text(text))
+    await runs.refuse_call(services.db, work.call.id, answer, policy_epoch=policy_epoch)
     return True
 
 
@@ -190,32 +201,36 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     except NotDone as nothing:
         # An earlier attempt may have done it: the tool knows by its key. A grant covers nothing without its facts.
         if work.attempts and tool.repeatable and not await grants.has_used(services.db, work.call.id):
-            await attempts.run_tool(services, work, tool, decided)
+            await attempts.run_tool(services, work, tool, decided, epoch=services.policy.epoch)
         else:
             await attempts.give_up(services, work, tool, str(nothing))
         return False
     judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
-        await attempts.give_up(services, work, tool, f"policy denies this now: {judgement.because}")
+        why = f"policy denies this now: {judgement.because}"
+        await attempts.give_up(services, work, tool, why, epoch=judgement.epoch)
     elif decided is None and judgement.rule is not None:
         covers = await covers_of_call(services, work, agent, tool, action, facts, judgement.rule)
         uses = uses_of(services, work.run, action, facts)
-        if await attempts.run_covered(services, work, tool, action, covers, uses):
+        if await attempts.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch):
             return False
-        await attempts.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
+        why = "this needs approval now; nothing ran, propose it again"
+        await attempts.give_up(services, work, tool, why, epoch=judgement.epoch)
     elif decided is not None and (
         changed := _outdated(work)
         or approval_check.changed(work, agent, tool, decided, action, facts, judgement.rule)
     ):
         if _in_vain(work):
-            await attempts.give_up(services, work, tool, f"{changed}, and the run has ended; nothing ran")
+            why = f"{changed}, and the run has ended; nothing ran"
+            await attempts.give_up(services, work, tool, why, epoch=judgement.epoch)
             return False
         rule = judgement.rule or Rule.from_snapshot(work.policy or {})
         _, states = await within_limits(services, work, tool, action, facts, judgement)
-        new = await question(services, work, agent, tool, action, facts, rule, judgement.description, states)
+        new = await question(services, work, agent, tool, action, facts, rule, judgement, states)
         return await _ask_anew(services, work, new, changed)
     else:
-        await attempts.run_tool(services, work, tool, action, uses_of(services, work.run, action, facts))
+        uses = uses_of(services, work.run, action, facts)
+        await attempts.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
     return False
 
 

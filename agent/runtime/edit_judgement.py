@@ -34,6 +34,7 @@ class JudgedEdit:
     facts: Mapping[str, Any] | None
     rule: Rule | None
     description: str
+    policy_epoch: int
     signature_digest: bytes | None = None
     uses: tuple[Use, ...] = ()
     """What it takes of the limits over time."""
@@ -45,8 +46,8 @@ async def judge_edit(
 ) -> JudgedEdit:
     """Read a reviewer's arguments as the tool would, look up their facts (``within`` seconds) and ask policy.
 
-    Raises MalformedArguments for what the tool does not take, ``NotFound`` when the tool is not served here, and
-    ``Refused`` when facts cannot be looked up or policy denies the action.
+    Raises MalformedArguments for what the tool does not take, ``NotFound`` when the tool is not served here,
+    OutdatedPolicy, and ``Refused`` when facts cannot be looked up or policy denies the action.
     """
     if view.source == API:
         return await _judge_outside_edit(services, view, arguments, within)
@@ -63,7 +64,13 @@ async def judge_edit(
         raise Refused(Refusal.EDIT_DENIED)
     uses = uses_of(services, view, action, facts)
     return JudgedEdit(
-        action, facts.values, judgement.rule, judgement.description, tool.signature.digest, uses
+        action,
+        facts.values,
+        judgement.rule,
+        judgement.description,
+        judgement.epoch,
+        tool.signature.digest,
+        uses,
     )
 
 
@@ -113,12 +120,13 @@ async def _judge_outside_edit(
     action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
     traits = ToolTraits(action.tool, action.tool_version)
     requester = view.requester.user_id if view.requester else None
-    facts, lookup = Facts(), services.policy.lookup(action.tool)
+    policy, facts = services.policy, Facts()
+    lookup = policy.lookup(action.tool)
     if lookup is not None:
         facts = await services.look_up(lookup, action, view.agent, requester, within)
     if facts.failed:
         raise Refused(Refusal.EDIT_UNCHECKED)
-    judgement = services.policy.judge(traits, action, facts.values, view.agent, requester)
+    judgement = policy.judge(traits, action, facts.values, view.agent, requester)
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
     return JudgedEdit(
@@ -126,6 +134,7 @@ async def _judge_outside_edit(
         facts.values,
         judgement.rule,
         judgement.description,
+        judgement.epoch,
         uses=uses_of(services, view, action, facts),
         facts_source=facts.source,
     )

@@ -13,7 +13,9 @@ from time import monotonic
 
 import structlog
 
+from agent.database.errors import DatabaseError
 from agent.database.wakeups import Wakeup, WakeupKind
+from agent.domain.errors import OutdatedPolicy
 from agent.runtime.calls import advance_call
 from agent.runtime.look import Look
 from agent.runtime.model_turn import advance_run
@@ -62,7 +64,8 @@ class Executor:
             WakeupKind.CALL: WorkQueue(partial(advance_call, services), concurrency, self._feed),
             WakeupKind.RUN: WorkQueue(partial(advance_run, services), concurrency, self._feed),
         }
-        self._look = Look(services.db, self._agents)
+        self._look = Look(services.db, self._agents, policy_epoch=lambda: services.policies.seen)
+        self._loading: asyncio.Task[None] | None = None
         self._look_now = asyncio.Event()
         self._looked: float | None = None
         self._look_for_unserved = 0.0
@@ -99,9 +102,10 @@ class Executor:
         """Begin nothing more, and let what is under way end within the drain time."""
         for leave in self._leave:
             leave()
-        for task in self._tasks:
+        tasks = [*self._tasks, *([self._loading] if self._loading else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._looked = None
         await asyncio.gather(*(queue.stop(self._drain_seconds) for queue in self._queues.values()))
         await self._services.joint_writes.finish()
@@ -117,6 +121,9 @@ class Executor:
         if wakeup.kind is WakeupKind.NOTICES:
             self._notify(str(wakeup.key))
             return True
+        if wakeup.kind is WakeupKind.POLICY:
+            self._load_policy()
+            return False  # other processes have to load it, too
         queue = self._queues.get(wakeup.kind)
         if queue is None or self._services.registry.find(wakeup.agent or "") is None:
             return False
@@ -131,6 +138,18 @@ class Executor:
             return True
         self._shared = now
         return False
+
+    def _load_policy(self) -> None:
+        if self._loading is None or self._loading.done():
+            self._loading = asyncio.create_task(self._try_to_load_policy(), name="policy")
+
+    async def _try_to_load_policy(self) -> None:
+        try:
+            await self._services.policies.load()
+        except OutdatedPolicy:
+            pass  # it has said so
+        except DatabaseError as error:  # the next look finds the same
+            log.warning("policy not loaded yet", action="policy.unloaded", error=str(error))
 
     def _agents(self) -> Sequence[str]:
         return [agent.name for agent in self._services.registry]
@@ -166,6 +185,8 @@ class Executor:
         for wakeup in found:
             if wakeup.kind is WakeupKind.NOTICES:
                 self._notify(str(wakeup.key))
+            elif wakeup.kind is WakeupKind.POLICY:
+                self._load_policy()
             elif not self._services.concurrency.waits(wakeup.key):
                 self._queues[wakeup.kind].found(wakeup)
         return len(found)

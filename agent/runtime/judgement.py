@@ -106,7 +106,7 @@ async def question(
     action: Action,
     facts: Facts,
     rule: Rule,
-    description: str,
+    judgement: Judgement,
     states: tuple[LimitState, ...] = (),
 ) -> NewRequest:
     """The request to be opened: what would be done, why the model says so, and what led to it."""
@@ -119,7 +119,7 @@ async def question(
         rule=rule,
         action=action,
         facts=facts.values,
-        description=description,
+        description=judgement.description,
         rationale=transcript.rationale(messages, work.call.turn),
         context=transcript.context(work.run.task, messages, calls, but=work.call.id),
         agent=agent.name,
@@ -134,6 +134,7 @@ async def question(
         background=tool.background,
         has_pending_hook=tool.on_pending is not None,
         limits=states,
+        policy_epoch=judgement.epoch,
     )
 
 

@@ -17,10 +17,17 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 class Look:
     """Finds the work of these agents, each lane from where the last look ended; ``more``: some lane has not ended."""
 
-    def __init__(self, db: Database, agents: Callable[[], Sequence[str]], page: int = due_work.PAGE) -> None:
+    def __init__(
+        self,
+        db: Database,
+        agents: Callable[[], Sequence[str]],
+        page: int = due_work.PAGE,
+        policy_epoch: Callable[[], int] = int,
+    ) -> None:
         self._db = db
         self._agents = agents
         self._page = page
+        self._policy_epoch = policy_epoch
         self._seen: dict[tuple[Lane, str], datetime] = {}
         self.more = False
 
@@ -29,10 +36,12 @@ class Look:
         agents = self._agents()
         after = {lane: [self._seen.get((lane, agent), _FIRST) for agent in agents] for lane in Lane}
         async with self._db.connection() as connection:
-            found = await due_work.find(connection, agents, after, self._page)
+            found = await due_work.find(
+                connection, agents, after, self._page, policy_epoch=self._policy_epoch()
+            )
         pages: dict[tuple[Lane, str], list[datetime]] = defaultdict(list)
         for each in found:
-            if each.lane is not Lane.NOTICES:
+            if each.lane not in (Lane.NOTICES, Lane.POLICY):
                 pages[each.lane, str(each.wakeup.agent)].append(each.at)
         self._seen = {lane: page[-1] for lane, page in pages.items() if len(page) >= self._page}
         self.more = bool(self._seen)

@@ -19,6 +19,7 @@ from agent.runtime.concurrency import Concurrency
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.joint_writes import JointWrites
 from agent.runtime.model import Model
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.user_code import UserCode
 from agent.store.outbox import Destination
 from signoff.values import Action, Person
@@ -61,7 +62,7 @@ class Services:
     """The parts that work with runs and calls. `destination`: where a card goes, from its rule's channel."""
 
     db: Database
-    policy: Policy
+    policies: PolicyInForce
     registry: Registry
     model: Model
     heartbeat: Heartbeat
@@ -79,6 +80,11 @@ class Services:
         """Waves are of one database, and so is what is woken."""
         object.__setattr__(self, "joint_writes", JointWrites(self.db, self.worker))
         object.__setattr__(self, "concurrency", Concurrency(self.db.wakeups.send, self.db.wakeups.announce))
+
+    @property
+    def policy(self) -> Policy:
+        """The policy to judge by now. Raises OutdatedPolicy when this process cannot load the one in force."""
+        return self.policies.policy
 
     def watch(self, straggler: Coroutine[Any, Any, Any]) -> None:
         """Let something end in its own time after its job has ended: a tool that outlived its timeout."""

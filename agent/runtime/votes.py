@@ -18,8 +18,9 @@ import structlog
 from agent.database.errors import BudgetExceeded, OutcomeUnknown
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup
-from agent.domain.errors import NotFound
+from agent.domain.errors import NotFound, OutdatedPolicy
 from agent.domain.facts import Facts
+from agent.domain.policy import check_epoch
 from agent.domain.request import Ballot, Verdict
 from agent.fault_points import point
 from agent.runtime import approval_check, attempts
@@ -138,13 +139,21 @@ class ImmediateClaims:
             return None
         try:
             tool = _tool_to_run(self._services, call, approved)
+        except OutdatedPolicy:
+            return None
         except Exception:  # a vote counts whatever is wrong with what it lets run
             log.exception("not judged with its decision", action="call.not_judged", call_id=str(call.id))
             return None
         if tool is None:
             return None
         uses = uses_of(self._services, call.run, approved, Facts())
-        terms = ClaimTerms(self._services.worker, tool.repeatable, tool.read_only, uses=uses)
+        terms = ClaimTerms(
+            self._services.worker,
+            tool.repeatable,
+            tool.read_only,
+            uses=uses,
+            policy_epoch=call.policy_epoch,
+        )
         self._judged[terms.execution_id] = call, tool
         return terms
 
@@ -170,7 +179,10 @@ class ImmediateClaims:
 
 
 def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool | None:
-    """The tool, if it is served here, nothing comes before it, and the approval covers what would run."""
+    """The tool, if it is served here, nothing comes before it, and the approval covers what would run.
+
+    Raises OutdatedPolicy.
+    """
     agent = services.registry.find(call.run.agent)
     tool = agent.tool(call.tool) if agent else None
     if agent is None or tool is None or tool.facts or tool.on_pending or tool.on_refused:
@@ -184,6 +196,7 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
     except MalformedArguments:
         return None
     judgement = judge(services, call.run, tool, now, Facts())
+    check_epoch(judgement.epoch, call.policy_epoch)
     changed = approval_check.changed(call, agent, tool, approved, now, Facts(), judgement.rule)
     return None if changed or judgement.verdict == "deny" else tool
 

@@ -117,14 +117,6 @@ def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -
     return heads
 
 
-async def last_detail(connection: Connection, subject: str, key: str) -> str | None:
-    """One value of a subject's last event."""
-    found: str | None = (
-        await connection.execute(_LAST_DETAIL, {"subject": subject, "key": key})
-    ).scalar_one_or_none()
-    return found
-
-
 async def heads(connection: Connection) -> dict[str, Head]:
     """Where every chain ends, by its subject."""
     rows = (await connection.execute(_HEADS)).all()
@@ -157,9 +149,6 @@ INSERT INTO audit_head (subject, seq, hash)
 SELECT DISTINCT ON (subject) subject, seq, hash FROM e ORDER BY subject, seq DESC
 ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
 """)
-_LAST_DETAIL = text(
-    "SELECT detail ->> :key FROM audit_event WHERE subject = :subject ORDER BY seq DESC LIMIT 1"
-)
 _HEADS = text("SELECT subject, seq, hash FROM audit_head")
 _NEXT_SUBJECT = text("SELECT min(subject) FROM audit_event WHERE subject > :after")
 _EVENTS = select(audit_event).where(audit_event.c.subject == bindparam("subject")).order_by(audit_event.c.seq)

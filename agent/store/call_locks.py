@@ -31,12 +31,15 @@ class NewCall:
 
     state: CallState
     run_id: UUID
+    agent: str
     blocking: bool
     ask_no: int
     awaiting_calls: int
     destination: Destination | None
     ancestor_ids: tuple[UUID, ...]
     in_vain: bool
+    policy_epoch: int
+    """Of the policy in force, which stays in force until COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class StoredCall:
     attempts: int
     wanted_again: bool | None
     """Its last attempt was settled as Retry."""
+    policy_epoch: int
+    """Of the policy in force."""
 
     @property
     def ended(self) -> EndedCall:
@@ -100,6 +105,12 @@ async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
     return found
 
 
+async def run_to_judge(connection: Connection, call_id: UUID) -> UUID | None:
+    """The same, with the pause switch held."""
+    _, found = await query(connection, pause.HOLD, _RUN_OF_CALL, id=call_id)
+    return found[0].run_id if found else None
+
+
 async def find(connection: Connection, call_id: UUID) -> StoredCall | None:
     found = await fetch(connection, _CALL, calls=[call_id])
     return _stored(found[0]) if found else None
@@ -116,7 +127,7 @@ async def take_asked(connection: Connection, request_ids: Sequence[UUID]) -> Non
 
 
 async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:
-    """A call to be judged, locked behind its run."""
+    """A call to be judged, locked behind its run; the pause switch is held."""
     _, found = await query(connection, _TAKE_RUN_OF_CALL, _NEW_CALL, call=call_id)
     return row_as(NewCall, found[0]) if found else None
 
@@ -219,8 +230,10 @@ def _stored(row: Row[Any]) -> StoredCall:
 
 
 _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
+# The switch is held by the statement that takes the run: one statement less for each judgement.
 _TAKE_RUN_OF_CALL = text("""
-SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
+SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))
+FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
 """)
 TAKE_ASKED = text("""
 SELECT id FROM tool_call WHERE id = ANY (ARRAY(
@@ -229,9 +242,10 @@ SELECT id FROM tool_call WHERE id = ANY (ARRAY(
 ORDER BY id FOR NO KEY UPDATE
 """)
 _NEW_CALL = text("""
-SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
+SELECT c.state::text AS state, c.run_id, c.agent, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
        r.ancestor_ids,
-       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
+       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
+       coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
 # OFFSET 0 keeps PostgreSQL from joining whole tables for any number of calls.
@@ -255,7 +269,8 @@ SELECT c.id, c.run_id, a.agent, c.state::text AS state, c.blocking, c.tool, c.ra
           AND b.verdict = 'approve' AND btrim(b.reason) <> '') AS notes,
        (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
        (SELECT s.verdict = 'retry' FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
-        WHERE e.call_id = c.id ORDER BY e.attempt DESC LIMIT 1) AS wanted_again
+        WHERE e.call_id = c.id ORDER BY e.attempt DESC LIMIT 1) AS wanted_again,
+       coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN decision AS d ON d.request_id = r.id

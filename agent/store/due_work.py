@@ -24,6 +24,7 @@ class Lane(StrEnum):
     OTHER = "other"  # calls that are to be judged, announced or refused
     RUNS = "runs"
     NOTICES = "notices"
+    POLICY = "policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,17 @@ class Due:
 
 
 async def find(
-    connection: Connection, agents: Sequence[str], after: Mapping[Lane, Sequence[datetime]], page: int = PAGE
+    connection: Connection,
+    agents: Sequence[str],
+    after: Mapping[Lane, Sequence[datetime]],
+    page: int = PAGE,
+    *,
+    policy_epoch: int = 0,
 ) -> list[Due]:
-    """For each agent the oldest ``page`` of each lane behind its time in ``after``; calls that may run come first."""
+    """For each agent the oldest ``page`` of each lane behind its time in ``after``; calls that may run come first.
+
+    That another policy than ``policy_epoch`` is in force is work, too.
+    """
     rows = await fetch(
         connection,
         _DUE,
@@ -48,6 +57,7 @@ async def find(
         runs=list(after[Lane.RUNS]),
         page=page,
         mail=MAIL,
+        policy_epoch=policy_epoch,
     )
     return [
         Due(
@@ -111,6 +121,9 @@ UNION ALL
 SELECT 'notices', 'notices', CAST(NULL AS uuid), :mail, NULL, (SELECT clock_timestamp())
 WHERE (SELECT n.next_at FROM notice AS n WHERE n.state = 'pending' AND n.webhook_id IS NULL
        ORDER BY n.webhook_id, n.next_at LIMIT 1) <= (SELECT clock_timestamp())
+UNION ALL
+SELECT 'policy', 'policy', CAST(NULL AS uuid), 'policy', NULL, (SELECT clock_timestamp())
+WHERE coalesce((SELECT max(epoch) FROM policy), 0) <> :policy_epoch
 """)
 _UNSERVED = text("""
 SELECT r.id, r.agent FROM agent_run AS r

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -11,15 +12,26 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, query
 from agent.domain.people import Exclusion, Involvement
+from agent.store.rows import row_as
 from signoff.values import Person
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a new request depends on besides its content, read behind the locks of its transaction."""
+
+    now: datetime
+    policy_epoch: int
+    """Of the policy in force."""
 
 
 async def involved(
     connection: Connection, call_id: UUID | None, api_key_id: UUID | None
-) -> tuple[datetime, list[Exclusion]]:
-    """The time, and who but the requester had to do with what is asked now; for a call, behind the lock of its run."""
-    clock, people = await query(connection, _CLOCK, _INVOLVED, call=call_id, key=api_key_id)
-    return clock[0].now, [Exclusion(Person(row.team_id, row.user_id), Involvement(row.why)) for row in people]
+) -> tuple[Moment, list[Exclusion]]:
+    """The moment, and who but the requester had to do with what is asked now; for a call, behind its run's lock."""
+    (moment,), people = await query(connection, _MOMENT, _INVOLVED, call=call_id, key=api_key_id)
+    found = [Exclusion(Person(row.team_id, row.user_id), Involvement(row.why)) for row in people]
+    return row_as(Moment, moment), found
 
 
 def as_json(excluded: Iterable[Exclusion]) -> Jsonb:
@@ -32,7 +44,9 @@ def from_json(stored: Sequence[Mapping[str, str]]) -> tuple[Exclusion, ...]:
     return tuple(Exclusion(Person(e["team"], e["user"]), Involvement(e["why"])) for e in stored)
 
 
-_CLOCK = text("SELECT clock_timestamp() AS now")
+_MOMENT = text(
+    "SELECT clock_timestamp() AS now, coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch"
+)
 # A message has the number of the turn after which it came, a call that of its turn: the run's lock orders both, so no
 # clock is asked. Reasons and notes have times, compared with that of the proposal; a call that is asked again has the
 # turn of the one it repeats. The agent reads the note of an approval with the answer of the call. In the runs above,

@@ -99,6 +99,7 @@ def insert(
     read_only: bool,
     worker: str,
     lease_seconds: float,
+    policy_epoch: int,
 ) -> None:
     """Claim the attempt, and its call if that is ready; the database refuses a second open one."""
     row = {
@@ -111,6 +112,7 @@ def insert(
         "read_only": read_only,
         "worker": worker,
         "seconds": lease_seconds,
+        "epoch": policy_epoch,
     }
     tx.add_rows(_BEGIN, [row])
 
@@ -158,14 +160,15 @@ _BEGIN = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
         id uuid, call_id uuid, request_id uuid, attempt int, digest bytea, idempotent boolean, read_only boolean,
-        worker text, seconds float)
+        worker text, seconds float, epoch int)
     LIMIT (SELECT CAST(:many AS int))
 ), claimed AS (
     UPDATE tool_call AS c SET state = 'claimed' FROM e WHERE c.id = e.call_id AND c.state = 'ready'
 )
-INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, read_only, worker, lease_until)
+INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, read_only, worker, lease_until,
+                       policy_epoch)
 SELECT id, call_id, request_id, attempt, digest, idempotent, read_only, worker,
-       clock_timestamp() + make_interval(secs => seconds)
+       clock_timestamp() + make_interval(secs => seconds), epoch
 FROM e
 """)
 _FINISH = text("""

@@ -36,6 +36,8 @@ class ClaimableRequest:
     erased: bool
     edited: bool
     attempts: int
+    policy_epoch: int
+    """Of the policy in force, which stays in force until COMMIT."""
     settled_as: str | None
     """The last attempt's settlement."""
     client_id: str
@@ -112,6 +114,7 @@ def insert(
     principal: str,
     claim_hash: bytes,
     lease_seconds: float,
+    policy_epoch: int,
 ) -> None:
     """Claim the attempt; the database refuses a second open one. The approval cannot lapse any more."""
     tx.add(
@@ -123,6 +126,7 @@ def insert(
         worker=principal,
         hash=claim_hash,
         seconds=lease_seconds,
+        epoch=policy_epoch,
     )
     tx.add(_TAKEN, request=request_id)
 
@@ -155,7 +159,8 @@ SELECT r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id
        v.facts, v.facts_source, extract(epoch FROM clock_timestamp() - v.created_at)::float AS facts_age,
        (r.policy ->> 'facts_max_age')::float AS facts_max_age,
        coalesce(e.attempt, 0) AS attempts,
-       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused
+       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused,
+       coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM approval_request AS r
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
@@ -186,9 +191,10 @@ WHERE lapse_at <= (SELECT clock_timestamp()) AND id <> ALL(CAST(:but AS uuid[]))
 ORDER BY lapse_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 _BEGIN = text("""
-INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until)
+INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until,
+                       policy_epoch)
 VALUES (:id, :request, :attempt, :digest, false, :worker, :hash,
-        clock_timestamp() + make_interval(secs => :seconds))
+        clock_timestamp() + make_interval(secs => :seconds), :epoch)
 """)
 _TAKEN = text("UPDATE approval_request SET lapse_at = NULL WHERE id = :request")
 _CLAIMABLE_AGAIN = text("""

@@ -20,7 +20,11 @@ from agent.database.transaction import Connection, Transaction
 from agent.domain.pause import EVERYTHING, Pause
 
 HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
-"""For transactions that claim; send it before the statement that looks."""
+"""For transactions that judge or claim; send it before the statement that looks.
+
+Whoever applies another policy turns the same switch. A statement that starts behind this one sees its epoch, and no
+other policy comes into force before COMMIT.
+"""
 
 TRY_HOLD = text("""
 SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0)) AS held

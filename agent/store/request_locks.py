@@ -8,11 +8,11 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, query
 from agent.domain.people import Exclusion
 from agent.domain.policy import Rule, Snapshot
 from agent.domain.request import RequestStatus
-from agent.store import exclusions
+from agent.store import exclusions, pause
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from signoff.values import Person
@@ -40,11 +40,13 @@ class LockedRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredRevision:
-    """One revision's action, as canonical bytes, and the policy of its request."""
+    """One revision's action, as canonical bytes, and the rule of its request."""
 
     canonical: bytes
     digest: bytes
     policy: Snapshot
+    policy_epoch: int
+    """Of the policy in force now."""
 
     @property
     def rule(self) -> Rule:
@@ -77,7 +79,7 @@ async def lock_of_call(connection: Connection, call_id: UUID) -> None:
 
 async def revision(connection: Connection, request_id: UUID, n: int) -> StoredRevision:
     row = (await connection.execute(_REVISION, {"id": request_id, "n": n})).one()
-    return StoredRevision(bytes(row.action), bytes(row.digest), row.policy)
+    return StoredRevision(bytes(row.action), bytes(row.digest), row.policy, row.policy_epoch)
 
 
 async def find_by_call(connection: Connection, call_id: UUID) -> tuple[UUID, bytes] | None:
@@ -86,12 +88,18 @@ async def find_by_call(connection: Connection, call_id: UUID) -> tuple[UUID, byt
     return (row.id, bytes(row.digest)) if row else None
 
 
-async def lock_client_id(connection: Connection, principal: str, client_id: str) -> tuple[UUID, bytes] | None:
-    """The request of that name and its content's digest; a second opener waits here for the first."""
-    key = {"principal": principal, "client": client_id}
-    await connection.execute(_TAKE_CLIENT_ID, key)
-    row = (await connection.execute(_REQUEST_OF_CLIENT, key)).one_or_none()
-    return (row.id, bytes(row.content_digest)) if row else None
+async def lock_client_id(
+    connection: Connection, principal: str, client_id: str, *, hold: bool = False
+) -> tuple[UUID, bytes] | None:
+    """The request of that name and its content's digest; a second opener waits here for the first.
+
+    ``hold``: hold the pause switch, too.
+    """
+    first = (pause.HOLD,) if hold else ()
+    *_, found = await query(
+        connection, *first, _TAKE_CLIENT_ID, _REQUEST_OF_CLIENT, principal=principal, client=client_id
+    )
+    return (found[0].id, bytes(found[0].content_digest)) if found else None
 
 
 async def find_expired(connection: Connection, request_id: UUID) -> ExpiredRequest | None:
@@ -112,7 +120,8 @@ SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND 
 WHERE c.id = :call FOR NO KEY UPDATE OF r
 """)
 _REVISION = text("""
-SELECT r.policy, v.action, v.digest FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
+SELECT r.policy, v.action, v.digest, coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
 WHERE r.id = :id AND v.n = :n
 """)
 _REQUEST_OF_CALL = text("""

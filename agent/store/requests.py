@@ -61,6 +61,8 @@ class NewRequest:
     facts_source: FactsSource | None = None
     limits: tuple[LimitState, ...] = ()
     """The limits over time on its action, as they stand."""
+    policy_epoch: int = 0
+    """Of the policy that says so."""
 
 
 def insert(
@@ -101,6 +103,7 @@ def insert(
         remind_at=new.rule.remind_at[0] if new.rule.remind_at else None,
         excluded=exclusions.as_json(excluded),
         limits=Jsonb([state.shown for state in new.limits]) if new.limits else None,
+        epoch=new.policy_epoch,
     )
     tx.add(
         _INSERT_REVISION,
@@ -220,12 +223,12 @@ INSERT INTO approval_request (
     id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
-    remind_next)
+    remind_next, policy_epoch)
 SELECT :id, :principal, CAST(:api_key AS uuid), :client_id, :content_digest, :source, :run_id,
        :call_id, :ask_no, :agent, :agent_version, :requester_team, :requester_user, :asserted,
        :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team, :channel,
        :excluded, CAST(:limits AS jsonb), clock.now, clock.now + make_interval(secs => :seconds),
-       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float))
+       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :epoch
 FROM (SELECT clock_timestamp() AS now) AS clock
 """)
 _INSERT_REVISION = text("""

@@ -62,6 +62,8 @@ class AskedCall:
     policy: dict[str, Any]
     asked_version: str
     attempts: int
+    policy_epoch: int
+    """Of the policy in force, which stays in force until COMMIT."""
 
     @property
     def run_id(self) -> UUID:
@@ -96,18 +98,20 @@ async def lock(
     *,
     wait: bool,
     claims: Collection[UUID] = (),
+    judged: bool = False,
 ) -> dict[UUID, ReviewedRequest]:
     """These requests, locked, each with the place that its nonce names; unknown ones stay out.
 
     Without ``wait``, those that somebody else holds stay out as well. Those of ``claims`` come with their calls,
-    where these may be claimed; neither the stop switch nor a run is waited for.
+    where these may be claimed; neither the stop switch nor a run is waited for. ``judged``: hold the switch, for what
+    comes of a judgement.
     """
     locks = (
         (_TAKE_REQUESTS, call_locks.TAKE_ASKED, audit.TAKE_HEADS)
         if wait
         else (_TRY_REQUESTS, _TRY_CALLS, audit.TRY_HEADS)
     )
-    first = (pause.TRY_HOLD, _TRY_RUNS) if claims else ()
+    first = (pause.TRY_HOLD, _TRY_RUNS) if claims else (pause.HOLD,) if judged else ()
     found = await query(
         connection,
         *first,
@@ -228,7 +232,8 @@ SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:claims AS uuid[])))) AS aske
 JOIN LATERAL (
     SELECT c.id, c.run_id, a.agent, a.requester_team_id, a.requester_user_id, c.tool, r.id AS request_id, v.action,
            v.digest, v.signature_digest, v.facts, r.policy, r.agent_version AS asked_version,
-           (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts
+           (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
+           coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
     FROM approval_request AS r
     JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no AND c.state = 'asked'
     JOIN agent_run AS a ON a.id = c.run_id

@@ -61,6 +61,8 @@ class ClaimTerms:
     """Those that hold across processes."""
     uses: tuple[Use, ...] = ()
     """What the call takes of the limits over time."""
+    policy_epoch: int = 0
+    """Of the policy that lets the call run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -
         read_only=terms.read_only,
         worker=terms.worker,
         lease_seconds=LEASE_SECONDS,
+        policy_epoch=terms.policy_epoch,
     )
     log_begun(tx, execution_id, attempt, call.request_id, call.id)
     return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker)

@@ -1,25 +1,12 @@
-"""The record as a whole: what was enforced when, and whether the chains and the rows they tell of still hold."""
+"""The record as a whole: whether the chains and the rows they tell of still hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from agent.database.pools import Database
-from agent.domain.audit import AuditEvent, AuditKind, ChainProblem, Head, against_kept, verify_chain
+from agent.domain.audit import AuditEvent, ChainProblem, Head, against_kept, verify_chain
 from agent.store import audit, audit_differences
-from agent.store.audit import AuditEntry
-
-POLICY = "policy"
-
-
-async def record_policy(db: Database, digest: bytes, actor: str) -> None:
-    """Which policy a process enforces from now on; recorded when it differs from the last one recorded."""
-    async with db.transaction() as tx:
-        await audit.create_head(tx, POLICY)
-        head = await audit.lock_head(tx, POLICY)
-        if await audit.last_detail(tx, POLICY, "digest") == digest.hex():
-            return
-        audit.append(tx, head, AuditEntry(AuditKind.POLICY_LOADED, actor, {"digest": digest.hex()}))
 
 
 async def heads(db: Database) -> list[Head]:
@@ -51,4 +38,4 @@ async def find_problems(db: Database, kept: Iterable[Head] = ()) -> tuple[int, l
     return events, found + [problem for head in earlier.values() for problem in against_kept((), head)]
 
 
-__all__ = ["AuditEvent", "ChainProblem", "Head", "find_problems", "heads", "record_policy"]
+__all__ = ["AuditEvent", "ChainProblem", "Head", "find_problems", "heads"]

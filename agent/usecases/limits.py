@@ -9,7 +9,9 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.limits import Limit, LimitState, Use
+from agent.domain.policy import check_epoch
 from agent.store import audit, limits
+from agent.store import policy as policies
 from agent.store.limits import SubjectUse, told_key
 
 __all__ = ["by_subject", "let_go_ahead", "settle_ended", "states", "told_key"]
@@ -30,20 +32,28 @@ async def by_subject(db: Database, of: Sequence[Limit], *, most: int = 50) -> li
 
 
 async def let_go_ahead(
-    db: Database, principal: Principal, key: UUID, uses: Sequence[Use], detail: Mapping[str, object]
+    db: Database,
+    principal: Principal,
+    key: UUID,
+    uses: Sequence[Use],
+    detail: Mapping[str, object],
+    *,
+    policy_epoch: int = 0,
 ) -> tuple[LimitState, ...]:
     """Record that a program may go ahead without a person, and count it, if its limits have room.
 
     Returns the limits as they stand when they have none; nothing is written then. The same key again counts once, as
-    long as its windows last.
+    long as its windows last. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
+        check_epoch(policy_epoch, await policies.lock_epoch(tx))
         room = await limits.lock(tx, key, uses)
         if not room.has_room(key, uses):
             return tuple(room.states(key, uses))
         limits.settle_told(tx, key, room.uncounted(key, uses))
         await audit.create_head(tx, principal.name)
-        await audit.record(tx, principal.name, AuditKind.REVIEW_NOT_REQUIRED, principal.name, detail)
+        told = {**detail, "policy": policy_epoch}
+        await audit.record(tx, principal.name, AuditKind.REVIEW_NOT_REQUIRED, principal.name, told)
     return ()
 
 

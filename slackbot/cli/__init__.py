@@ -40,8 +40,12 @@ GROUPS = {
         ),
         "db": ("database.commands", "Migrate the database, or show its version."),
         "check": (
-            "policy.check",
+            "check.check",
             "Check settings, policy and agents, and list which checkpoint catches each tool.",
+        ),
+        "policy": (
+            "policy.commands",
+            "Put a policy in force, show it, list earlier ones, or go back to one.",
         ),
         "pause": ("pause.pause", "Stop one agent, or all: no call begins, approved or not."),
         "resume": (

@@ -11,7 +11,6 @@ import typer
 
 from agent.database import embedded_server, locations, migrations
 from agent.database.pools import Database
-from agent.domain import checkpoints
 from agent.domain.policy import Policy
 from signoff.errors import SignoffError
 from slackbot import settings
@@ -44,9 +43,16 @@ def read_policy(configured: Settings) -> Policy:
         ) from None
     except (OSError, UnicodeError) as error:
         raise SettingsError([f"SIGNOFF_CHECKPOINTS: cannot read {path}: {error}"]) from None
-    return checkpoints.load(
-        text, filename=path.name, no_mail=configured.no_mail, no_lookups=configured.no_lookups
-    )
+    return configured.read_policy(text, path.name)
+
+
+def check_channels(configured: Settings, policy: Policy) -> None:
+    """Raises SettingsError when a request could have no channel."""
+    everywhere = all(rule.channel for rule in policy.rules) and policy.defaults.channel
+    if not everywhere and configured.channel is None:
+        raise SettingsError(
+            [f"no channel for requests: set SIGNOFF_CHANNEL, or channel in {configured.checkpoints}"]
+        )
 
 
 @contextmanager

@@ -1,74 +1,151 @@
-"""`signoff check`: what the checkpoints file makes of each tool, and of what is open."""
+"""`signoff policy`: which policy is in force, which ones were, and putting another one in force."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from agent.domain import checkpoints
+from agent.database.pools import Database
+from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
-from agent.runtime.agents import Registry, load_agents
-from agent.runtime.policy_lint import lint_policy
-from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings
-from slackbot.cli.open_work import OpenWorkChoice, check_pending
+from agent.store.policy import StoredPolicy
+from agent.usecases import policy as policies
+from signoff.errors import SignoffError
+from slackbot.cli import terminal
+from slackbot.cli.cli_context import (
+    EmbeddedFlag,
+    check_channels,
+    read_policy,
+    read_settings,
+    with_database,
+)
 from slackbot.settings import Settings
 
-PendingFlag = Annotated[
-    bool,
-    typer.Option(
-        "--pending",
-        help="List what is open and would be stranded by this code and policy; exit code 1 if anything is.",
-    ),
-]
-ReAskFlag = Annotated[
-    bool,
-    typer.Option(
-        "--re-ask", help="With --pending: ask them anew where that is possible. Once the new version runs."
-    ),
-]
-CancelFlag = Annotated[
-    bool, typer.Option("--cancel", help="With --pending: withdraw, call off or cancel them.")
-]
+commands = typer.Typer(
+    no_args_is_help=True,
+    help="Put a policy in force, show it, list earlier ones, or go back to one.",
+)
 
 
-def check(
-    pending: PendingFlag = False,
-    re_ask: ReAskFlag = False,
-    cancel: CancelFlag = False,
+@commands.callback()
+def policy() -> None:
+    """Put a policy in force, show it, list earlier ones, or go back to one."""
+
+
+@commands.command()
+def apply(
+    file: Annotated[Path, typer.Argument(help="The checkpoints file.")], use_embedded: EmbeddedFlag = False
+) -> None:
+    """Put a checkpoints file in force, at once and everywhere. A file with a mistake changes nothing."""
+    configured = read_settings(checkpoints=str(file))
+    wanted = read_policy(configured)
+
+    async def work(db: Database) -> tuple[StoredPolicy | None, StoredPolicy]:
+        await _check(configured, wanted)
+        return await policies.in_force(db), await policies.apply(db, wanted, by=terminal.actor())
+
+    before, now = with_database(configured, use_embedded, work)
+    unchanged = before is not None and before.epoch == now.epoch
+    typer.echo(
+        f"policy {now.epoch} was in force already, with this text" if unchanged else _in_force(now, wanted)
+    )
+
+
+@commands.command()
+def back(
+    to: Annotated[int | None, typer.Option(min=1, help="Its number; by default the one before.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Check settings, policy and agents, and list which checkpoint catches each tool."""
-    if re_ask and cancel:
-        raise typer.BadParameter("--re-ask and --cancel exclude each other")
-    if (re_ask or cancel) and not pending:
-        raise typer.BadParameter("--re-ask and --cancel need --pending")
+    """Put an earlier policy in force again, as `history` numbers them."""
     configured = read_settings()
-    for name in configured.unknown:
-        typer.echo(f"there is no setting {name}; it is ignored", err=True)
-    policy, registry = read_policy(configured), load_agents(configured.agents)
-    if pending:
-        choice = (
-            OpenWorkChoice.ASK_AGAIN if re_ask else OpenWorkChoice.CANCEL if cancel else OpenWorkChoice.KEEP
-        )
-        check_pending(configured, policy, registry, choice, use_embedded=use_embedded)
-    else:
-        _list_tools(configured, policy, registry)
+
+    async def work(db: Database) -> tuple[Policy, StoredPolicy]:
+        now, earlier = await policies.earlier(db, to)
+        name = f"policy {earlier.epoch}"
+        wanted = configured.read_policy(earlier.source, name)
+        await _check(configured, wanted)
+        by = terminal.actor()
+        return wanted, await policies.restore(db, now, earlier, wanted.digest, by=by)
+
+    wanted, now = with_database(configured, use_embedded, work)
+    typer.echo(_in_force(now, wanted))
 
 
-def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> None:
-    table = Table(
-        "agent", "tool", "what happens to a call", title=f"{configured.checkpoints}", title_justify="left"
+@commands.command()
+def show(
+    number: Annotated[int | None, typer.Argument(min=1, help="An earlier one, by its number.")] = None,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Print the policy in force, or an earlier one, as a checkpoints file."""
+
+    async def work(db: Database) -> StoredPolicy | None:
+        return await policies.in_force(db) if number is None else await policies.find(db, number)
+
+    found = with_database(read_settings(), use_embedded, work)
+    if found is None:
+        raise NotFound("no policy is in force yet: the first start puts the checkpoints file in force")
+    typer.echo(found.source, nl=not found.source.endswith("\n"))
+
+
+@commands.command()
+def history(
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """List the policies that were in force, the latest first."""
+
+    async def work(db: Database) -> list[StoredPolicy]:
+        return await policies.history(db, limit)
+
+    found = with_database(read_settings(), use_embedded, work)
+    terminal.table(
+        ["policy", "in force since (UTC)", "by", "digest", "brings back"],
+        [
+            (
+                str(each.epoch),
+                terminal.when(each.created_at),
+                terminal.line(each.by, 60),
+                each.digest.hex()[:12],
+                str(each.restores or ""),
+            )
+            for each in found
+        ],
+        nothing="no policy is in force yet: the first start puts the checkpoints file in force",
     )
-    for agent in registry:
-        for tool in agent.tools:
-            fate = checkpoints.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
-            table.add_row(agent.name, tool.name, fate)
-    Console().print(
-        table if table.row_count else "no agents are loaded: name their modules in SIGNOFF_AGENTS"
+
+
+def _in_force(stored: StoredPolicy, wanted: Policy) -> str:
+    brings = f", which brings back policy {stored.restores}" if stored.restores else ""
+    number = len(wanted.rules)
+    return (
+        f"policy {stored.epoch} is in force{brings}: {number} checkpoint{'' if number == 1 else 's'}, "
+        f"digest {stored.digest.hex()[:12]}"
     )
-    for sentence in lint_policy(policy, registry):
-        typer.echo(sentence, err=True)
-    typer.echo(f"policy digest {policy.digest.hex()}")
+
+
+async def _check(configured: Settings, wanted: Policy) -> None:
+    """What a start checks, too: that there is a channel for every request, and that Slack knows the channels.
+
+    Raises SignoffError. While Slack is away, a policy can be applied; the channels are looked for when it is back.
+    """
+    check_channels(configured, wanted)
+    if configured.slack_bot_token is None:
+        return
+    from slackbot.slack_api.client import SlackClient, SlackError  # noqa: PLC0415 - takes a second that only these owe
+    from slackbot.slack_api.directory import Directory  # noqa: PLC0415
+    from slackbot.slack_api.workspace import find_channel, identify  # noqa: PLC0415
+
+    client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
+    try:
+        home = await identify(client)
+        directory = Directory(client, home.team_id, home.bot_user_id)
+        for name in sorted(wanted.channels):
+            await find_channel(client, directory, name)
+    except SlackError as error:
+        typer.echo(f"the channels were not looked for, Slack cannot be reached: {error}", err=True)
+    except NotFound as error:
+        raise SignoffError(f"{configured.checkpoints}: {error}") from None
+    finally:
+        await client.close()

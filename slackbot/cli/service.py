@@ -15,7 +15,14 @@ from uvloop import new_event_loop
 from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
-from slackbot.cli.cli_context import EmbeddedFlag, check_schema, database_url, read_policy, read_settings
+from slackbot.cli.cli_context import (
+    EmbeddedFlag,
+    check_channels,
+    check_schema,
+    database_url,
+    read_policy,
+    read_settings,
+)
 from slackbot.settings import Role, Settings, SettingsError
 
 log = structlog.get_logger(__name__)
@@ -111,10 +118,9 @@ def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) ->
         and configured.slack_signing_secret is None
     ):
         problems.append("set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET for HTTP")
-    everywhere = all(rule.channel for rule in policy.rules) and policy.defaults.channel
-    if not everywhere and configured.channel is None:
-        problems.append(
-            f"no channel for requests: set SIGNOFF_CHANNEL, or channel in {configured.checkpoints}"
-        )
+    try:
+        check_channels(configured, policy)
+    except SettingsError as error:
+        problems += error.problems
     if problems:
         raise SettingsError(problems)

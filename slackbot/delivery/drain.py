@@ -87,6 +87,11 @@ class Drain:
         self.problem: str | None = None
         """Why what was to be said last was not said; None when it was. For health checks."""
 
+    def follow(self, admin: Destination | None, cards_per_minute: int) -> None:
+        """Go by another policy from now on."""
+        self._admin, self._cards_per_minute = admin, cards_per_minute
+        self.reviewers.admin = self._failures.admin = admin
+
     def wake(self, channel_id: str) -> None:
         """There may be something to tell in a channel where the drain looks, speaks, or waits for the pace."""
         self._awake[channel_id].set()

@@ -55,13 +55,13 @@ class Failures:
     def __init__(self, db: Database, directory: Directory, admin: Destination | None, pace: float) -> None:
         self._db = db
         self._directory = directory
-        self._admin = admin
+        self.admin = admin
         self._pace = pace
 
     async def outcome(self, due: DueMessage, error: SlackError) -> Outcome:
         """What to store of a failed message. The channel rests, because Slack counts what it refuses."""
         if isinstance(error, SlackRefused) and error.meaning is Meaning.MESSAGE:
-            return Dead(due, error.code, self._pace, self._admin)
+            return Dead(due, error.code, self._pace, self.admin)
         if isinstance(error, SlackRefused) and error.meaning is Meaning.CLOSED:
             return await self._replace(due, error)
         return await self._put_off(due, error)
@@ -84,7 +84,7 @@ class Failures:
             return await self._put_off(due, error)
         if due.kind == "card" and error.code == "message_not_found":
             return Gone(due, False, self._pace)
-        return Dead(due, error.code, self._pace, self._admin)
+        return Dead(due, error.code, self._pace, self.admin)
 
     async def _is_going(self, run_id: UUID) -> bool:
         async with self._db.connection() as connection:
@@ -103,9 +103,9 @@ class Failures:
         words = _cause(error)
         # Before the message is put off: after a crash in between, the next attempt still reports it.
         if error.meaning is Meaning.CHANNEL:
-            await report_trouble(self._db, due, await self._trouble(due, words), self._admin)
+            await report_trouble(self._db, due, await self._trouble(due, words), self.admin)
         elif due.attempts == STUBBORN or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
-            await report_trouble(self._db, due, words, self._admin)
+            await report_trouble(self._db, due, words, self.admin)
         # A change can be repeated: whether Slack has made it already matters for posts only.
         ambiguous = (error.taken and due.ts is None) or due.ambiguous
         if error.seconds:

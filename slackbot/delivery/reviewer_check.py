@@ -28,17 +28,17 @@ class ReviewerCheck:
     ) -> None:
         self._db = db
         self._directory = directory
-        self._admin = admin
+        self.admin = admin
         self._again = again
         self._looks: dict[UUID, asyncio.Task[None]] = {}
 
     def begin(self, view: RequestView) -> None:
         """Start a check of this request; it replaces an earlier check of the same request."""
-        if self._admin is None or view.status is not RequestStatus.WAITING:
+        if self.admin is None or view.status is not RequestStatus.WAITING:
             return
         if (earlier := self._looks.get(view.id)) is not None:
             earlier.cancel()
-        look = asyncio.create_task(self._look(view, self._admin), name=f"reviewers:{view.id}")
+        look = asyncio.create_task(self._look(view, self.admin), name=f"reviewers:{view.id}")
         self._looks[view.id] = look
         look.add_done_callback(lambda done: self._forget(view.id, done))
 

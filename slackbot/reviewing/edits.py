@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agent.domain.errors import OutdatedPolicy, Refusal, Refused
 from agent.domain.request import Place, RequestView
 from agent.runtime.edit_judgement import judge_edit
 from agent.runtime.services import Services
@@ -35,21 +36,29 @@ async def save(
     """
     editor = await directory.standing(person, view.approvers, view.channel_id)
     await requests.check_edit(services.db, EditAttempt(view.id, revision, editor, path, place))
-    judged = await judge_edit(services, view, arguments)
-    return await requests.edit(
-        services.db,
-        Edit(
-            request_id=view.id,
-            revision=revision,
-            editor=editor,
-            action=judged.action,
-            facts=judged.facts,
-            rule=judged.rule,
-            description=judged.description,
-            path=path,
-            place=place,
-            signature_digest=judged.signature_digest,
-            uses=judged.uses,
-            facts_source=judged.facts_source,
-        ),
-    )
+
+    async def judge_and_edit() -> EditOutcome:
+        judged = await judge_edit(services, view, arguments)
+        return await requests.edit(
+            services.db,
+            Edit(
+                request_id=view.id,
+                revision=revision,
+                editor=editor,
+                action=judged.action,
+                facts=judged.facts,
+                rule=judged.rule,
+                description=judged.description,
+                path=path,
+                policy_epoch=judged.policy_epoch,
+                place=place,
+                signature_digest=judged.signature_digest,
+                uses=judged.uses,
+                facts_source=judged.facts_source,
+            ),
+        )
+
+    try:
+        return await services.policies.judged(judge_and_edit)
+    except OutdatedPolicy:
+        raise Refused(Refusal.EDIT_UNCHECKED) from None

@@ -17,9 +17,10 @@ from openai.types.chat import ChatCompletionUserMessageParam
 from agent.database import migrations
 from agent.database.errors import DatabaseUnusable
 from agent.database.pools import Database
-from agent.domain.errors import NotFound
+from agent.domain.errors import NotFound, PolicyError
 from agent.domain.policy import Policy
 from agent.store import views
+from agent.usecases import policy as policies
 from agent.usecases import undelivered
 from signoff.errors import SignoffError
 from slackbot.settings import Settings
@@ -59,10 +60,12 @@ async def examine(
     for name in configured.unknown:
         yield Finding("settings", False, f"there is no setting {name}", "mend its name, or take it away")
     yield _checkpoints(policy)
-    if isinstance(policy, SignoffError):
-        policy = Policy()
+    file = Policy() if isinstance(policy, SignoffError) else policy
+    policy = file
     yield (found := await _database(configured, database, url))
     if database is not None and found.well:
+        finding, policy = await _policy(configured, file, database)
+        yield finding
         yield await _backlog(database)
         yield await _dead(database)
     if configured.slack_bot_token is None:
@@ -101,6 +104,24 @@ async def _database(configured: Settings, database: Database | None, url: str | 
             "database", False, str(error), "let its login use the service's role: `signoff db upgrade`"
         )
     return Finding("database", True, f"PostgreSQL {version}, schema {schema!r} is current")
+
+
+async def _policy(configured: Settings, file: Policy, database: Database) -> tuple[Finding, Policy]:
+    """The policy in force, which the service goes by, if it can be read here."""
+    stored = await policies.in_force(database)
+    if stored is None:
+        return Finding("policy", True, "none is in force; the first start puts the file in force"), file
+    told = f"policy {stored.epoch} is in force, applied by {stored.by}"
+    try:
+        policy = configured.read_policy(stored.source, f"policy {stored.epoch}")
+    except PolicyError as error:
+        remedy = (
+            "update Signoff here, or mend the settings; until then this machine judges and claims nothing"
+        )
+        return Finding("policy", False, f"{told}, and cannot be loaded: {error}", remedy), file
+    if policy.digest != file.digest:
+        told += f"; {configured.checkpoints} differs from it (`signoff policy apply` puts a file in force)"
+    return Finding("policy", True, told), policy
 
 
 async def _backlog(database: Database) -> Finding:
@@ -264,12 +285,7 @@ async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
 
 
 def _channels(configured: Settings, policy: Policy) -> set[str]:
-    named = {rule.channel for rule in policy.rules} | {
-        policy.defaults.channel,
-        policy.defaults.admin_channel,
-        configured.channel,
-    }
-    return {name for name in named if name}
+    return {*policy.channels, *([configured.channel] if configured.channel else [])}
 
 
 def _groups(policy: Policy) -> set[str]:

@@ -64,8 +64,8 @@ class Scheduler:
         self._swept: float | None = None
         self._sweeping: dict[str, asyncio.Task[None]] = {}
         self._add("look", LOOK, self._look)
-        unfold = partial(deliveries.unfold, cards_per_minute=cards_per_minute)
-        for name, (sweep, seconds) in {**EVERY, "unfold": (unfold, 5.0)}.items():
+        self.cards_per_minute = cards_per_minute
+        for name, (sweep, seconds) in {**EVERY, "unfold": (self._unfold, 5.0)}.items():
             self._add(name, seconds, self._run, name, sweep)
 
     def _add(self, name: str, seconds: float, do: Callable[..., Awaitable[None]], *args: object) -> None:
@@ -95,6 +95,9 @@ class Scheduler:
             self._timer.shutdown(wait=False)
         for task in self._sweeping.values():
             task.cancel()
+
+    async def _unfold(self, db: Database) -> int:
+        return await deliveries.unfold(db, cards_per_minute=self.cards_per_minute)
 
     async def _look(self) -> None:
         """Begin the sweeps that have something to do, unless they are under way."""

@@ -22,8 +22,9 @@ from agent.database import migrations
 from agent.database.address import Address
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
+from agent.domain.policy import Policy
 from agent.store import audit
-from agent.usecases import audit as audit_log
+from agent.usecases import policy as policies
 from slack_sandbox import SlackSandbox
 from slackbot import settings
 from slackbot.service import logs
@@ -271,7 +272,7 @@ def test_audit_verify_beside_what_is_recorded_meanwhile(
 async def _record_policies(url: str, *digests: bytes) -> None:
     async with Database(url) as database:
         for digest in digests:
-            await audit_log.record_policy(database, digest, "worker:test")
+            await policies.apply(database, Policy(source=f"# {digest!r}"), by="cli:test")
 
 
 async def _record_while_somebody_reads(url: str, locked: Event) -> None:

@@ -46,6 +46,7 @@ WORLD = f"""
     INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
         VALUES (repeat('n', 22), '{REQUEST}', 'channel', 'T1', 'C1');
     INSERT INTO pause (scope, by) VALUES ('*', 'cli:root');
+    INSERT INTO policy (epoch, source, digest, by) VALUES (1, '', sha256(''), 'cli:root');
     INSERT INTO api_key (id, name, prefix, hash, scopes, created_by)
         VALUES ('{RUN}', 'one', 'signoff_abcd', sha256('k'), '["read"]', 'cli:root');
     INSERT INTO http_reply (principal, key, fingerprint) VALUES ('key:one', 'k', sha256('f'));
@@ -212,6 +213,10 @@ BROKEN = {
     "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",
     "ck_audit_event_hash_size": "INSERT INTO audit_event VALUES ('s', 1, now(), 'a', 'e', '{}', '', '')",
     "ck_pause_names_something": "UPDATE pause SET scope = ''",
+    "ck_policy_counts_from_one": "INSERT INTO policy (epoch, source, digest, by) VALUES (0, '', sha256(''), '')",
+    "ck_policy_digest_size": "INSERT INTO policy (epoch, source, digest, by) VALUES (2, '', '', '')",
+    "ck_policy_restores_an_earlier_one": """
+        INSERT INTO policy (epoch, source, digest, by, restores) VALUES (2, '', sha256(''), '', 2)""",
     "ck_api_key_hash_size": "UPDATE api_key SET hash = ''",
     "ck_api_key_who_asks_never_decides": """
         UPDATE api_key SET owner_team_id = 'T1', owner_user_id = 'U1', scopes = '["request", "decide"]'""",
@@ -316,6 +321,9 @@ def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, a
         "UPDATE settlement SET verdict = 'retry'",
         "DELETE FROM settlement",
         "TRUNCATE settlement",
+        "UPDATE policy SET source = ''",
+        "DELETE FROM policy",
+        "TRUNCATE policy",
         "UPDATE retry_vote SET user_id = 'U2'",
         "DELETE FROM retry_vote",
         "TRUNCATE retry_vote",

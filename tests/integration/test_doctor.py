@@ -13,6 +13,7 @@ import pytest
 from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.usecases import pause
+from agent.usecases import policy as policies
 from slack_sandbox import SlackSandbox
 from slack_sandbox.model import MODEL_NAME, ModelFault, ScriptedModel
 from slackbot import settings
@@ -275,5 +276,18 @@ async def test_a_server_that_lists_no_models_is_asked_a_question(clinic: Clinic)
 async def test_slack_that_is_away_is_one_finding(clinic: Clinic) -> None:
     """What cannot be asked is not guessed, and the model is still looked at."""
     found = await clinic.findings(SLACK_API_URL="http://127.0.0.1:9/api/")
-    assert set(found) == {"checkpoints", "database", "open work", "messages", "bot token", "model"}
+    assert set(found) == {"checkpoints", "database", "policy", "open work", "messages", "bot token", "model"}
     assert not found["bot token"].well
+
+
+async def test_the_policy_in_force_is_looked_at(clinic: Clinic) -> None:
+    """Its channels are those that are looked for; one that cannot be loaded here is a finding, with its line."""
+    other = CHECKPOINTS + 'admin_channel = "C0NOWHERE"\n'
+    async with Database(clinic.settings["DATABASE_URL"]) as database:
+        await policies.apply(database, checkpoints.load(other, filename="c.toml"), by="cli:ada")
+        assert (await clinic.sick()).part == "channel C0NOWHERE"
+        mail = checkpoints.load(CHECKPOINTS + 'email = ["a@example.com"]\n', filename="c.toml")
+        await policies.apply(database, mail, by="cli:ada")
+        sick = await clinic.sick()
+    assert sick.part == "policy"
+    assert "policy 2 is in force, applied by cli:ada, and cannot be loaded: policy 2:5:" in sick.told

@@ -19,9 +19,11 @@ from agent.database.address import Address
 from agent.database.pools import Database
 from agent.domain.errors import LeaseLost, Refusal, Refused
 from agent.domain.people import Standing
+from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, Turn
-from agent.usecases import audit, executions, requests, runs
+from agent.usecases import executions, requests, runs
+from agent.usecases import policy as policies
 from agent.usecases.executions import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action
@@ -315,12 +317,11 @@ async def test_a_report_sent_twice_is_one(database: Database) -> None:
     assert await invariants.broken(database) == []
 
 
-async def test_two_first_starts_agree_on_one_policy_event(database: Database, other: Database) -> None:
-    """Processes that start at once on an empty database record their policy once."""
-    await asyncio.gather(
-        *(audit.record_policy(db, b"\x01" * 32, "worker") for db in (database, other) for _ in range(5))
-    )
-    assert await column(database, "SELECT count(*) FROM audit_event WHERE event = 'policy.loaded'") == [1]
+async def test_first_starts_agree_on_one_policy(database: Database, other: Database) -> None:
+    """Of processes that start at once on an empty database, one puts its policy in force."""
+    starts = [policies.put_first(db, Policy(), by="worker") for db in (database, other) for _ in range(5)]
+    assert {each.epoch for each in await asyncio.gather(*starts)} == {1}
+    assert await column(database, "SELECT count(*) FROM audit_event WHERE event = 'policy.applied'") == [1]
 
 
 # --- votes that come back, runs that stay stopped ------------------------------------------------------------

@@ -4,7 +4,7 @@ No schema is named here: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``
 view ``pending_reviews`` live in the migrations alone.
 """
 
-from agent.store.tables.access import api_key, http_reply, key_use, pause, sign_in_link, web_session
+from agent.store.tables.access import api_key, http_reply, key_use, pause, policy, sign_in_link, web_session
 from agent.store.tables.audit import audit_event, audit_head
 from agent.store.tables.columns import metadata
 from agent.store.tables.executions import execution, retry_vote, settlement
@@ -35,6 +35,7 @@ __all__ = [
     "metadata",
     "notice",
     "pause",
+    "policy",
     "request_revision",
     "request_search",
     "retry_vote",

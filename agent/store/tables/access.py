@@ -1,8 +1,19 @@
-"""API keys, sessions, stored replies, and the pause switch."""
+"""API keys, sessions, stored replies, the pause switch and the policy."""
 
 from __future__ import annotations
 
-from sqlalchemy import CheckConstraint, Column, Index, Integer, LargeBinary, SmallInteger, Table, Text, Uuid
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from agent.store.tables.columns import Timestamp, created, metadata
@@ -15,6 +26,20 @@ pause = Table(
     Column("reason", Text),
     created(),
     CheckConstraint("scope <> ''", name="names_something"),
+)
+
+policy = Table(
+    "policy",
+    metadata,
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("source", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("restores", Integer, ForeignKey("policy.epoch")),
+    created(),
+    CheckConstraint("epoch >= 1", name="counts_from_one"),
+    CheckConstraint("octet_length(digest) = 32", name="digest_size"),
+    CheckConstraint("restores < epoch", name="restores_an_earlier_one"),
 )
 
 api_key = Table(

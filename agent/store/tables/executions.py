@@ -10,6 +10,7 @@ from sqlalchemy import (
     Enum,
     ForeignKey,
     Index,
+    Integer,
     LargeBinary,
     SmallInteger,
     Table,
@@ -46,6 +47,7 @@ execution = Table(
     Column("late_result", Text),  # arrived after the outcome was written; overwrites nothing
     Column("started_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
     Column("finished_at", Timestamp),
+    Column("policy_epoch", Integer),  # of the policy that it was claimed by
     CheckConstraint("call_id IS NOT NULL OR request_id IS NOT NULL", name="of_something"),
     CheckConstraint("(call_id IS NULL) = (claim_hash IS NOT NULL)", name="outside_with_claim"),
     CheckConstraint("(status = 'claimed') = (finished_at IS NULL)", name="finished_with_time"),

@@ -14,6 +14,7 @@ from agent.store.views.open_calls import (
     runs_of_others,
 )
 from agent.store.views.program_requests import (
+    Waiting,
     client_request,
     requests_by_client_id,
     requests_page,
@@ -95,6 +96,7 @@ __all__ = [
     "Transcript",
     "Transition",
     "VoteContext",
+    "Waiting",
     "approved_versions",
     "audience_counts",
     "audiences",

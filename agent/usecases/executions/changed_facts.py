@@ -11,7 +11,7 @@ from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Coverage, Facts, coverage
 from agent.domain.limits import LimitState
-from agent.domain.policy import Rule
+from agent.domain.policy import Rule, check_epoch
 from agent.store import audit, exclusions, external_executions, outbox, void_requests
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
@@ -32,12 +32,14 @@ async def void_and_ask(
     rule: Rule | None,
     destination: Destination | None,
     limits: tuple[LimitState, ...] = (),
+    policy_epoch: int = 0,
 ) -> UUID:
     """Make an approval void whose facts are not these any more, and ask people again: once, however often it is called.
 
     ``rule``, ``destination`` and ``limits`` are those of the judgement on these facts; without a rule the earlier one
     holds: who was asked before is asked again, also where policy would let the action run by now. Returns the id of the
-    request that asks again. Raises ``NotFound``, ``ClaimRefused`` and ``Conflict`` (the facts are the same after all).
+    request that asks again. Raises ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (the facts are
+    the same).
     """
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)
@@ -48,6 +50,7 @@ async def void_and_ask(
             if again is None:
                 raise NotFound("there is no such request any more")
             return again
+        check_epoch(policy_epoch, found.policy_epoch)
         claimable_action(found, None)
         if coverage(found.approved_facts, facts, are_read=True) is not Coverage.CHANGED:
             raise Conflict("the facts are those that were approved")
@@ -59,6 +62,7 @@ async def void_and_ask(
             facts=facts.values,
             facts_source=facts.source,
             limits=limits,
+            policy_epoch=policy_epoch,
         )
         if new.rule.description_template is not None:
             new = replace(new, description=new.rule.describe(new.action, new.facts))
@@ -66,8 +70,8 @@ async def void_and_ask(
         old = await audit.lock_head(tx, request_subject(request_id))
         detail = {"because": BECAUSE, "anew": str(again)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
-        now, involved = await exclusions.involved(tx, None, new.api_key_id)
-        head = audit.new_head(request_subject(again), now)
+        at, involved = await exclusions.involved(tx, None, new.api_key_id)
+        head = audit.new_head(request_subject(again), at.now)
         write_request(tx, again, new, found.ask_no + 1, head, involved)
         line = outbox.request_line(found.destination, request_id, "voided")
         outbox.enqueue(tx, [outbox.card(found.destination, request_id), line])

@@ -10,8 +10,9 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import call_subject
-from agent.domain.errors import NoRoom, NotFound
+from agent.domain.errors import NoRoom, NotFound, OutdatedPolicy
 from agent.domain.limits import Use
+from agent.domain.policy import outdated
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallState
 from agent.fault_points import point
@@ -21,6 +22,7 @@ from agent.store.call_locks import ReadyCall, StoredCall
 from agent.usecases import attempts
 from agent.usecases.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
 from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
+from signoff.errors import SignoffError
 from signoff.values import Action
 
 
@@ -49,9 +51,10 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     """Take the one open attempt at each ready call, if what it would run is what was decided.
 
     ``None``: nothing to run (any more), a pause, an ended run that nobody wanted the call of, or a limit over time that
-    has no room for a call that nobody has approved: it is judged again. ``NoRoom``: its concurrency limits are reached,
-    and the call stays ready. The comparison is made under the call's lock. After
-    ``OutcomeUnknown``, ``find_claim`` tells. Members are calls of different runs.
+    has no room for a call that nobody has approved: it is judged again. ``NoRoom``: its concurrency limits are reached;
+    ``OutdatedPolicy``: another policy is in force than that of its terms; in both cases the call stays ready. The
+    comparison is made under the call's lock. After ``OutcomeUnknown``, ``find_claim`` tells. Members are calls of
+    different runs.
     """
 
     async def lock(
@@ -80,7 +83,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
         if found.call.state is CallState.READY and not (found.head and locked) and not wait:
             return SKIPPED
         begun = await begin_attempt(tx, found, member.terms)
-        return begun if begun is None or isinstance(begun, NoRoom) else begun[0]
+        return begun if begun is None or isinstance(begun, SignoffError) else begun[0]
 
 
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
@@ -106,9 +109,11 @@ _NEVER_BEGAN = Outcome(ExecutionStatus.FAILED, "the tool was never called")
 
 async def begin_attempt(
     tx: Transaction, found: ReadyCall, terms: ClaimTerms
-) -> tuple[Claim, ChainHead] | NoRoom | None:
+) -> tuple[Claim, ChainHead] | OutdatedPolicy | NoRoom | None:
     """Write an attempt at a ready call. Returns it with the head of its audit chain."""
     call = found.call
+    if error := outdated(terms.policy_epoch, call.policy_epoch):
+        return error
     if call.parked:  # its run works again when its last waiting call was decided
         runs.work_again(tx, call.run_id)
     if call.state is not CallState.READY or call.paused or (action := _decided_action(call)) is None:

@@ -17,9 +17,11 @@ from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Coverage, Facts, coverage
+from agent.domain.policy import check_epoch
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.fault_points import point
 from agent.store import audit, external_executions, outbox
+from agent.store import policy as policies
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.external_executions import ClaimableRequest, ExternalAttempt, OverdueApproval
 from agent.store.ids import new_id
@@ -73,14 +75,15 @@ class ExternalClaim:
         return str(self.request_id)
 
 
-async def record_in_key_chain(
-    db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object]
+async def record_judgement(
+    db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object], *, policy_epoch: int
 ) -> None:
-    """Record what a key did that no request tells of, in the chain of the key."""
+    """Record what policy said to a key that no request tells of, in the chain of the key. Raises ``OutdatedPolicy``."""
     subject = principal.name
     async with db.transaction() as tx:
+        check_epoch(policy_epoch, await policies.lock_epoch(tx))
         await audit.create_head(tx, subject)
-        await audit.record(tx, subject, kind, principal.name, detail)
+        await audit.record(tx, subject, kind, principal.name, {**detail, "policy": policy_epoch})
 
 
 async def withdraw(db: Database, request_id: UUID, principal: Principal) -> bool:
@@ -98,16 +101,19 @@ async def claim(
     lease_seconds: float = LEASE_SECONDS,
     facts: Facts | None = None,
     facts_are_read: bool = False,
+    policy_epoch: int = 0,
 ) -> ExternalClaim:
     """Take what was approved, once, to do it outside; judged behind the request's lock, by the database's clock.
 
     ``digest``: of the action that the executor believes in. ``facts`` are those that were told or looked up for this
-    claim; ``facts_are_read``: a rule for this tool reads facts. Raises ``NotFound`` (nothing of this principal) and
-    ``ClaimRefused``.
+    claim; ``facts_are_read``: a rule for this tool reads facts; ``policy_epoch``: of the policy with that rule. Raises
+    ``NotFound`` (nothing of this principal), ``ClaimRefused`` and ``OutdatedPolicy``.
     """
     token = secrets.token_urlsafe(32)
     with tracing.span_within("claim", request_id, request_id, {"request_id": str(request_id)}) as span:
-        claimed = await _claim(db, request_id, principal, digest, lease_seconds, token, facts, facts_are_read)
+        claimed = await _claim(
+            db, request_id, principal, digest, lease_seconds, token, facts, facts_are_read, policy_epoch
+        )
         span.set(execution_id=str(claimed.execution_id), attempt=claimed.attempt)
     point("after_claim")
     return claimed
@@ -122,11 +128,13 @@ async def _claim(
     token: str,
     facts: Facts | None,
     facts_are_read: bool,
+    policy_epoch: int,
 ) -> ExternalClaim:
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)
         if found is None or found.principal != principal.name or found.call_id is not None:
             raise NotFound("there is no such request")
+        check_epoch(policy_epoch, found.policy_epoch)
         action = claimable_action(found, digest)
         _check_facts(found, facts, are_read=facts_are_read)
         execution_id, attempt = new_id(), found.attempts + 1
@@ -139,6 +147,7 @@ async def _claim(
             principal=principal.name,
             claim_hash=_hash(token),
             lease_seconds=lease_seconds,
+            policy_epoch=policy_epoch,
         )
         detail = {"execution": str(execution_id), "attempt": attempt, "digest": action.digest.hex()}
         attempts.log_begun(tx, execution_id, attempt, request_id)

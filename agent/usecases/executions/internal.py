@@ -15,6 +15,7 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, call_subject, request_subject
 from agent.domain.errors import NotFound
+from agent.domain.policy import check_epoch
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunLease
 from agent.domain.short_ids import short_id
@@ -171,9 +172,13 @@ async def void_and_ask(
     *,
     outdated: bool = False,
 ) -> OpenOutcome:
-    """Void an outdated approval and ask again. Raises ``NotFound``, and ``Conflict``: the call waits no more."""
+    """Void an outdated approval and ask again.
+
+    Raises ``NotFound``, ``OutdatedPolicy``, and ``Conflict``: the call waits no more.
+    """
     async with db.transaction() as tx:
         run, call = await _lock(tx, call_id)
+        check_epoch(new.policy_epoch, call.policy_epoch)
         if call.state is not CallState.READY or call.request_id is None:
             raise Conflict("the call is not waiting to run")
         if run.over and call.repeats is None:
@@ -211,8 +216,8 @@ async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) 
 
 
 async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun, StoredCall]:
-    """The call behind its run and its request. Raises ``NotFound``."""
-    run_id = await call_locks.run_of(tx, call_id)
+    """The call behind its run and its request; the pause switch is held. Raises ``NotFound``."""
+    run_id = await call_locks.run_to_judge(tx, call_id)
     run = await runs.lock(tx, run_id) if run_id else None
     await request_locks.lock_of_call(tx, call_id)
     call = await call_locks.lock(tx, call_id)

@@ -18,10 +18,11 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain import eligibility
 from agent.domain.audit import AuditKind, run_subject
-from agent.domain.errors import DOUBTFUL, NoRoom
+from agent.domain.errors import DOUBTFUL
 from agent.domain.grants import CallToCover, Grant, granters_refusal
 from agent.domain.limits import Use
 from agent.domain.people import Exclusion, Involvement, Standing
+from agent.domain.policy import check_epoch
 from agent.domain.run import CallState
 from agent.fault_points import point
 from agent.store import audit, call_locks, calls, exclusions, grants, limits, outbox, pause, request_locks
@@ -32,7 +33,7 @@ from agent.store.limits import LimitRoom
 from agent.usecases import attempts
 from agent.usecases.executions.claims import CallToClaim, begin_attempt
 from agent.usecases.grants.endings import write_end
-from signoff.errors import Conflict
+from signoff.errors import Conflict, SignoffError
 from signoff.values import Person
 
 log = structlog.get_logger(__name__)
@@ -93,7 +94,7 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
     """Take the one open attempt at a call that nobody was asked about, as a use of the grant.
 
     A further attempt at the same call is the same use. ``None``: nothing was written, and people have to be asked.
-    Raises ``NoRoom``. After ``OutcomeUnknown``, ``executions.find_claim`` tells whether it was written.
+    Raises ``NoRoom`` and ``OutdatedPolicy``. After ``OutcomeUnknown``, ``executions.find_claim`` tells.
     """
     async with db.transaction() as tx:
         tx.after_commit(partial(point, "after_claim"))
@@ -127,13 +128,13 @@ async def find_use(db: Database, asked: ProgramCall) -> UUID | None:
     return used.grant_id if used is not None and _is_repeated(asked, used) else None
 
 
-async def use_by_program(db: Database, asked: ProgramCall, cover: Cover) -> bool:
+async def use_by_program(db: Database, asked: ProgramCall, cover: Cover, *, policy_epoch: int = 0) -> bool:
     """Let a program act without asking, as a use of the grant; the same question again is the same use.
 
-    Raises ``Conflict`` when the same name was used for other content.
+    Raises ``OutdatedPolicy``, and ``Conflict`` when the same name was used for other content.
     """
     async with db.transaction() as tx:
-        if await request_locks.lock_client_id(tx, asked.principal, asked.client_id) is not None:
+        if await request_locks.lock_client_id(tx, asked.principal, asked.client_id, hold=True) is not None:
             return False
         paused = {each.agent for each in await pause.active_pauses(tx)}
         room = await limits.lock(tx, asked.limit_key, asked.uses) if asked.uses else LimitRoom()
@@ -147,7 +148,8 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover) -> bool
             return False
         if await grants.contradicted_program(tx, asked.principal, call.action.digest):
             return False
-        _, involved = await exclusions.involved(tx, None, asked.api_key_id)
+        at, involved = await exclusions.involved(tx, None, asked.api_key_id)
+        check_epoch(policy_epoch, at.policy_epoch)
         allowed = await _covering(tx, grant, cover, involved, None)
         if allowed is None:
             return False
@@ -267,7 +269,7 @@ async def _begin(
         calls.mark_ready(tx, member.call_id, action)
     ready = replace(found.call, state=CallState.READY, action=action.canonical)
     begun = await begin_attempt(tx, replace(found, call=ready, head=heads[subject]), member.terms)
-    if isinstance(begun, NoRoom):
+    if isinstance(begun, SignoffError):
         raise begun
     if begun is None:
         raise Conflict(f"tool call {member.call_id} cannot begin")

@@ -14,7 +14,7 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.facts import FactsSource
 from agent.domain.limits import Use
 from agent.domain.people import Standing
-from agent.domain.policy import Rule, allows_edit
+from agent.domain.policy import Rule, allows_edit, check_epoch
 from agent.domain.request import FactValues, Place, RequestStatus
 from agent.store import audit, calls, limits, outbox, request_locks, requests, vote_locks
 from agent.store.audit import AuditEntry
@@ -51,6 +51,8 @@ class Edit:
     uses: tuple[Use, ...] = ()
     """What the edited action takes of the limits over time."""
     facts_source: FactsSource | None = None
+    policy_epoch: int = 0
+    """Of the policy that judged it."""
 
     @property
     def attempt(self) -> EditAttempt:
@@ -77,7 +79,7 @@ async def check_edit(db: Database, attempt: EditAttempt) -> None:
 async def edit(db: Database, edit: Edit) -> EditOutcome:
     """Replace the action that was asked about; earlier votes no longer count.
 
-    ``Refused`` (recorded), ``OutcomeUnknown``.
+    ``Refused`` (recorded), ``OutdatedPolicy``, ``OutcomeUnknown``.
     """
     async with db.decision_transaction() as tx:
         outcome = await _edit(tx, edit)
@@ -99,12 +101,13 @@ async def _check(tx: Transaction, attempt: EditAttempt) -> Refused | None:
 
 
 async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
-    request = await _lock(tx, edit.attempt)
+    request = await _lock(tx, edit.attempt, judged=True)
     if request is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     if _is_repeated(request, edit):
         return EditOutcome(request.revision, request.editor_may_approve)
     shown = await request_locks.revision(tx, request.id, request.revision)
+    check_epoch(edit.policy_epoch, shown.policy_epoch)
     before = Action.from_canonical(shown.canonical)
     made = differences(before.arguments, edit.action.arguments)
     refused = _refusal(request, edit.attempt) or _content_refusal(edit, shown.rule, before, made)
@@ -122,9 +125,10 @@ async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
     return EditOutcome(request.revision + 1, request.editor_may_approve)
 
 
-async def _lock(tx: Transaction, attempt: EditAttempt) -> ReviewedRequest | None:
+async def _lock(tx: Transaction, attempt: EditAttempt, *, judged: bool = False) -> ReviewedRequest | None:
     nonce = attempt.place.nonce if attempt.place else None
-    request = (await vote_locks.lock(tx, {attempt.request_id: nonce}, wait=True)).get(attempt.request_id)
+    found = await vote_locks.lock(tx, {attempt.request_id: nonce}, wait=True, judged=judged)
+    request = found.get(attempt.request_id)
     known = request is not None and (attempt.place is None or request.place is not None)
     return request if known else None
 

@@ -18,6 +18,7 @@ from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Facts
 from agent.domain.people import Exclusion, Involvement
+from agent.domain.policy import check_epoch
 from agent.domain.run import CallState
 from agent.fault_points import point
 from agent.store import (
@@ -54,7 +55,7 @@ class OpenOutcome:
 async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - the word of the trade
     """Put a question to people, once. ``Conflict``: other content under its id, or an ended run.
 
-    ``NotFound``: no call.
+    ``NotFound``: no call. Raises ``OutdatedPolicy``, too.
     """
     async with db.transaction() as tx:
         ask_no = 1
@@ -73,8 +74,9 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
         elif (existing := await _find(tx, new)) is not None:
             return existing
         request_id = new_id()
-        now, involved = await exclusions.involved(tx, new.call_id, new.api_key_id)
-        head = audit.new_head(request_subject(request_id), now)
+        at, involved = await exclusions.involved(tx, new.call_id, new.api_key_id)
+        check_epoch(new.policy_epoch, at.policy_epoch)
+        head = audit.new_head(request_subject(request_id), at.now)
         write_request(tx, request_id, new, ask_no, head, involved)
         point("before_request_commits")
     point("after_request_commits")
@@ -177,7 +179,7 @@ async def _existing(connection: Connection, new: NewRequest) -> OpenOutcome:
 
 
 async def _find(connection: Connection, new: NewRequest) -> OpenOutcome | None:
-    found = await request_locks.lock_client_id(connection, new.principal, new.client_id)
+    found = await request_locks.lock_client_id(connection, new.principal, new.client_id, hold=True)
     if found is None:
         return None
     request_id, digest = found

@@ -7,6 +7,7 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.call_answers import stop_cause
 from agent.domain.errors import NotFound
+from agent.domain.policy import check_epoch
 from agent.domain.run import CallAnswer, CallState, RunStatus
 from agent.store import call_locks, calls, runs
 from agent.usecases import call_answers
@@ -17,22 +18,30 @@ from signoff.errors import CollaborationError
 from signoff.values import Action
 
 
-async def pass_call(db: Database, call_id: UUID, action: Action) -> bool:
-    """Policy lets the call run. False: it had been judged already, or its run has ended."""
+async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch: int = 0) -> bool:
+    """Policy lets the call run. False: it had been judged already, or its run has ended. Raises ``OutdatedPolicy``."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW or call.in_vain:
             return False
+        check_epoch(policy_epoch, call.policy_epoch)
         calls.mark_ready(tx, call_id, action)
     return True
 
 
-async def refuse_call(db: Database, call_id: UUID, answer: CallAnswer) -> bool:
-    """The call will not run and nobody is asked. False: it had been judged already."""
+async def refuse_call(
+    db: Database, call_id: UUID, answer: CallAnswer, *, policy_epoch: int | None = None
+) -> bool:
+    """The call will not run and nobody is asked. False: it had been judged already.
+
+    ``policy_epoch``: of the policy that says so, if it is policy. Raises ``OutdatedPolicy``.
+    """
     async with db.transaction() as tx:
-        call = await call_locks.lock(tx, call_id)
+        call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW:
             return False
+        if policy_epoch is not None:
+            check_epoch(policy_epoch, call.policy_epoch)
         calls.refuse(tx, call_id, call.agent, answer)
     return True
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
-from agent.domain.errors import NoRoom
+from agent.domain.errors import NoRoom, OutdatedPolicy
 from agent.domain.request import ExecutionStatus
 from agent.store import ancestors, audit, call_locks, calls
 from agent.store.audit import AuditEntry
@@ -19,7 +19,7 @@ from agent.usecases.runs.starts import write_run
 async def delegate(db: Database, call: CallToClaim, *, agent: str, version: str) -> UUID | None:
     """Start a child run for a ready call, which that run's end answers: its attempt is over.
 
-    ``None``: nothing to run.
+    ``None``: nothing to run. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         locked = await call_locks.lock_ready(
@@ -27,6 +27,8 @@ async def delegate(db: Database, call: CallToClaim, *, agent: str, version: str)
         )
         found = locked.get(call.call_id)
         begun = await begin_attempt(tx, found, call.terms) if found else None
+        if isinstance(begun, OutdatedPolicy):
+            raise begun
         if begun is None or isinstance(begun, NoRoom):
             return None
         claimed, head = begun

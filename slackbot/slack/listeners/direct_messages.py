@@ -30,7 +30,10 @@ async def _start(ctx: ListenerContext, message: IncomingMessage) -> Card | None:
         if agent is None or not task:
             return misunderstood(ctx, name, task)
     else:
-        agent, task = ctx.agents.find(ctx.services.policy.defaults.default_agent or ""), message.words
+        agent, task = (
+            ctx.agents.find(ctx.services.policies.last_loaded.defaults.default_agent or ""),
+            message.words,
+        )
         if agent is None or message.words.lower() == "help":
             return usage(DIRECT)
     place = {"channel_id": message.channel_id, "start_key": message.key}

@@ -17,6 +17,7 @@ from agent.usecases.executions.external import (
     LEASE_SECONDS,
     LONGEST_LEASE,
     ClaimRefused,
+    ExternalClaim,
     ReportRefused,
 )
 from signoff.canonical import canonical_bytes
@@ -135,21 +136,27 @@ async def claim_request(
     digest = bytes.fromhex(body.digest) if body.digest else None
     if body.facts is not None:
         check_may_tell_facts(principal)
-    facts = await facts_at_claim(ctx, view, body.facts)
-    try:
-        claimed = await external.claim(
-            ctx.db,
-            view.id,
-            principal,
-            digest=digest,
-            lease_seconds=body.lease_seconds,
-            facts=facts,
-            facts_are_read=ctx.services.policy.reads_facts(view.action.tool),
-        )
-    except ClaimRefused as refused:
-        if refused.kind == FACTS_CHANGED:
-            raise await ask_again(ctx, principal, view, facts or Facts()) from None
-        raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
+
+    async def claim() -> ExternalClaim:
+        policy = ctx.services.policy
+        facts = await facts_at_claim(ctx, view, body.facts)
+        try:
+            return await external.claim(
+                ctx.db,
+                view.id,
+                principal,
+                digest=digest,
+                lease_seconds=body.lease_seconds,
+                facts=facts,
+                facts_are_read=policy.reads_facts(view.action.tool),
+                policy_epoch=policy.epoch,
+            )
+        except ClaimRefused as refused:
+            if refused.kind == FACTS_CHANGED:
+                raise await ask_again(ctx, principal, view, facts or Facts()) from None
+            raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
+
+    claimed = await ctx.services.policies.judged(claim)
     action = claimed.action
     return ClaimOut(
         id=view.id,

@@ -72,7 +72,8 @@ async def facts_at_claim(ctx: WebContext, view: RequestView, told: dict[str, Any
 async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, facts: Facts) -> ProblemRaised:
     """Put the question again, with the facts of now, and say so: the answer to the claim that found them.
 
-    Raises ProblemRaised (403: policy denies it now; 503: Slack is away), NotFound and ClaimRefused.
+    Raises ProblemRaised (403: policy denies it now; 503: Slack is away), OutdatedPolicy, NotFound and
+    ClaimRefused.
     """
     requester = view.requester.user_id if view.requester else None
     traits = ToolTraits(view.action.tool, view.action.tool_version)
@@ -87,7 +88,14 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
     uses = ctx.services.policy.uses(view.action, facts.values, view.agent, view.requester)
     states = await limits.states(ctx.db, view.id, uses) if uses else ()
     again = await changed_facts.void_and_ask(
-        ctx.db, view.id, principal, facts, rule=rule, destination=destination, limits=states
+        ctx.db,
+        view.id,
+        principal,
+        facts,
+        rule=rule,
+        destination=destination,
+        limits=states,
+        policy_epoch=judged.epoch,
     )
     return await _asked_again(ctx, again)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -155,7 +156,7 @@ async def ask(
     """Put the question, unless it was put before or policy says something else; ``size`` of the body in bytes.
 
     ProblemRaised: 403 policy denies it, or the key may not ask so; 429 too much of it waits; 503 Slack is away. Also
-    raises Conflict and MalformedArguments.
+    raises OutdatedPolicy, Conflict and MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
     if body.tells_facts:
@@ -164,7 +165,6 @@ async def ask(
     action, content, facts = await by_size(
         size, lambda: (body.as_action(), body.content(), body.told_facts())
     )
-    person = requester.person.user_id if requester.person else None
     async with ctx.db.connection() as connection:
         found = await views.client_request(connection, principal.name, body.request_id)
         waiting = await views.waiting_of_key(connection, principal.name, MAX_WAITING)
@@ -172,9 +172,25 @@ async def ask(
         if found.content_digest != content:
             raise Conflict(f"request {body.request_id!r} exists with other content")
         return OpenedRequest(id=found.request_id, created=False)
-    if (lookup := ctx.services.policy.lookup(action.tool)) is not None:
+    judge = partial(_judge_and_open, ctx, principal, body, action, content, facts, agent, requester, waiting)
+    return await ctx.services.policies.judged(judge)
+
+
+async def _judge_and_open(
+    ctx: WebContext,
+    principal: Principal,
+    body: AskIn,
+    action: Action,
+    content: bytes,
+    facts: Facts,
+    agent: str,
+    requester: Requester,
+    waiting: views.Waiting,
+) -> OpenedRequest | NotRequiredOut:
+    policy, person = ctx.services.policy, requester.person.user_id if requester.person else None
+    if (lookup := policy.lookup(action.tool)) is not None:
         facts = await ctx.services.look_up(lookup, action, agent, person)
-    judged = ctx.services.policy.judge(
+    judged = policy.judge(
         body.traits,
         action,
         facts.values,
@@ -182,7 +198,7 @@ async def ask(
         person,
         facts_failed=facts.failed,
     )
-    uses = ctx.services.policy.uses(action, facts.values, agent, requester.person)
+    uses = policy.uses(action, facts.values, agent, requester.person)
     asked = ProgramCall(principal.name, body.request_id, content, principal.key_id, uses)
     judged, states = await within_limits(ctx, principal, asked, body.traits, action, facts, judged)
     if judged.rule is None:
@@ -196,7 +212,7 @@ async def ask(
         agent_version=EXTERNAL,
         principal=principal.name,
     )
-    if (grant := await use_grant(ctx, call, asked)) is not None:
+    if (grant := await use_grant(ctx, call, asked, policy_epoch=judged.epoch)) is not None:
         return await not_required(body.request_id, action, facts, because=GRANTED, grant=grant)
     if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
         words = (
@@ -228,6 +244,7 @@ async def ask(
         content=content,
         api_key_id=principal.key_id,
         limits=states,
+        policy_epoch=judged.epoch,
     )
     opened = await requests.open(ctx.db, new)
     return OpenedRequest(id=opened.request_id, created=opened.created)

@@ -73,7 +73,9 @@ async def within_limits(
     if judged.verdict == "ask":
         return judged, await limits.states(ctx.db, asked.limit_key, asked.uses)
     detail = _detail(asked, action, facts)
-    states = await limits.let_go_ahead(ctx.db, principal, asked.limit_key, asked.uses, detail)
+    states = await limits.let_go_ahead(
+        ctx.db, principal, asked.limit_key, asked.uses, detail, policy_epoch=judged.epoch
+    )
     return ctx.services.policy.within_limits(judged, states, tool, action, facts.values), states
 
 
@@ -84,7 +86,8 @@ async def without_review(
     denied = judged.verdict != "run"
     if denied or not asked.uses:  # else it is on record with its uses
         kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
-        await external.record_in_key_chain(ctx.db, principal, kind, _detail(asked, action, facts))
+        detail = _detail(asked, action, facts)
+        await external.record_judgement(ctx.db, principal, kind, detail, policy_epoch=judged.epoch)
     because = await clean_value(judged.because)
     if denied:
         raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this action: {because}.")
@@ -96,14 +99,16 @@ def _detail(asked: ProgramCall, action: Action, facts: Facts) -> dict[str, objec
     return {"request": asked.client_id, "tool": action.tool, "digest": digest, **facts.on_record}
 
 
-async def use_grant(ctx: WebContext, call: CallToCover, asked: ProgramCall) -> UUID | None:
+async def use_grant(
+    ctx: WebContext, call: CallToCover, asked: ProgramCall, *, policy_epoch: int
+) -> UUID | None:
     """The grant of which this question is a use, now or before; ``None``: people have to be asked."""
     if ctx.services.policy.grants is None or not call.rule.allow_grants:
         return None
     if (used := await grants.find_use(ctx.db, asked)) is not None:
         return used
     for cover in await covers_of(ctx.services, call):
-        if await grants.use_by_program(ctx.db, asked, cover):
+        if await grants.use_by_program(ctx.db, asked, cover, policy_epoch=policy_epoch):
             return cover.grant_id
     return None
 

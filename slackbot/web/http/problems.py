@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
-from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
+from agent.domain.errors import DOUBTFUL, NotFound, OutdatedPolicy, Refusal, Refused
 from agent.usecases.api_keys import TooManyCalls
 from signoff.errors import Conflict, MalformedArguments
 from slackbot.masking import clean_now
@@ -110,6 +110,7 @@ def handle(app: FastAPI) -> None:
     """Every error of this application is told as problem details, and none shows what only we should know."""
     app.add_exception_handler(ProblemRaised, _raised)
     app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(OutdatedPolicy, _outdated_policy)
     app.add_exception_handler(NotFound, _not_found)
     app.add_exception_handler(Conflict, _conflict)
     app.add_exception_handler(MalformedArguments, _malformed)
@@ -119,6 +120,11 @@ def handle(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _failed)
+
+
+async def _outdated_policy(_: Request, error: Exception) -> Response:
+    words = f"Nothing was judged, opened or claimed: {clean_now(str(error), assigned=False)}."
+    return retry_later("policy-not-loaded", "The policy is not loaded", words, 5).response
 
 
 async def _raised(_: Request, error: Exception) -> Response:

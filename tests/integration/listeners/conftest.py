@@ -19,6 +19,7 @@ from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services, worker_name
 from agent.runtime.tool import NotDone, tool
 from agent.runtime.votes import Votes
@@ -81,7 +82,7 @@ def services(db: Database) -> Services:
     worker = worker_name()
     return Services(
         db=db,
-        policy=POLICY,
+        policies=PolicyInForce(db, POLICY),
         registry=AGENTS,
         model=Model("none", api_key="none", base_url="http://127.0.0.1:1/v1"),
         heartbeat=Heartbeat(db, worker),

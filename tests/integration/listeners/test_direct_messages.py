@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.domain.policy import Defaults
+from agent.runtime.policy_in_force import PolicyInForce
 from signoff.values import Person
 from tests.integration.asking import TEAM
 from tests.integration.listeners.conftest import House
@@ -20,7 +21,8 @@ RUNS = "SELECT agent, task, requester_user_id, channel_id, principal FROM agent_
 def with_default(house: House) -> None:
     """Policy names the agent for direct messages."""
     policy = replace(house.ctx.services.policy, defaults=Defaults(default_agent="reports"))
-    object.__setattr__(house.ctx, "services", replace(house.ctx.services, policy=policy))
+    policies = PolicyInForce(house.ctx.db, policy)
+    object.__setattr__(house.ctx, "services", replace(house.ctx.services, policies=policies))
 
 
 def with_app(house: House, user: str) -> str:

@@ -26,6 +26,7 @@ from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.look import Look
 from agent.runtime.model import Model
 from agent.runtime.model_turn import advance_run
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services, worker_name
 from agent.store import views
 from agent.store.outbox import Destination
@@ -57,6 +58,10 @@ class Stage:
         """The same services in another process, as far as leases can tell."""
         name = worker_name()
         return replace(self.services, worker=name, heartbeat=Heartbeat(self.db, name))
+
+    def go_by(self, policy: Policy) -> None:
+        """Judge by this policy from now on, as after a restart."""
+        self.services = replace(self.services, policies=PolicyInForce(self.db, policy))
 
     async def start(self, agent: str, task: str, *, parent: UUID | None = None) -> UUID:
         new = NewRun(agent, "1", task, "test", ASKER, "slack", TEAM, CHANNEL, parent_run_id=parent)
@@ -140,7 +145,7 @@ async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Sta
         worker = worker_name()
         services = Services(
             db=database,
-            policy=policy or Policy(),
+            policies=PolicyInForce(database, policy or Policy()),
             registry=Registry(agents),
             model=model,
             heartbeat=Heartbeat(database, worker),

@@ -21,6 +21,7 @@ from agent.domain.request import Verdict
 from agent.domain.run import CallState
 from agent.runtime.agents import Agent
 from agent.runtime.model_turn import advance_run
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import NotDone, tool
 from agent.store.outbox import Destination
 from agent.usecases import executions, grants
@@ -181,7 +182,10 @@ async def test_without_checks_or_limits_no_grant_covers(shop: Shop) -> None:
     """A policy that has lost its `[grants]`, and a process that cannot ask Slack, use none."""
     await shop.allow()
     served = shop.stage.services
-    for changes in ({"policy": replace(POLICY, grants=None)}, {"grant_checks": None}):
+    for changes in (
+        {"policies": PolicyInForce(served.db, replace(POLICY, grants=None))},
+        {"grant_checks": None},
+    ):
         shop.stage.services = replace(served, **changes)
         assert await shop.state(await shop.refund(20)) is CallState.ASKED
 

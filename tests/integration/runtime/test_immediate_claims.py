@@ -21,6 +21,7 @@ from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.run import CallState, CallView, RunStatus
 from agent.runtime import votes as votes_module
 from agent.runtime.agents import Agent
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import Tool, tool
 from agent.runtime.votes import Votes
 from agent.runtime.work_queue import WorkQueue
@@ -189,7 +190,7 @@ async def test_policy_that_is_stricter_by_now_is_heard(
     """A call that policy has come to deny, or asks more about, is not claimed with its approval."""
     on = await stage(cleaner())
     call, calls = await asked(on), slots()
-    services = replace(on.services, policy=Policy(defaults=Defaults(**now)))
+    services = replace(on.services, policies=PolicyInForce(on.db, Policy(defaults=Defaults(**now))))
     await vote(Votes(services, calls), call)
     assert (done, await state(on, call)) == ([], CallState.READY)
 

@@ -121,9 +121,9 @@ async def test_a_limit_that_denies(stage: Staged) -> None:
     assert call.answer.kind is AnswerKind.DENIED
     assert 'limit "pays": 10 of 10 are used in 24h, and this takes 1 more' in call.answer.text
     strict = policy(limit(max=Decimal(10), then="deny", name="fresh"), unmatched="review")
-    on.services = replace(on.services, policy=strict)
+    on.go_by(strict)
     [asked] = await proposed(on, 8)
-    on.services = replace(on.services, policy=replace(strict, defaults=Defaults(unmatched="allow")))
+    on.go_by(replace(strict, defaults=Defaults(unmatched="allow")))
     [second] = await proposed(on, 3)
     assert second.state is CallState.ASKED
     await on.approve(second)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -324,7 +323,7 @@ async def test_an_approval_that_is_too_old_is_asked_again(stage, table) -> None:
     on.model.script(proposing(("pay", {"order_id": 1})))
     run_id = await on.go("cleaner", "pay")
     (call,) = await on.calls(run_id)
-    on.services = replace(on.services, policy=Policy())
+    on.go_by(Policy())
     await on.approve(call)
     (again,) = await on.calls(run_id)
     assert (table.done, again.state, again.request_id == call.request_id) == ([], CallState.ASKED, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -150,7 +149,7 @@ async def test_an_approved_refund_that_is_given_up_waits_no_more(stage, monkeypa
     (call,) = await on.calls(run_id)
     assert await status(5) == ("PENDING_REFUND", None)
     if lost == "policy":
-        on.services = replace(on.services, policy=Policy(defaults=Defaults(unmatched="deny")))
+        on.go_by(Policy(defaults=Defaults(unmatched="deny")))
         await on.vote(call, Verdict.APPROVE)
         await advance_call(on.services, call.id)
     else:

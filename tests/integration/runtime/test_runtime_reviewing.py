@@ -355,7 +355,7 @@ async def test_a_question_taken_back_is_asked_anew_also_where_policy_would_let_i
     call, view = await asked(on)
     assert await requests.withdraw_and_rejudge(on.db, view.id, "a new version", principal="cli:test")
     assert not await requests.withdraw_and_rejudge(on.db, view.id, "a new version", principal="cli:test")
-    object.__setattr__(on.services, "policy", Policy(defaults=Defaults(unmatched="allow")))
+    on.go_by(Policy(defaults=Defaults(unmatched="allow")))
     await on.play()
     (again,) = await on.calls(call.run_id)
     assert again.id == call.id

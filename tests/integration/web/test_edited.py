@@ -17,7 +17,8 @@ async def edit(site: Street, request_id: str) -> None:
     changed = Action("delete_records", "external", {"table_name": "customers", "count": 6})
     editor = Standing(LINUS, frozenset({"S0FINANCE"}))
     request = UUID(request_id)
-    await requests.edit(site.db, Edit(request, 1, editor, changed, None, None, "Delete 6", "test", None))
+    made = Edit(request, 1, editor, changed, None, None, "Delete 6", "test", policy_epoch=1)
+    await requests.edit(site.db, made)
 
 
 async def test_an_edited_request_is_approved_only_by_its_revision(site: Street) -> None:

@@ -1,0 +1,118 @@
+"""The policy that this process judges by, kept the same as the one in force."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import structlog
+
+from agent.database.pools import Database
+from agent.domain import checkpoints
+from agent.domain.errors import OutdatedPolicy, PolicyError
+from agent.domain.policy import Policy
+from agent.usecases import policy as policies
+
+T = TypeVar("T")
+
+Read = Callable[[str, str], Policy]
+"""Reads the text of a policy, which has a name for messages. Raises PolicyError."""
+
+LOOK = 1.0
+"""Seconds between two looks for another policy, where nothing else looks for it."""
+
+MOST_TRIES = 5
+"""How often something is judged again because another policy has come into force meanwhile."""
+
+log = structlog.get_logger(__name__)
+
+
+def read_policy(source: str, name: str) -> Policy:
+    """The policy of this text, where mail can be sent."""
+    return checkpoints.load(source, filename=name)
+
+
+class PolicyInForce:
+    """Holds the policy, and loads the one that has come into force since.
+
+    A process that cannot load it judges and claims nothing, and says why.
+    """
+
+    def __init__(self, db: Database, policy: Policy, read: Read = read_policy) -> None:
+        self._db = db
+        self._policy = policy
+        self._read = read
+        self._listeners: list[Callable[[Policy], object]] = []
+        self._loading = asyncio.Lock()
+        self.seen = policy.epoch
+        """The epoch that was last looked at, whether it could be loaded or not."""
+        self.problem: str | None = None
+        """Why the policy in force cannot be loaded here."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy to judge by. Raises OutdatedPolicy when this process cannot load the one in force."""
+        if self.problem is not None:
+            raise OutdatedPolicy(self.problem, unreadable=True)
+        return self._policy
+
+    @property
+    def last_loaded(self) -> Policy:
+        """The policy for what is neither judged nor claimed: channels, and how many cards are posted."""
+        return self._policy
+
+    def on_change(self, listener: Callable[[Policy], object]) -> None:
+        """Call this with each policy that is loaded from now on. It must be quick and not raise."""
+        self._listeners.append(listener)
+
+    async def load(self) -> None:
+        """Load the policy in force, unless it is loaded. Raises OutdatedPolicy when it cannot be."""
+        async with self._loading:
+            stored = await policies.in_force(self._db)
+            if stored is not None and stored.epoch != self.seen:
+                self._take(stored.epoch, stored.source)
+        if self.problem is not None:
+            raise OutdatedPolicy(self.problem, unreadable=True)
+
+    def _take(self, epoch: int, source: str) -> None:
+        self.seen = epoch
+        try:
+            policy = replace(self._read(source, f"policy {epoch}"), epoch=epoch)
+        except PolicyError as error:
+            first, *others = error.problems
+            more = f" (and {len(others)} more)" if others else ""
+            self.problem = f"the policy in force cannot be loaded by this process: {first}{more}"
+            log.error("nothing is judged or claimed", action="policy.unreadable", error=self.problem)  # noqa: TRY400
+            return
+        self._policy, self.problem = policy, None
+        log.info("policy loaded", action="policy.loaded", epoch=epoch, digest=policy.digest.hex())
+        for listener in self._listeners:
+            listener(policy)
+
+    async def watch(self, seconds: float = LOOK) -> None:
+        """Load each policy that comes into force, for processes whose executor does not look for it."""
+        while True:
+            try:
+                if await policies.epoch_in_force(self._db) != self.seen:
+                    await self.load()
+            except OutdatedPolicy:
+                pass  # it has said so
+            except Exception as error:  # whatever it is, the next look finds the same
+                log.warning("policy not looked for", action="policy.unloaded", error=str(error))
+            await asyncio.sleep(seconds)
+
+    async def judged(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what judges or claims; do it again when another policy has come into force meanwhile.
+
+        Raises OutdatedPolicy when this process cannot load it.
+        """
+        for _ in range(MOST_TRIES - 1):
+            try:
+                return await work()
+            except OutdatedPolicy as error:
+                if error.unreadable:
+                    raise
+                await self.load()
+        return await work()

@@ -1,0 +1,77 @@
+"""The policies that were ever in force, as their texts. The last one is in force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import text
+
+from agent.database.transaction import Connection, Transaction, fetch, query
+from agent.store import pause
+from agent.store.rows import row_as
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """One policy; the ``epoch`` is its number."""
+
+    epoch: int
+    source: str = field(repr=False)
+    digest: bytes
+    by: str
+    restores: int | None
+    """The earlier policy that it brings back."""
+    created_at: datetime
+
+    @property
+    def origin(self) -> int:
+        """The epoch in which its text was new."""
+        return self.restores or self.epoch
+
+
+async def in_force(connection: Connection) -> StoredPolicy | None:
+    """The policy in force; ``None``: no process was ever started here."""
+    found = await fetch(connection, _IN_FORCE)
+    return row_as(StoredPolicy, found[0]) if found else None
+
+
+async def epoch_in_force(connection: Connection) -> int:
+    """Its number; 0: there is none."""
+    found: int = (await fetch(connection, _EPOCH))[0].policy_epoch
+    return found
+
+
+async def lock_epoch(connection: Connection) -> int:
+    """The same; it stays in force until COMMIT, as the pause switch is held."""
+    *_, found = await query(connection, pause.HOLD, _EPOCH)
+    epoch: int = found[0].policy_epoch
+    return epoch
+
+
+async def find(connection: Connection, epoch: int) -> StoredPolicy | None:
+    """One policy by its number."""
+    found = await fetch(connection, _FIND, epoch=epoch)
+    return row_as(StoredPolicy, found[0]) if found else None
+
+
+async def history(connection: Connection, limit: int) -> list[StoredPolicy]:
+    """The latest policies, newest first."""
+    return [row_as(StoredPolicy, row) for row in await fetch(connection, _HISTORY, limit=limit)]
+
+
+def insert(tx: Transaction, epoch: int, source: str, digest: bytes, by: str, restores: int | None) -> None:
+    tx.add(_INSERT, epoch=epoch, source=source, digest=digest, by=by, restores=restores)
+
+
+_IN_FORCE = text(
+    "SELECT epoch, source, digest, by, restores, created_at FROM policy ORDER BY epoch DESC LIMIT 1"
+)
+_EPOCH = text("SELECT coalesce(max(epoch), 0) AS policy_epoch FROM policy")
+_FIND = text("SELECT epoch, source, digest, by, restores, created_at FROM policy WHERE epoch = :epoch")
+_HISTORY = text(
+    "SELECT epoch, source, digest, by, restores, created_at FROM policy ORDER BY epoch DESC LIMIT :limit"
+)
+_INSERT = text("""
+INSERT INTO policy (epoch, source, digest, by, restores) VALUES (:epoch, :source, :digest, :by, :restores)
+""")

@@ -1,0 +1,125 @@
+"""The use cases on the policy: put one in force, bring an earlier one back, and which were in force when.
+
+Whoever judges or claims holds the pause switch shared until COMMIT, and compares the policy that it went by with the
+one in force. A new one takes the switch alone: once it has been applied, nothing is judged or claimed by another one.
+"""
+
+from __future__ import annotations
+
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
+from agent.database.wakeups import Wakeup
+from agent.domain.audit import AuditKind
+from agent.domain.errors import NotFound
+from agent.domain.policy import Policy
+from agent.store import audit, pause
+from agent.store import policy as policies
+from agent.store.audit import AuditEntry
+from agent.store.policy import StoredPolicy
+from signoff.errors import Conflict
+
+SUBJECT = "policy"
+
+
+async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
+    """The policy in force; this one, where none was before."""
+    found = await in_force(db)
+    if found is not None:
+        return found
+    async with db.transaction() as tx:
+        await pause.lock_switch(tx)
+        if await policies.epoch_in_force(tx) == 0:
+            await _insert(tx, 1, policy.source, policy.digest, by, None)
+    return await _stands(db)
+
+
+async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
+    """Put a policy in force. Once this returns, nothing is judged or claimed by an earlier one.
+
+    The same text again changes nothing.
+    """
+    async with db.transaction() as tx:
+        await pause.lock_switch(tx)
+        now = await policies.in_force(tx)
+        if now is None or now.source != policy.source:
+            await _insert(tx, now.epoch + 1 if now else 1, policy.source, policy.digest, by, None)
+    return await _stands(db)
+
+
+async def earlier(db: Database, epoch: int | None = None) -> tuple[StoredPolicy, StoredPolicy]:
+    """The policy in force, and the one to go back to: that of this epoch, or the one that was in force before.
+
+    Raises ``NotFound``.
+    """
+    async with db.connection() as connection:
+        now = await policies.in_force(connection)
+        if now is None:
+            raise NotFound("no policy was ever in force here")
+        wanted = now.origin - 1 if epoch is None else epoch
+        found = await policies.find(connection, wanted)
+        if found is not None and found.restores is not None:
+            found = await policies.find(connection, found.restores)
+    if found is None:
+        raise NotFound(f"there is no policy {wanted}" if wanted else "there is no earlier policy")
+    return now, found
+
+
+async def restore(
+    db: Database, now: StoredPolicy, wanted: StoredPolicy, digest: bytes, *, by: str
+) -> StoredPolicy:
+    """Put an earlier policy in force again, as a new epoch.
+
+    ``now`` is the one that it replaces. Raises ``Conflict`` when another one has come into force in the meantime.
+    """
+    async with db.transaction() as tx:
+        await pause.lock_switch(tx)
+        if await policies.epoch_in_force(tx) != now.epoch:
+            raise Conflict("another policy has come into force in the meantime; nothing was changed")
+        if wanted.source != now.source:
+            await _insert(tx, now.epoch + 1, wanted.source, digest, by, wanted.epoch)
+    return await _stands(db)
+
+
+async def in_force(db: Database) -> StoredPolicy | None:
+    """The policy in force; ``None``: no process was ever started here."""
+    async with db.connection() as connection:
+        return await policies.in_force(connection)
+
+
+async def epoch_in_force(db: Database) -> int:
+    """Its number; 0: there is none."""
+    async with db.connection() as connection:
+        return await policies.epoch_in_force(connection)
+
+
+async def find(db: Database, epoch: int) -> StoredPolicy:
+    """One policy by its number. Raises ``NotFound``."""
+    async with db.connection() as connection:
+        found = await policies.find(connection, epoch)
+    if found is None:
+        raise NotFound(f"there is no policy {epoch}")
+    return found
+
+
+async def history(db: Database, limit: int) -> list[StoredPolicy]:
+    """The latest policies, newest first."""
+    async with db.connection() as connection:
+        return await policies.history(connection, limit)
+
+
+async def _insert(
+    tx: Transaction, epoch: int, source: str, digest: bytes, by: str, restores: int | None
+) -> None:
+    await audit.create_head(tx, SUBJECT)
+    head = await audit.lock_head(tx, SUBJECT)
+    policies.insert(tx, epoch, source, digest, by, restores)
+    detail = {"epoch": epoch, "digest": digest.hex(), "restores": restores}
+    audit.append(tx, head, AuditEntry(AuditKind.POLICY_APPLIED, by, detail))
+    tx.wake(Wakeup.policy())
+
+
+async def _stands(db: Database) -> StoredPolicy:
+    found = await in_force(db)
+    if found is None:
+        raise NotFound("no policy was ever in force here")
+    return found

@@ -1,0 +1,74 @@
+"""`signoff check`: what the checkpoints file makes of each tool, and of what is open."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from agent.domain import checkpoints
+from agent.domain.policy import Policy
+from agent.runtime.agents import Registry, load_agents
+from agent.runtime.policy_lint import lint_policy
+from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings
+from slackbot.cli.open_work import OpenWorkChoice, check_pending
+from slackbot.settings import Settings
+
+PendingFlag = Annotated[
+    bool,
+    typer.Option(
+        "--pending",
+        help="List what is open and would be stranded by this code and policy; exit code 1 if anything is.",
+    ),
+]
+ReAskFlag = Annotated[
+    bool,
+    typer.Option(
+        "--re-ask", help="With --pending: ask them anew where that is possible. Once the new version runs."
+    ),
+]
+CancelFlag = Annotated[
+    bool, typer.Option("--cancel", help="With --pending: withdraw, call off or cancel them.")
+]
+
+
+def check(
+    pending: PendingFlag = False,
+    re_ask: ReAskFlag = False,
+    cancel: CancelFlag = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Check settings, policy and agents, and list which checkpoint catches each tool."""
+    if re_ask and cancel:
+        raise typer.BadParameter("--re-ask and --cancel exclude each other")
+    if (re_ask or cancel) and not pending:
+        raise typer.BadParameter("--re-ask and --cancel need --pending")
+    configured = read_settings()
+    for name in configured.unknown:
+        typer.echo(f"there is no setting {name}; it is ignored", err=True)
+    policy, registry = read_policy(configured), load_agents(configured.agents)
+    if pending:
+        choice = (
+            OpenWorkChoice.ASK_AGAIN if re_ask else OpenWorkChoice.CANCEL if cancel else OpenWorkChoice.KEEP
+        )
+        check_pending(configured, policy, registry, choice, use_embedded=use_embedded)
+    else:
+        _list_tools(configured, policy, registry)
+
+
+def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> None:
+    table = Table(
+        "agent", "tool", "what happens to a call", title=f"{configured.checkpoints}", title_justify="left"
+    )
+    for agent in registry:
+        for tool in agent.tools:
+            fate = checkpoints.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
+            table.add_row(agent.name, tool.name, fate)
+    Console().print(
+        table if table.row_count else "no agents are loaded: name their modules in SIGNOFF_AGENTS"
+    )
+    for sentence in lint_policy(policy, registry):
+        typer.echo(sentence, err=True)
+    typer.echo(f"policy digest {policy.digest.hex()}")

@@ -1,0 +1,44 @@
+"""The whole service follows the policy in force, with every setting that stands in it."""
+
+from __future__ import annotations
+
+from structlog.testing import capture_logs
+
+from agent.domain import checkpoints
+from agent.runtime.agents import Agent
+from agent.usecases import policy as policies
+from tests.integration.service.conftest import POLICY, House, until
+
+ADMIN = POLICY.replace(
+    "[defaults]", '[defaults]\nadmin_channel = "C0AGENTS"\ndefault_agent = "data"\ncards_per_minute = 3'
+)
+
+
+async def test_every_process_follows_the_policy_that_is_applied(http_house: House) -> None:
+    """A start with another file says so and keeps what is in force; what is applied holds in every role, at once."""
+    agents = [Agent("data", "You manage data.", [])]
+    worker = await http_house.open(agents)
+    with capture_logs() as logs:
+        door = await http_house.open(agents, ADMIN, SIGNOFF_ROLES="web")
+    (differs,) = [each for each in logs if each.get("action") == "policy.file_differs"]
+    assert (differs["epoch"], differs["file"]) == (1, "checkpoints.toml")
+    assert door._services.policy.defaults.admin_channel is None
+
+    applied = checkpoints.load(ADMIN, filename="checkpoints.toml")
+    assert (await policies.apply(http_house.db, applied, by="cli:ada")).epoch == 2
+
+    async def both_follow() -> bool:
+        drain = worker.slack.parts.drain if worker.slack.parts else None
+        return bool(
+            drain is not None
+            and drain._admin is not None
+            and (drain._admin.channel_id, drain._cards_per_minute) == ("C0AGENTS", 3)
+            and (worker._scheduler.cards_per_minute, door._services.policies.seen) == (3, 2)
+        )
+
+    await until(both_follow)
+    ready, parts = await door.check()
+    assert (ready, parts["policy"]) == (True, "epoch 2")
+    http_house.model.script("It is tidy.")
+    http_house.slack.person("U0GRACE").direct("Is it tidy?")
+    await http_house.shows("SELECT agent FROM agent_run", "data")
