@@ -82,9 +82,11 @@ SELECT r.policy, r.team_id, r.channel_id, r.principal, r.client_id, r.source, r.
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.id = :id
 """)
+# It lapses as well: a process of a version that knows nothing of void requests of programs refuses its claim by that.
 _VOID = text("""
 UPDATE approval_request
-SET voided_at = clock_timestamp(), lapse_at = NULL, client_id = client_id || '#' || ask_no
+SET voided_at = clock_timestamp(), lapse_at = NULL, lapsed_at = clock_timestamp(),
+    client_id = client_id || '#' || ask_no
 WHERE id = :id
 """)
 _NAMED = text("SELECT id FROM approval_request WHERE principal = :principal AND client_id = :client")

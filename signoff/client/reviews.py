@@ -162,7 +162,9 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
         )
     reason, cause = review.reason, _CAUSES[review.status]
     if review.status == "approved":
-        reason = "it was approved, but not claimed in time, so the approval has lapsed"
+        late = "it was approved, but not claimed in time, so the approval has lapsed"
+        changed = "its facts changed before it was claimed, so the approval is void; people are asked again"
+        reason = changed if review.raw.get("voided") else late
     error = CollaborationError(cause, request_id=review.id, reason=reason, reviewer=review.reviewer)
     log.error("CollaborationError: %s", error)
     raise error

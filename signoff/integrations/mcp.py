@@ -54,6 +54,9 @@ HANDED_OVER = (
     "Handed over to the MCP client that asked, which does it itself; what came of it is not reported."
 )
 
+MOST_ASKED = 1000
+"""Questions whose arguments are kept for their facts; of older ones a review has them, with secrets masked."""
+
 INSTRUCTIONS = (
     "People decide about risky actions. Call request_approval before such an action; while its status is `waiting`, "
     "call get_decision. Act only if `approved` is true, once, and with exactly the `arguments` of the answer."
@@ -136,6 +139,8 @@ class ApprovalTools:
             if isinstance(asked, Approval):
                 return await self._word(name, asked)
             self._asked[name] = dict(arguments or {})
+            if len(self._asked) > MOST_ASKED:
+                del self._asked[next(iter(self._asked))]
         except Exception as error:  # whatever goes wrong, the answer is no
             return _refused(name, error)
         return await self.get_decision(name, wait_seconds)

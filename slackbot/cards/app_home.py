@@ -8,7 +8,7 @@ from uuid import UUID
 
 from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
-from slackbot.cards import blocks, buttons, inert, json_text, rows, status, tree
+from slackbot.cards import blocks, buttons, facts, inert, json_text, rows, status, tree
 from slackbot.cards.request import title, unreadable, withheld_note
 from slackbot.cards.values import Json, Names, Pages
 
@@ -90,13 +90,13 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
         blocks.text(" in "),
         blocks.channel(view.channel_id),
     )
-    facts = tree.show_values(view.facts or {}, MAX_HOME_FACTS, 6).parts
+    known = tree.show_values(view.facts or {}, MAX_HOME_FACTS, 6).parts
     arguments = tree.show_values(json_text.arguments_of(view.action), MAX_HOME_ARGUMENTS, 8).parts
     return [
         blocks.rich_text(
             blocks.section(blocks.text(inert.line(title(view), 400), bold=True)),
             line,
-            *([blocks.section(blocks.text("Facts", bold=True)), *facts] if facts else []),
+            *([facts.heading(view), *known] if known else []),
             blocks.section(
                 blocks.text("Arguments of "), blocks.text(inert.line(view.action.tool, 80), code=True)
             ),

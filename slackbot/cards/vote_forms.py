@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.domain.request import RequestView, Verdict
-from slackbot.cards import blocks, inert, json_text, tree
+from slackbot.cards import blocks, facts, inert, json_text, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title
 from slackbot.cards.values import (
@@ -75,7 +75,7 @@ def _question(view: RequestView, told: str) -> list[Json]:
     return [
         blocks.rich_text(
             blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
-            *(tree.show_values(view.facts, 1200, 12).parts if view.facts else []),
+            *([facts.heading(view), *tree.show_values(view.facts, 1200, 12).parts] if view.facts else []),
         ),
         blocks.rich_text(
             blocks.section(

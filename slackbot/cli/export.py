@@ -54,7 +54,17 @@ COLUMNS = (
         "tool_version",
         "arguments",
     ),
-    *("digest", "revision", "edited", "facts", "checkpoint_id", "risk", "requester", "requester_asserted"),
+    *(
+        "digest",
+        "revision",
+        "edited",
+        "facts",
+        "facts_source",
+        "checkpoint_id",
+        "risk",
+        "requester",
+        "requester_asserted",
+    ),
     *(
         "approvals",
         "approvals_required",

@@ -178,6 +178,8 @@ def _row(view: RequestView) -> list[str]:
 
 
 def _status(view: RequestView) -> str:
+    if view.voided:
+        return f"{view.status.value}, void"
     if view.lapsed_at is None:
         return view.status.value
     return f"{view.status.value}, {'lapsed' if view.handed_over_at is None else 'handed over'}"

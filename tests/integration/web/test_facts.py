@@ -141,7 +141,12 @@ async def test_other_facts_at_the_claim_void_the_approval_and_people_are_asked_a
     repeated = await program.ask(**TOLD, facts=dearer)
     assert (repeated.status_code, repeated.json()["id"]) == (200, again["id"])
     void = (await program.get(f"/pending/{first['id']}")).json()
-    assert (void["status"], void["voided"], void["lapse_at"]) == ("approved", True, None)
+    assert (void["status"], void["voided"], void["lapsed"], void["lapse_at"]) == (
+        "approved",
+        True,
+        True,
+        None,
+    )
     card = await site.house.card(1)
     words = shown(site.house.now(card))
     assert "Changed since an earlier approval, which is void" in words
