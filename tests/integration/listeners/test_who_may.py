@@ -172,6 +172,8 @@ async def test_every_door_judges_people_alike(http_house: House, name: str) -> N
     house, who = http_house, PEOPLE[name]
     workplace(house)
     times = None  # how often the present request has refused them
+    asked: Any = None
+    card: Any = None
     for way, (make, outcome) in WAYS.items():
         LOOKED_UP.clear()
         if times is None:
