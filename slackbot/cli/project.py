@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,8 +20,16 @@ def init(
     """Write an example agent, a policy file and an .env template."""
     for written in templates.write(folder):
         typer.echo(f"wrote {written}")
-    typer.echo("\nTry it at once, in a local sandbox:  signoff demo --agents my_agents")
+    there = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
+    typer.echo(f"\nTry it in a local sandbox:  {there}{_this_command()} demo --agents my_agents")
     typer.echo("For a real workspace: copy .env.example to .env and fill it in; `signoff check` reads it.")
+
+
+def _this_command() -> str:
+    """How this program is called from any folder: by its name where that is found, else by its path."""
+    called = Path(sys.argv[0]).absolute()
+    found = shutil.which("signoff")
+    return "signoff" if found and Path(found).resolve() == called.resolve() else shlex.quote(str(called))
 
 
 def demo(

@@ -375,6 +375,8 @@ def test_init_writes_what_check_accepts_and_overwrites_nothing(signoff: Command)
     empty = signoff.folder / "new"
     ended = signoff("init", "new")
     assert ended.status == 0, ended.said
+    # Runs as it is printed, whether or not the program is on the path.
+    assert "cd new && /usr/bin/signoff demo --agents my_agents" in ended.said
     assert sorted(path.name for path in empty.iterdir()) == [
         ".env.example",
         "checkpoints.toml",
