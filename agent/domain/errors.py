@@ -136,7 +136,7 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.EXPIRED: "The time to decide this request has run out; your answer came too late to count.",
     Refusal.WITHDRAWN: "This request has been withdrawn; there is nothing left to decide.",
     Refusal.STALE_REVISION: (
-        "This request has changed since the card you answered was drawn. "
+        "This request has changed since the card that you answered was drawn. "
         "Please look at the new version first."
     ),
     Refusal.WRONG_PLACE: "This button does not belong where it was pressed, so nothing was recorded.",
@@ -149,15 +149,15 @@ _SENTENCES: dict[Refusal, str] = {
         "The checkpoint of this request does not let reviewers change it (`allow_edit = false`)."
     ),
     Refusal.STRICTER_CHECKPOINT: (
-        "What you made of it falls under stricter rules than this request was asked under, so it was not "
-        "changed. Reject it instead, and let the agent propose the other action."
+        "Your change falls under stricter rules than this request, so it was not saved. Reject the request "
+        "instead, and let the agent propose the other action."
     ),
-    Refusal.EDIT_DENIED: "Policy denies what you made of it, so the request was not changed.",
+    Refusal.EDIT_DENIED: "Policy denies the changed action, so the request was not changed.",
     Refusal.EDIT_UNCHECKED: (
-        "The facts about what you made of it could not be looked up, so the request was not changed. "
+        "The facts about the changed action could not be looked up, so the request was not changed. "
         "Please try again in a moment."
     ),
-    Refusal.REDACTED_EDIT: "A value that is hidden from reviewers cannot be changed by them; nothing was changed.",
+    Refusal.REDACTED_EDIT: "Reviewers cannot change a value that is hidden from them. Nothing was changed.",
     Refusal.EDITOR_ALONE: (
         "You edited this action, so someone else has to approve it (`editor_may_approve = false`)."
     ),
@@ -167,24 +167,26 @@ _SENTENCES: dict[Refusal, str] = {
     ),
     Refusal.UNREADABLE: "Not all of this request can be shown now, so nobody can approve it. You can still reject it.",
     Refusal.NOT_AN_ADMINISTRATOR: "Only administrators of this workspace can do this; nothing was changed.",
-    Refusal.NOT_YOUR_RUN: "Only who started this run, or a reviewer of what it waits for, can cancel it.",
+    Refusal.NOT_YOUR_RUN: (
+        "Only the person who started this run, or a reviewer of a request that it waits for, can cancel it."
+    ),
     Refusal.NOT_YOURS_TO_ASK: (
         "Only the person who requested this can have it asked again. Nothing was changed."
     ),
     Refusal.NOT_YOURS_TO_SETTLE: (
-        "Nobody was asked about this call, so only who started its run, or an administrator of this "
-        "workspace, can settle it. Nothing was changed."
+        "Nobody was asked about this call, so only the person who started its run, or a workspace "
+        "administrator, can settle it. Nothing was changed."
     ),
     Refusal.NOT_YOURS_TO_RESUME: (
-        "Only who started this run, or an administrator of this workspace, can resume it. Nothing was changed."
+        "Only the person who started this run, or a workspace administrator, can resume it. Nothing was changed."
     ),
     Refusal.NOT_YOURS_TO_REVOKE: (
         "Only a reviewer of these calls, or an administrator of this workspace, can revoke this grant. Nothing was "
         "changed."
     ),
     Refusal.NOT_YOURS_TO_TAKE_UP: (
-        "This run is over, so the agent was not told what you wrote. Only who started it, or an administrator of "
-        "this workspace, can take it up again."
+        "This run is over, so the agent was not told what you wrote. Only the person who started it, or a workspace "
+        "administrator, can take it up again."
     ),
 }
 

@@ -80,7 +80,7 @@ def read_agent_modal(values: Mapping[str, Any], agents: Sequence[AgentForm]) -> 
     typed = _state(values, TASK_BLOCK, TASK_INPUT).get("value")
     task = typed.strip() if isinstance(typed, str) else ""
     if agent is None:
-        return RunForm("", task, {}, {AGENT_BLOCK: "There is no such agent any more; please choose another."})
+        return RunForm("", task, {}, {AGENT_BLOCK: "This agent no longer exists. Please choose another."})
     inputs, errors = form.read(values, _fields(agent), {})
     if not task and not inputs:
         errors.setdefault(TASK_BLOCK, "Please say what the agent should do.")

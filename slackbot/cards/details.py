@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.domain.request import RequestView
+from agent.domain.request import RequestView, Verdict
 from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import (
@@ -79,7 +79,7 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
     yield from _values(facts.heading(view), dict(view.facts or {}))
     yield from limits_blocks(view)
     yield from _values(arguments_label(view.action), json_text.arguments_of(view.action))
-    for label, text in _said(view):
+    for label, text in _said(view, names):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
 
 
@@ -100,11 +100,12 @@ def _boxes(label: Json, text: str) -> Iterator[Json]:
         yield blocks.rich_text(*head, blocks.preformatted(piece))
 
 
-def _said(view: RequestView) -> Iterator[tuple[str, str]]:
+def _said(view: RequestView, names: Names) -> Iterator[tuple[str, str]]:
     """Words of agents and people, each with its label; visible, but true to the letter otherwise."""
     for vote in view.votes:
         if vote.reason:
-            yield f"Comment of {vote.person.user_id}", _lines(vote.reason)
+            what = "Note" if vote.verdict is Verdict.APPROVE else "Reason"
+            yield f"{what} of {inert.line(names.of(vote.person.user_id), 80)}", _lines(vote.reason)
     if view.decision and view.decision.reason:
         yield "Reason of the decision", _lines(view.decision.reason)
     if view.execution and view.execution.error:
@@ -137,7 +138,7 @@ def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
         f"Arguments of {inert.line(action.tool, 200)}, version {inert.line(action.tool_version, 200)}:",
         json_text.readable(json_text.arguments_of(action)),
     )
-    for label, text in _said(view):
+    for label, text in _said(view, Names()):
         yield f"{label}:", text
 
 

@@ -63,7 +63,7 @@ def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object 
 
 
 def _ended_digest_card(sender: str, delivery_id: object | None) -> Card:
-    told = f"No request of {_sender(sender)} waits in this message any more."
+    told = f"No request of {_sender(sender)} still waits in this message."
     why = " They were decided, or have cards of their own."
     rows = [blocks.rich_text(blocks.section(blocks.text(told, bold=True), blocks.text(why)))]
     return Card(inert.mrkdwn(told, 200), blocks.with_ids(rows, f"ended:{sender}"), metadata(delivery_id))

@@ -300,7 +300,7 @@ def _number(typed: str, *, whole: bool) -> int | float:
     if whole:
         raise InvalidFieldInput("This must be a whole number.")
     if Decimal(repr(float(exact))) != exact:
-        raise InvalidFieldInput("This has more digits than a number here can keep (about 15).")
+        raise InvalidFieldInput("This number has too many digits; about 15 are kept exactly.")
     return float(exact)
 
 

@@ -32,9 +32,9 @@ MAX_PEOPLE = 20
 
 # line -> (our words, what the quoted `text` is called)
 _REQUEST_LINES = {
-    "voted": ("✅ One approval", "Comment:"),
-    "approved": ("✅ Approved", "Comment:"),
-    "rejected": ("❌ Rejected", "Comment:"),
+    "voted": ("✅ One approval", "Note:"),
+    "approved": ("✅ Approved", "Note:"),
+    "rejected": ("❌ Rejected", "Reason:"),
     "lapsed": ("⌛ Approval lapsed: nobody claimed it in time, so it will not be run", "Note:"),
     "handed_over": (
         "⌛ Handed over, outcome not reported: the program that asked read the approval, and has not said what it did",
@@ -45,7 +45,7 @@ _REQUEST_LINES = {
     "succeeded": ("✅ Done", "The tool's result:"),
     "failed": ("❌ Failed", "The tool's error:"),
     "in_doubt": (
-        "⚠ In doubt: nobody can know whether it happened; please look, then settle it on the card",
+        "⚠ In doubt: it is not known whether it happened. Please check, then settle it on the card",
         "Known:",
     ),
     "retry_wanted": ("↩ One person asks for Retry", "Note:"),
@@ -62,15 +62,15 @@ _REQUEST_LINES = {
     "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
 }
 _DOUBT_OF_A_CALL = (
-    "⚠ A call is in doubt: nobody can know whether it happened. Please look, then settle it: who started this run "
-    "can, or an administrator of the workspace"
+    "⚠ A call is in doubt: it is not known whether it happened. Please check, then settle it: the person who started "
+    "this run can, or a workspace administrator"
 )
 _DOUBT_ON_CARD = (
-    "⚠ A call is in doubt: nobody can know whether it happened. Please look, then settle it on its card"
+    "⚠ A call is in doubt: it is not known whether it happened. Please check, then settle it on its card"
 )
 _FAILED = (
-    "❌ The run failed; what it has done stays done. Who started it can resume it, or an administrator of the "
-    "workspace"
+    "❌ The run failed; what it has done is not undone. The person who started it, or a workspace administrator, "
+    "can resume it"
 )
 _RUN_LINES = {
     "answer": ("The agent's answer", ""),
@@ -78,7 +78,7 @@ _RUN_LINES = {
     "voted": ("✅ One approval", "About:"),
     "decided": ("Decided", "About:"),
     "failed": (_FAILED, "Error:"),
-    "resumed": ("▶ Resumed: it goes on where it stood", "Note:"),
+    "resumed": ("▶ Resumed where it had stopped", "Note:"),
     "denied": ("❌ The run was stopped", "Note:"),
     "cancelled": ("🚫 The run was cancelled", "Note:"),
     "retrying": ("↩ The model did not answer; trying again", "It said:"),
@@ -86,11 +86,11 @@ _RUN_LINES = {
     "settled": ("↩ Settled", "Note:"),
     "unreachable": ("⚠ A card could not be posted or changed; the request stays open", "Why:"),
     "plain_card": (
-        "⚠ Slack does not take a request's full card; a plain one without Approve is shown",
+        "⚠ Slack did not accept a request's full card; a plain one without Approve is shown",
         "Error:",
     ),
     "given_up": (
-        "⚠ Slack does not take a message, so it was given up (`signoff deliveries list`; `retry` tries it again)",
+        "⚠ Slack did not accept a message, so it was given up (`signoff deliveries list`; `retry` tries it again)",
         "Why:",
     ),
     "missing_reviewers": ("⚠ Too few reviewers are left who may approve a request; it stays open", "About:"),
@@ -103,7 +103,7 @@ _DEADLINES = {"reminder", "escalated"}  # their moment is one that is still to c
 _SETTLED = {
     "retry": "↩ Settled: to be run again",
     "done": "✅ Settled: marked as done",
-    "succeeded": "✅ Not in doubt any more: its worker reported that it is done",
+    "succeeded": "✅ No longer in doubt: its worker reported that it is done",
 }
 _DECIDED = {
     "approved": "✅ Approved",

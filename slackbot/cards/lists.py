@@ -27,10 +27,10 @@ DIRECT = "direct message"
 _USAGE = {
     DIRECT: (
         ("run <agent> <task>", "start an agent; its thread opens here"),
-        ("help", "this"),
+        ("help", "this help"),
         ("anything else", "a task for the agent that policy names, if it names one"),
-        ("/agent help", "what the command knows"),
-        ("/approvals help", "what waits, and what was decided"),
+        ("/agent help", "everything about agents"),
+        ("/approvals help", "everything about requests"),
     ),
     "/agent": (
         ("/agent", "a form: which agent, and what for"),
@@ -39,8 +39,8 @@ _USAGE = {
         ("/agent status [id]", "the latest runs, or one, and where they stand"),
         ("/agent cancel <id>", "end a run; what it asked for is withdrawn"),
         ("/agent pause [agent]", "stop an agent, or all of them, at once (administrators)"),
-        ("/agent resume [agent]", "let it go on; what was approved meanwhile begins"),
-        ("/agent help", "this"),
+        ("/agent resume [agent]", "resume it; what was approved in the meantime begins"),
+        ("/agent help", "this help"),
     ),
     "/approvals": (
         ("/approvals", "what waits for you"),
@@ -53,7 +53,7 @@ _USAGE = {
         ),
         ("/approvals inbox", "your inbox in the browser"),
         ("/approvals stats [7|30|90]", "how many wait, what was decided, how fast, by whom"),
-        ("/approvals help", "this"),
+        ("/approvals help", "this help"),
     ),
 }
 
@@ -88,7 +88,7 @@ def history_list(
 ) -> Card:
     """Decided requests in the caller's order; `links`: the address of each request's thread, as Slack gave it."""
     if not lines:
-        return _said("Nothing was decided that fits.")
+        return _said("No decided request matches.")
     links = links or {}
     made = [row for line in lines[:MAX_ROWS] for row in rows.decided_request(line, links.get(line.id))]
     return _listed("History", len(lines), made, more=len(lines) > MAX_ROWS, pages=pages)
@@ -168,7 +168,7 @@ def _in_short(command: str, about: str) -> list[Json]:
         if about and what.split()[1:2] == [about]:
             return [blocks.text(what, code=True), blocks.text(f"  {why}")]
     words = ", ".join(what.split()[1] for what, _ in known if len(what.split()) > 1)
-    return [blocks.text(f"It knows {words}: "), blocks.text(f"{command} help", code=True)]
+    return [blocks.text(f"Subcommands: {words}. For help: "), blocks.text(f"{command} help", code=True)]
 
 
 def refusal_text(sentence: str) -> str:

@@ -7,9 +7,9 @@ from slackbot.cards import blocks, buttons, inert, status
 from slackbot.cards.request import fallback, small_print, title
 from slackbot.cards.values import Card, Json, metadata
 
-_WITHHELD = "Slack does not take the full card. Approve is withheld here: Details shows everything, with every button."
-_SHORTENED = "Slack does not take the full card. Details shows all of it."
-_SHORTENED_LINE = "Slack does not take the full message. The pages of the run and of the request have it."
+_WITHHELD = "Slack did not accept the full card. Approve is withheld here; Details shows everything, with every button."
+_SHORTENED = "Slack did not accept the full card. Details shows all of it."
+_SHORTENED_LINE = "Slack did not accept the full message. The pages of the run and of the request show it."
 
 
 def plain_request_card(view: RequestView, *, delivery_id: object | None, findable: bool) -> Card:

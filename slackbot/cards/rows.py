@@ -63,15 +63,14 @@ def _title(line: RequestLine) -> Json:
 def _cancel(view: RunView) -> Json:
     sure = blocks.confirm(
         "Cancel this run?",
-        f"{inert.line(view.agent, 60)} stops, and what it asked people for is withdrawn. What has run already "
-        "stays done.",
+        f"{inert.line(view.agent, 60)} stops, and its requests are withdrawn. What has already run is not undone.",
         "Cancel the run",
         style="danger",
     )
     return blocks.button("Cancel", ACTION_CANCEL_RUN, str(view.id), "danger", sure | {"deny": _KEEP})
 
 
-_KEEP = blocks.plain("Let it go on", blocks.BUTTON_LIMIT)
+_KEEP = blocks.plain("Keep it running", blocks.BUTTON_LIMIT)
 
 
 def _origin(line: RequestLine) -> Iterator[list[Json]]:

@@ -12,7 +12,7 @@ from slackbot.cards.values import Card, Json
 MOST = 5
 """Agents, rules and reviewers that are listed."""
 
-MORE = "The page Reports of your inbox has all of it, with plots: "
+MORE = "The Reports page of your inbox shows all of this in charts: "
 
 
 def stats(report: Report) -> Card:

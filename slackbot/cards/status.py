@@ -195,7 +195,7 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
         case ExecutionStatus.IN_DOUBT:
             yield blocks.section(
                 blocks.text("⚠ In doubt", bold=True),
-                blocks.text(f"{attempt}: nobody can know whether it happened. Please look, then settle it."),
+                blocks.text(f"{attempt}: it is not known whether it happened. Please check, then settle it."),
             )
             yield from _quoted("What is known:", execution.error)
 

@@ -25,7 +25,7 @@ def pause(
 ) -> None:
     """Stop one agent, or all: no call begins, approved or not.
 
-    What is under way ends as it ends.
+    Calls that are already running finish.
     """
     _turn(agent, reason, use_embedded, stop=True)
 
@@ -41,10 +41,10 @@ def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bo
         turned, now, known = asyncio.run(_turned(configured, url, agent, reason, stop=stop))
     who = f"agent {agent}" if agent else "every agent"
     if stop:
-        typer.echo(clean_now(f"{who} is paused" if turned else f"{who} was paused already"))
+        typer.echo(clean_now(f"{who} is paused" if turned else f"{who} was already paused"))
     else:
         nothing = f"{who} was not paused" if agent else "there was no stop of all agents"
-        typer.echo(clean_now(f"{who} may go on" if turned else nothing))
+        typer.echo(clean_now(f"{who} is resumed" if turned else nothing))
     if stop and agent and agent not in known:
         near = get_close_matches(agent, known, n=1)
         hint = f'; did you mean "{near[0]}"? Then pause that one' if near else ""

@@ -14,8 +14,8 @@ from agent.usecases.requests import Edit, EditAttempt, EditOutcome
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
-NOT_SERVED = "The tool of this request is not served by this process, so it cannot be edited here."
-NOTHING_CHANGED = "Nothing is different, so everything stays as it was."
+NOT_SERVED = "This process does not serve the tool of this request, so the request cannot be edited here."
+NOTHING_CHANGED = "Nothing was changed, so the request stays as it is."
 
 
 async def save(

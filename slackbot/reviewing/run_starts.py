@@ -52,7 +52,7 @@ async def start(
 ) -> StartOutcome:
     """Start this agent in a channel's thread, once for each ``start_key``. Raises NotAMember and NotStarted."""
     if len(task) > MAX_TASK:
-        raise NotStarted(f"This task has {len(task):,} characters; up to {MAX_TASK:,} are taken.")
+        raise NotStarted(f"This task has {len(task):,} characters; the limit is {MAX_TASK:,}.")
     await check_member(directory, requester.person)
     new = NewRun(
         agent=agent.name,

@@ -45,11 +45,9 @@ MOST = 500
 
 AT_ONCE = 4
 
-SORRY = (
-    "Members of this workspace see here what waits for them. You are not one, or Slack did not tell us so."
-)
+SORRY = "Members of this workspace see here what waits for them. Slack did not confirm that you are a member."
 
-NOT_SHOWN = "Slack does not take this page just now. `/approvals` and `/agent status` show the same."
+NOT_SHOWN = "Slack does not accept this page right now. `/approvals` and `/agent status` show the same."
 
 HASH_CONFLICT = "hash_conflict"
 

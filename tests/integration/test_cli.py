@@ -305,10 +305,10 @@ def test_the_stop_switch(signoff: Command, database_url: str) -> None:
     assert "agent refunds is paused" in told
     assert 'nothing was ever done by an agent named "refunds"' in told
     ended = signoff("pause", "refunds")
-    assert (ended.status, "was paused already" in ended.said) == (0, True)
+    assert (ended.status, "was already paused" in ended.said) == (0, True)
     assert "paused now: refunds, by cli:" in ended.said
     assert "there was no stop of all agents" in signoff("resume").said
-    assert "agent refunds may go on" in signoff("resume", "refunds").said
+    assert "agent refunds is resumed" in signoff("resume", "refunds").said
 
 
 # --- commands ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import start
 
 NO_SUCH_RUN = "No run that you may see has an id that begins like this."
-AMBIGUOUS = "Several ids begin like this; please give more of it."
+AMBIGUOUS = "Several ids begin like this. Please type more of the id."
 WHICH_RUN = "Which run? Its id is at the end of its line in /agent status."
 
 

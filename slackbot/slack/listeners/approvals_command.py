@@ -22,7 +22,7 @@ from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.history_query import UnclearQuery, read_query
 
 NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
-AMBIGUOUS = "Several ids begin like this; please give more of it."
+AMBIGUOUS = "Several ids begin like this. Please type more of the id."
 STATS_DAYS = 7
 WHICH = "Which one? Its id is at the end of its line in /approvals."
 INBOX = (

@@ -18,8 +18,8 @@ from slackbot.slack.listeners.context import ListenerContext
 PATH = "slack_list"
 COMMAND = "slack_command"
 
-CANCELLED = "The run is cancelled. What has run already stays done; what it asked for is withdrawn."
-OVER = "This run is over already, so there was nothing to cancel."
+CANCELLED = "The run is cancelled. What has already run is not undone; its requests are withdrawn."
+OVER = "This run had already ended, so there was nothing to cancel."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:

@@ -10,10 +10,8 @@ from slackbot.cards import ACTION_LINK, notice_modal
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import NOT_COUNTED
 
-OLD_BUTTON = (
-    "This button is from an older version of Signoff and does nothing any more. Nothing was recorded."
-)
-OLD_FORM = "This form is from an older version of Signoff and does nothing any more. Nothing was recorded."
+OLD_BUTTON = "This button comes from an older version of Signoff and no longer works. Nothing was recorded."
+OLD_FORM = "This form comes from an older version of Signoff and no longer works. Nothing was recorded."
 _ANY = re.compile("")
 
 

@@ -37,10 +37,10 @@ from slackbot.slack.listeners.modals import Shown, show
 FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."
 )
-NOT_EXPIRED = "This request can not be asked again: only one that nobody decided in time can be."
+NOT_EXPIRED = "Only expired requests can be asked again."
 ASKED_AGAIN = "This is being asked again; a new card follows here if people still have to decide."
-NOT_IN_DOUBT = "This was settled already, or it is not in doubt any more."
-GONE = "There is nothing like that any more."
+NOT_IN_DOUBT = "This was already settled, or is no longer in doubt."
+GONE = "It no longer exists."
 
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | None]]
 """The work of a button of a request, from its click and its payload."""

@@ -40,7 +40,7 @@ PATIENCE = 8.0
 NOT_OPENED = "Slack did not open the details in time. Please press the button again."
 FAILED = "This could not be looked up just now. Please close it and try again."
 FILE_FAILED = "The file could not be sent to you. The pages of the details show the same."
-FILE_SENT = "All about this request, as it was when you asked for it."
+FILE_SENT = "Everything about this request, as of when you asked for it."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:

@@ -44,7 +44,7 @@ async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
     return request_list(
         page.lines,
         heading="Your requests",
-        empty="Nothing was asked on your behalf yet.",
+        empty="Nothing has been asked on your behalf yet.",
         pages=_pages(MINE, query, page),
     )
 

@@ -24,8 +24,8 @@ from slackbot.slack.listeners.unstorable_texts import objection
 from slackbot.slack_api.client import SlackUnavailable
 
 NOT_HERE = (
-    "I listen in an agent's own thread only. Start agents in the channel itself, and decide requests with the "
-    "buttons of their card."
+    "I only read messages in an agent's own thread. Start agents in the channel itself, and decide requests with "
+    "the buttons on their cards."
 )
 
 

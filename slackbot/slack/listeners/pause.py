@@ -39,11 +39,11 @@ async def _turn(ctx: ListenerContext, said: SlashCommand, *, stop: bool) -> Card
 
 
 _PAUSED = (
-    "⏸ {who} is paused: nothing begins any more, approved or not, until somebody resumes it. "
-    "What is under way ends as it ends, and people can go on deciding."
+    "⏸ {who} is paused: nothing begins, approved or not, until somebody resumes it. "
+    "Calls that are already running finish; people can keep voting."
 )
-_WAS_PAUSED = "⏸ {who} was paused already."
-_RESUMED = "▶ {who} may go on; what was approved meanwhile begins now."
+_WAS_PAUSED = "⏸ {who} was already paused."
+_RESUMED = "▶ {who} is resumed; what was approved in the meantime begins now."
 
 
 async def _not_paused(ctx: ListenerContext, agent: str | None) -> str:

@@ -18,7 +18,7 @@ from slackbot.slack.listeners.clicks import GONE
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.settlements import PATH, thread_of
 
-NOT_FAILED = "This run has gone on already, or cannot any more; its first message says how it stands."
+NOT_FAILED = "This run was already resumed, or can no longer be resumed. Its first message shows its state."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:

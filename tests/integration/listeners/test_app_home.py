@@ -196,7 +196,7 @@ async def test_a_home_that_slack_does_not_take_says_so(http_house: House) -> Non
         ):
             continue  # tried again, or another process has published
         house.slack.faults.error("views.publish", code)
-        for words in ("Slack does not take this page", "Waiting for me"):
+        for words in ("Slack does not accept this page", "Waiting for me"):
             house.ctx.homes._viewers.clear()
             house.slack.person("U0GRACE").open_home()
             await home(house, "U0GRACE", words)

@@ -381,7 +381,7 @@ async def test_cancelling_is_the_requesters_or_a_reviewers(house: House) -> None
     house.slack.workspace.add_member("U0OUT", "out")
     text = f"cancel {asked.run_id}"
     out = await house.slack.person("U0OUT").command("/agent", text, "C0AGENTS")
-    assert "Only who started this run" in shown(out)
+    assert "Only the person who started this run" in shown(out)
     assert await house.status(asked.request_id) == "waiting"
     ada = house.slack.person("U0ADA")
     assert cancel.CANCELLED in shown(await ada.command("/agent", text, "C0AGENTS"))
@@ -411,7 +411,7 @@ async def test_administrators_stop_agents_and_let_them_go_on(house: House) -> No
     (stop,) = await pause.active_pauses(house.db)
     assert (stop.agent, stop.by.rpartition("/")[2], stop.reason) == ("refunds", "U0ROOT", "odd refunds")
     assert "was not paused" in shown(await root.command("/agent", "resume", "C0AGENTS"))
-    assert "may go on" in shown(await root.command("/agent", "resume refunds", "C0AGENTS"))
+    assert "is resumed" in shown(await root.command("/agent", "resume refunds", "C0AGENTS"))
     assert await pause.active_pauses(house.db) == []
 
 

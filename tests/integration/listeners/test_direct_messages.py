@@ -41,7 +41,7 @@ async def answered(house: House, conversation: str, words: str) -> None:
 
 ANSWERS = {
     "help": "a task for the agent that policy names",
-    "what can you do?": "what the command knows",
+    "what can you do?": "everything about agents",
     "run refnds order 7": "/agent run refunds order 7",
     "run refunds": "What should refunds do?",
 }

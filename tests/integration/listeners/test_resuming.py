@@ -20,7 +20,7 @@ async def test_its_requester_resumes_a_run_in_its_thread(http_house: House) -> N
     assert leased is not None
     await runs.record_model_failure(house.db, leased.lease, "no such model", None)
     line = await house.run_line(run_id, "failed")
-    assert "Who started it can resume it" in str(line["blocks"])
+    assert "The person who started it" in str(line["blocks"])
     assert (await house.slack.person("U0GRACE").click(line, ACTION_RESUME_RUN)).acked
     await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_RESUME))
     assert (await house.slack.person("U0ADA").click(line, ACTION_RESUME_RUN)).acked

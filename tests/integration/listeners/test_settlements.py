@@ -21,7 +21,7 @@ async def told_of_doubt(house: House) -> dict[str, Any]:
 async def test_its_requester_settles_it_in_the_thread(house: House) -> None:
     """The line says who may; others get their own refusal, recorded; the first word counts."""
     line = await told_of_doubt(house)
-    assert "who started this run can, or an administrator of the workspace" in str(line["blocks"])
+    assert "who started this run can, or a workspace administrator" in str(line["blocks"])
     assert (await house.slack.person("U0GRACE").click(line, ACTION_DONE_CALL)).acked
     await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_SETTLE))
     assert house.rows("SELECT actor FROM audit_event WHERE event = 'settlement.refused'") == [

@@ -154,7 +154,7 @@ def test_history_links_to_the_thread(referee: Any) -> None:
     referee.judge(card)
     assert [part["url"] for _, part in referee.walk(card.blocks) if part.get("type") == "link"] == [LINK]
     assert "Rejected by U0GRACE, " in referee.words(card.blocks)
-    assert "Nothing was decided" in referee.words(cards.history_list([]).blocks)
+    assert "No decided request" in referee.words(cards.history_list([]).blocks)
 
 
 def test_only_ones_own_runs_have_a_cancel_button(referee: Any) -> None:
@@ -198,7 +198,7 @@ def test_a_digest_that_has_served_leads_to_no_list(referee: Any) -> None:
     for card in (ended, outdated):
         referee.judge(card)
         assert buttons(referee, card.blocks) == []
-    assert "No request of agent refunds waits in this message any more" in referee.words(ended.blocks)
+    assert "No request of agent refunds still waits in this message" in referee.words(ended.blocks)
     assert "https://team.slack.com/archives/C0REVIEW/p1" in str(outdated.blocks)
     assert "<!here>" not in outdated.text
 

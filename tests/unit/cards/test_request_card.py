@@ -200,7 +200,7 @@ def test_votes_so_far_and_still_needed(samples: Any, referee: Any) -> None:
         ),
         (
             ("executed", ExecutionStatus.IN_DOUBT),
-            ["⚠ In doubt", "nobody can know"],
+            ["⚠ In doubt", "it is not known"],
             {"Retry", "Mark as done", "Details"},
         ),
     ],
