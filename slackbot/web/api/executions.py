@@ -152,11 +152,14 @@ async def claim_request(
                 policy_epoch=policy.epoch,
             )
         except ClaimRefused as refused:
-            if refused.kind == FACTS_CHANGED:
-                raise await ask_again(ctx, principal, view, facts or Facts()) from None
-            raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
+            if refused.kind != FACTS_CHANGED:
+                raise
+        raise await ask_again(ctx, principal, view, facts or Facts())
 
-    claimed = await ctx.services.policies.judged(claim)
+    try:
+        claimed = await ctx.services.policies.judged(claim)
+    except ClaimRefused as refused:
+        raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
     action = claimed.action
     return ClaimOut(
         id=view.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 
 from agent.domain.facts import Facts
 from tests.integration.asking import column, rows
+from tests.integration.invariants import broken
 from tests.integration.web.conftest import Program, Street, shown
 from tests.integration.web.test_executors import claim, kind
 
@@ -91,10 +93,10 @@ async def test_only_keys_with_the_scope_tell_facts(site: Street) -> None:
     large = await program.ask(**TOLD, facts={"text": "x" * 70_000})
     assert kind(large) == (422, "invalid")
     assert large.json()["errors"] == [{"path": "$.facts", "problem": "is larger than 64 KiB"}]
-    for broken in ('{"price": NaN}', '{"note": "\\u0000"}', '{"a": 1, "a": 2}', "[1]"):
-        body = f'{{"request_id": "r-3", "action_description": "x", "action": "refund", "facts": {broken}}}'
+    for wrong in ('{"price": NaN}', '{"note": "\\u0000"}', '{"a": 1, "a": 2}', "[1]"):
+        body = f'{{"request_id": "r-3", "action_description": "x", "action": "refund", "facts": {wrong}}}'
         sent = await program.post("/pending", content=body, headers={"Content-Type": "application/json"})
-        assert sent.status_code == 422, (broken, sent.text)
+        assert sent.status_code == 422, (wrong, sent.text)
     assert await column(site.db, "SELECT count(*) FROM approval_request") == [1]
 
 
@@ -158,6 +160,23 @@ async def test_other_facts_at_the_claim_void_the_approval_and_people_are_asked_a
     assert await column(site.db, "SELECT count(*) FROM execution") == [1]
     events = [event for _, event, _ in await site.events(f"request:{first['id']}")]
     assert events[-1] == "request.reopened"
+
+
+async def test_claims_at_once_with_other_facts_ask_again_once(site: Street) -> None:
+    """Of claims that race, each with facts of its own, one voids the approval, and all lead to the same question."""
+    program = await billing(site)
+    first = await opened(await program.ask(**TOLD, facts=DEAR))
+    await approve(site, first["id"])
+    answers = await asyncio.gather(
+        *(claim(program, first["id"], facts={"price": 2000.0 + n}) for n in range(8)),
+        *(claim(program, first["id"], facts=DEAR) for _ in range(2)),
+    )
+    ids = {each.json()["id"] for each in answers if kind(each) == (409, "facts-changed")}
+    claimed = [each for each in answers if each.status_code == 200]
+    assert (len(ids), len(claimed)) in ((1, 0), (0, 1)), [each.text for each in answers]
+    assert await column(site.db, "SELECT count(*) FROM approval_request") == [1 + len(ids)]
+    assert await column(site.db, "SELECT count(*) FROM execution") == [len(claimed)]
+    assert await broken(site.db) == []
 
 
 async def test_old_facts_that_a_rule_reads_must_be_told_again(
