@@ -1,1 +1,1 @@
-"""The commands `signoff gate` and `signoff mcp`: what CI jobs, scripts and coding agents need of Signoff."""
+"""The commands `signoff gate`, `signoff mcp` and `signoff hook`: for CI jobs, scripts and coding agents."""

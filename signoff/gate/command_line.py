@@ -9,6 +9,8 @@ import typer
 
 from signoff.errors import SignoffError
 from signoff.gate.gate_command import SHAPE, gate
+from signoff.gate.hook_command import SHAPE as HOOK_SHAPE
+from signoff.gate.hook_command import hook
 from signoff.gate.mcp_command import mcp
 
 WRONG = 2
@@ -28,6 +30,7 @@ cli = typer.Typer(
 )
 cli.command("gate", **SHAPE)(gate)
 cli.command("mcp")(mcp)
+cli.command("hook", **HOOK_SHAPE)(hook)
 
 
 @cli.callback()
@@ -36,7 +39,7 @@ def signoff(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
-    """What stands before both commands."""
+    """What stands before each command."""
 
 
 def main() -> None:

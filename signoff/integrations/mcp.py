@@ -32,8 +32,9 @@ except ImportError as error:
 
 from pydantic import BaseModel
 
-from signoff.client import Approval, AsyncApprovalClient, ClaimedAction, concluded
+from signoff.client import Approval, AsyncApprovalClient, concluded
 from signoff.client.facts import FactsByTool, facts_of
+from signoff.client.handover import hand_over
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.mcp")
@@ -49,10 +50,6 @@ PATIENCE = 10.0
 
 NAMES = "mcp-"
 """What the names of this server's requests begin with; it hands over no others of its key."""
-
-HANDED_OVER = (
-    "Handed over to the MCP client that asked, which does it itself; what came of it is not reported."
-)
 
 MOST_ASKED = 1000
 """Questions whose arguments are kept for their facts; of older ones a review has them, with secrets masked."""
@@ -180,16 +177,8 @@ class ApprovalTools:
         if decision.status == "not_required":
             return dict(decision.arguments)
         facts = facts_of(self._facts, decision.action)
-        claim = await self._client.claim(decision, facts=facts, timeout_seconds=seconds)
-        await self._report(claim)
+        claim = await self._client.do(hand_over(decision, facts=facts, timeout_seconds=seconds))
         return dict(claim.arguments)
-
-    async def _report(self, claim: ClaimedAction) -> None:
-        """Say that it is out of our hands. A report that fails takes nothing back: then people are asked."""
-        try:
-            await self._client.report(claim, HANDED_OVER)
-        except SignoffError as failed:
-            log.error("could not report: %s (request %s)", failed, claim.id)  # noqa: TRY400
 
     @asynccontextmanager
     async def _withdrawing(self, name: str) -> AsyncIterator[None]:

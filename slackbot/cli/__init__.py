@@ -78,6 +78,7 @@ GROUPS = {
             "signoff.gate.mcp_command.mcp",
             "Serve MCP over standard input and output, for coding agents.",
         ),
+        "hook": ("signoff.gate.hook_command.hook", "Put tool calls of a coding agent before people."),
     },
 }
 """Each command, as `--help` groups them, with where it is and the first sentence of its help."""
@@ -93,6 +94,8 @@ def opened(name: str) -> Any:
 
     guard_tracebacks()
     place, _, named = COMMANDS[name][0].rpartition(".")
+    if not place.startswith("signoff."):  # a coding agent may write what it likes into the folder of its hook
+        sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
     module = import_module(place if place.startswith("signoff.") else f"slackbot.cli.{place}")
     found, around = getattr(module, named), typer.Typer()
     if isinstance(found, typer.Typer):
@@ -146,7 +149,6 @@ for _group, _commands in GROUPS.items():
 def main() -> None:
     """The console script."""
     import_module("agent")  # before a module of that name in the current folder can hide it
-    sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
     try:
         _check(sys.argv[1:])
         cli(prog_name="signoff")

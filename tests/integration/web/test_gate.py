@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
-import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from agent.domain.api_keys import Scope
-from agent.domain.request import RequestView
 from agent.runtime.edit_judgement import schema_of
-from agent.store import views
-from agent.usecases import api_keys
 from agent.usecases.requests import EditOutcome
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.gate.facts_command import facts_command
 from signoff.values import COMMAND
-from slackbot import cli
 from slackbot.cards import edit_fields
 from slackbot.reviewing import edits
-from slackbot.slack.listeners.context import ListenerContext
-from tests.integration.asking import column, write
+from tests.integration.asking import write
 from tests.integration.command import Command
 from tests.integration.crash.process import environment
-from tests.integration.web.conftest import ADA, GRACE, Program, Street, until
+from tests.integration.web.conftest import GRACE, Program, Street, until
+from tests.integration.web.shell import Shell, Started, processes  # noqa: F401
 
 DEPLOY = ("--action", "deploy", "--arg", "env=prod", "--arg", "instances:=3")
 ARGUMENTS = {"env": "prod", "instances": 3}
@@ -73,78 +64,12 @@ when = "facts.price > 1000.0"
 
 
 @dataclass
-class Started:
-    """The command, running in a process of its own; what it says goes to a file."""
-
-    process: BaseProcess
-    said: Path
-
-    async def says(self, words: str) -> None:
-        """Wait until its standard error has these words."""
-
-        async def look() -> bool:
-            said = words in self.said.read_text()
-            assert said or self.process.is_alive(), self.said.read_text()
-            return said
-
-        await until(look, 15)
-
-    async def ends(self) -> tuple[int, str]:
-        """Its exit code, and everything that it said."""
-
-        async def look() -> bool:
-            return not self.process.is_alive()
-
-        await until(look, 15)
-        return int(self.process.exitcode or 0), self.said.read_text()
-
-    def send(self, number: int) -> None:
-        assert self.process.pid is not None
-        os.kill(self.process.pid, number)
-
-
-def _command(folder: str, said: str, arguments: Sequence[str], settings: Mapping[str, str]) -> None:
-    """What that process does: it becomes `signoff gate`, with an environment of its own."""
-    output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.environ.clear()
-    os.environ.update(settings)
-    os.chdir(folder)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
-    sys.argv = ["signoff", "gate", *arguments]
-    cli.main()
-
-
-@pytest.fixture(scope="module")
-def processes() -> ForkServerContext:
-    """Where processes come from: a server that has loaded everything once, so that each begins in milliseconds."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["signoff.gate.gate_command", __name__])
-    return context
-
-
-@dataclass
-class Gate:
+class Gate(Shell):
     """`signoff gate`, in a folder of its own with a key of Ada's."""
-
-    site: Street
-    folder: Path
-    settings: dict[str, str]
-    processes: ForkServerContext
-    started: list[Started] = field(default_factory=list)
 
     def __call__(self, *arguments: str) -> Started:
         """Start it."""
-        said = self.folder / f"said-{len(self.started)}"
-        said.touch()
-        settings = environment(self.settings)
-        process = self.processes.Process(
-            target=_command, args=(str(self.folder), str(said), arguments, settings)
-        )
-        process.start()
-        self.started.append(Started(process, said))
-        return self.started[-1]
+        return self.start("gate", *arguments)
 
     @property
     def ran(self) -> str | None:
@@ -152,44 +77,11 @@ class Gate:
         written = self.folder / "ran"
         return written.read_text().strip() if written.exists() else None
 
-    async def request(self) -> str:
-        """The id of the request that waits."""
-        sql = "SELECT id::text FROM approval_request WHERE status = 'waiting'"
-        return str((await until(lambda: column(self.site.db, sql)))[0])
-
-    @property
-    def ctx(self) -> ListenerContext:
-        """What the service's forms work with."""
-        parts = self.site.service.slack.parts
-        assert parts is not None
-        return parts.ctx
-
-    async def view(self, request: str) -> RequestView:
-        async with self.site.db.connection() as connection:
-            view = await views.request_view(connection, UUID(request))
-        assert view is not None
-        return view
-
-    async def statuses(self) -> list[str]:
-        return await column(self.site.db, "SELECT status::text FROM approval_request ORDER BY id")
-
-    async def executions(self) -> list[str]:
-        return await column(
-            self.site.db, "SELECT status::text || ': ' || coalesce(error, result) FROM execution"
-        )
-
 
 @pytest.fixture
-async def gate(site: Street, tmp_path: Path, processes: ForkServerContext) -> AsyncIterator[Gate]:
-    secret = await api_keys.create(site.db, "ci", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
-    (tmp_path / "key").write_text(f"{secret}\n")
-    gate = Gate(
-        site, tmp_path, {"SIGNOFF_URL": site.url, "SIGNOFF_KEY_FILE": str(tmp_path / "key")}, processes
-    )
-    yield gate
-    for each in gate.started:
-        each.process.kill()
-        each.process.join()
+async def gate(site: Street, tmp_path: Path, processes: ForkServerContext) -> AsyncIterator[Gate]:  # noqa: F811
+    async with Gate.opened(site, tmp_path, processes) as gate:
+        yield gate
 
 
 @pytest.fixture

@@ -1,0 +1,35 @@
+"""Hands an approval to a program that acts by itself and reports nothing: it is claimed once, and reported as such."""
+
+from __future__ import annotations
+
+import logging
+
+from signoff.client.attempts import claim, report
+from signoff.client.effects import Operation
+from signoff.client.facts import FactsOrFunction
+from signoff.client.operations import PATIENCE, TIMEOUT
+from signoff.client.reviews import Approval, ClaimedAction
+from signoff.errors import SignoffError
+
+log = logging.getLogger("signoff.client")
+
+HANDED_OVER = "Handed over to the agent that asked, which does it itself; what came of it is not reported."
+
+
+def hand_over(
+    decision: Approval,
+    *,
+    facts: FactsOrFunction = None,
+    timeout_seconds: float | None = TIMEOUT,
+    patience: float = PATIENCE,
+) -> Operation[ClaimedAction]:
+    """Claim what was approved, as `claim` does, to use it once.
+
+    A report that fails takes nothing back: it is logged, and people are asked what happened.
+    """
+    claimed = yield from claim(decision, facts=facts, timeout_seconds=timeout_seconds, patience=patience)
+    try:
+        yield from report(claimed, HANDED_OVER, patience=patience)
+    except SignoffError as failure:
+        log.error("could not report: %s (request %s)", failure, claimed.id)  # noqa: TRY400
+    return claimed

@@ -1,0 +1,131 @@
+"""`signoff hook`: a coding agent asks people before it uses a tool, through the hook that it runs before each."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from signoff.description import shorten
+from signoff.errors import SignoffError
+from signoff.gate import hook_settings, options
+from signoff.gate.coding_agents import AGENTS, MOST_BYTES, Name, Permission, ToolCall, answer_text, read_call
+from signoff.visible_text import one_line
+
+LATEST = 20.0
+"""Seconds after the end of the wait at which the agent is told no, whatever is going on here."""
+
+LONGEST_REASON = 2000
+
+EPILOG = (
+    "Every error denies the call: Signoff cannot be reached, the key is wrong, the input is not understood. "
+    "The key comes from SIGNOFF_KEY_FILE or SIGNOFF_KEY and is never written into a file."
+)
+SHAPE: dict[str, Any] = {"epilog": EPILOG}
+
+
+def hook(
+    agent: Annotated[Name, typer.Argument(help="The coding agent.", show_default=False)],
+    install: Annotated[
+        bool, typer.Option("--install", help="Add the hook to the agent's settings, or bring it up to date.")
+    ] = False,
+    uninstall: Annotated[
+        bool, typer.Option("--uninstall", help="Remove the hook from the agent's settings.")
+    ] = False,
+    show: Annotated[
+        bool, typer.Option("--print", help="Print the settings with the hook, and write nothing.")
+    ] = False,
+    user: Annotated[
+        bool, typer.Option("--user", help="In your own settings, for all projects, not in this folder's.")
+    ] = False,
+    match: Annotated[
+        str, typer.Option(help="Which tools people are asked about: a regular expression for the whole name.")
+    ] = "Bash|mcp__.*",
+    timeout: Annotated[
+        str, typer.Option(help="How long a call waits for people: 30m, 4h. Then it is denied, for now.")
+    ] = "10m",
+    url: options.Url = None,
+    key_file: options.KeyFile = None,
+) -> None:
+    """Put tool calls of a coding agent before people.
+
+    `--install` adds the hook to the settings of this folder. Without it, this is the hook: it reads a call from
+    standard input and prints the answer.
+    """
+    seconds = options.duration("--timeout", timeout).total_seconds()
+    if install + uninstall + show > 1:
+        raise typer.BadParameter("give one of --install, --uninstall and --print")
+    if install or uninstall or show:
+        if not 1 <= seconds <= 86400:
+            raise typer.BadParameter("must be between 1s and 24h", param_hint="--timeout")
+        settings = hook_settings.HookSettings(agent, _pattern(match), int(seconds), user)
+        for line in settings.printed() if show else settings.install() if install else settings.uninstall():
+            typer.echo(line)
+        return
+    if sys.stdin.isatty():
+        raise SignoffError(f"a coding agent starts this; `signoff hook --install {agent}` sets it up")
+    answer = _Answer(agent, seconds + LATEST)
+    try:
+        call = read_call(sys.stdin.buffer.read(MOST_BYTES + 1))
+        permission = _permission(agent, call, _pattern(match), seconds, url, key_file)
+    except Exception as error:  # whatever goes wrong, the answer is no
+        permission = Permission("deny", str(error) or type(error).__name__)
+    answer.give(permission)
+
+
+def _permission(
+    agent: Name, call: ToolCall, match: str, seconds: float, url: str | None, key_file: Path | None
+) -> Permission:
+    """Raises SignoffError and ValueError for a denial, too."""
+    if not re.fullmatch(match, call.tool):
+        return Permission("none")
+    deadline = time.monotonic() + seconds
+    where, key = options.address(url), options.secret(key_file)
+    from signoff.client import ApprovalClient  # noqa: PLC0415 - slow to import
+    from signoff.gate.hook_steps import HookSteps  # noqa: PLC0415 - imports the client
+
+    with ApprovalClient(where, key) as client:
+        return HookSteps(client, AGENTS[agent], call, deadline).permission()
+
+
+def _pattern(match: str) -> str:
+    try:
+        re.compile(match)
+    except re.error as error:
+        raise typer.BadParameter(f"is no regular expression: {error}", param_hint="--match") from None
+    return match
+
+
+class _Answer:
+    """What the agent is told: once, and in time. Agents run a tool when its hook is late."""
+
+    def __init__(self, agent: Name, seconds: float) -> None:
+        self._agent = agent
+        self._turn = threading.Lock()
+        clock = threading.Timer(seconds, self._too_late)
+        clock.daemon = True
+        clock.start()
+
+    def give(self, permission: Permission) -> None:
+        """Print it."""
+        self._turn.acquire()  # for good
+        self._print(permission)
+
+    def _too_late(self) -> None:
+        if self._turn.acquire(blocking=False):
+            self._print(Permission("deny", "Signoff did not answer in time"))
+            os._exit(0)
+
+    def _print(self, permission: Permission) -> None:
+        reason = permission.reason
+        if permission.decision == "deny":
+            reason = f"Signoff: {shorten(one_line(reason), LONGEST_REASON)}"
+        told = Permission(permission.decision, reason, permission.arguments, permission.notes)
+        sys.stdout.write(f"{answer_text(self._agent, told)}\n")
+        sys.stdout.flush()

@@ -1,0 +1,119 @@
+"""The steps of a hook: ask about a call, wait, hand an approval over. Whatever is not an approval is a denial."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from signoff.canonical import canonical_bytes
+from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
+from signoff.client.handover import hand_over
+from signoff.errors import AlreadyClaimed, CollaborationError, Conflict, SignoffError
+from signoff.gate.coding_agents import CodingAgent, Permission, ToolCall
+
+PATIENCE = 30.0
+"""Seconds that Signoff may be away while a question is put."""
+
+HANDOVER_PATIENCE = 6.0
+"""The same while an approval is handed over, for each of claim and report: the agent waits no longer."""
+
+
+@dataclass(frozen=True)
+class HookSteps:
+    """One call of one agent. `deadline` is when the agent has to be told, on the monotonic clock."""
+
+    client: ApprovalClient
+    agent: CodingAgent
+    call: ToolCall
+    deadline: float
+
+    def permission(self) -> Permission:
+        """Ask, or take up the question that was asked before, and wait. Raises SignoffError for a denial, too."""
+        for number in count():
+            asked = self._asked(self.call.key(number))
+            if isinstance(asked, Approval):
+                return Permission("none")
+            if _is_over(asked):
+                continue
+            if asked.status == "waiting":
+                asked = self.client.get(asked.id, wait=self._left(), patience=1.0)
+            if asked.status == "waiting":
+                return Permission("deny", _later(asked))
+            try:
+                return self._handed_over(concluded(asked))
+            except AlreadyClaimed:  # by the same call beside this one; this is another use of the tool
+                continue
+            except CollaborationError as refusal:
+                return Permission("deny", f"{refusal}. Do not do it in another way.")
+        raise AssertionError("unreachable")
+
+    def _asked(self, key: str) -> Review | Approval:
+        call, context = self.call, {"coding_agent": self.agent.title, "folder": self.call.folder}
+        patience = min(PATIENCE, max(1.0, self._left()))
+        try:
+            return self.client.submit(call.tool, call.arguments, context=context, key=key, patience=patience)
+        except Conflict:  # the same command, which the model has described in other words
+            return self.client.get(key, patience=1.0)
+
+    def _handed_over(self, approval: Approval) -> Permission:
+        by = f"Signoff: approved by {approval.reviewer}" if approval.reviewer else "Signoff: approved"
+        notes = tuple(f"Note given by a reviewer with the approval: {each}" for each in approval.notes)
+        if approval.edited and not self.agent.takes_changes:
+            claim = self.client.claim(approval, timeout_seconds=None, patience=HANDOVER_PATIENCE)
+            self._report_unused(claim)
+            return Permission("deny", _changed(self.call.arguments, approval))
+        wait = self._left() or None  # where facts have changed people are asked again
+        claim = self.client.do(hand_over(approval, timeout_seconds=wait, patience=HANDOVER_PATIENCE))
+        same = canonical_bytes(dict(claim.arguments)) == canonical_bytes(self.call.arguments)
+        if claim.action != self.call.tool or not (same or self.agent.takes_changes):
+            return Permission("deny", f"another call was approved than this one (request {claim.id})")
+        return Permission("allow", by, claim.arguments, notes)
+
+    def _report_unused(self, claim: ClaimedAction) -> None:
+        why = f"not run: a reviewer changed the arguments, and hooks of {self.agent.title} cannot"
+        try:
+            self.client.report(claim, error=why, patience=HANDOVER_PATIENCE)
+        except SignoffError:  # then people are asked what happened, and nothing has
+            return
+
+    def _left(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
+
+
+def _is_over(asked: Review) -> bool:
+    """Whether this question is used up: its approval has been taken or has lapsed, or it ended without a decision.
+
+    A rejection lasts for the session: nobody is asked about the same call again.
+    """
+    if asked.status != "approved":
+        return asked.status in ("expired", "cancelled")
+    attempt = asked.raw["execution"]
+    return asked.lapsed or not (attempt is None or attempt["settled_as"] == "retry")
+
+
+def _later(asked: Review) -> str:
+    place = asked.raw.get("slack_url") or asked.raw.get("url")
+    where = f" at {place}" if place else ""
+    return (
+        f"nobody has decided yet{where} (request {asked.id}). Make exactly the same call again later, to pick up the "
+        "decision; do not do it in another way."
+    )
+
+
+def _changed(before: Mapping[str, Any], approval: Approval) -> str:
+    """Secrets are masked in what is said here."""
+    now = dict(approval.arguments)
+    changes = [
+        f"{name}: {json.dumps(now[name], ensure_ascii=False) if name in now else 'left out'}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name) or (name in before) != (name in now)
+    ]
+    by = f" by {approval.reviewer}" if approval.reviewer else ""
+    return (
+        f"it was approved{by} with other arguments, which this hook cannot set: {'; '.join(changes)} "
+        f"(request {approval.id}). Make the call with these arguments."
+    )

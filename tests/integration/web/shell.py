@@ -1,0 +1,148 @@
+"""Commands of `signoff` that ask a running service, each in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Self
+from uuid import UUID
+
+import pytest
+
+from agent.domain.api_keys import Scope
+from agent.domain.request import RequestView
+from agent.store import views
+from agent.usecases import api_keys
+from slackbot import cli
+from slackbot.slack.listeners.context import ListenerContext
+from tests.integration.asking import column
+from tests.integration.crash.process import environment
+from tests.integration.web.conftest import ADA, Street, until
+
+
+@dataclass
+class Started:
+    """A command, running in a process of its own; what it prints and what it says go to files."""
+
+    process: BaseProcess
+    printed: Path
+    said: Path
+
+    async def says(self, words: str) -> None:
+        """Wait until its standard error has these words."""
+
+        async def look() -> bool:
+            said = words in self.said.read_text()
+            assert said or self.process.is_alive(), self.said.read_text()
+            return said
+
+        await until(look, 15)
+
+    async def ends(self) -> tuple[int, str]:
+        """Its exit code, and everything that it said."""
+
+        async def look() -> bool:
+            return not self.process.is_alive()
+
+        await until(look, 15)
+        return int(self.process.exitcode or 0), self.said.read_text()
+
+    def send(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+
+def _command(
+    folder: str, files: Sequence[str], arguments: Sequence[str], settings: Mapping[str, str]
+) -> None:
+    """What that process does: it becomes `signoff`, with an environment of its own."""
+    for number, (name, flags) in enumerate(zip(files, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)):
+        os.dup2(os.open(name, flags | os.O_APPEND), number)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
+    os.environ.clear()
+    os.environ.update(settings)
+    os.chdir(folder)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+    sys.argv = ["signoff", *arguments]
+    cli.main()
+
+
+@pytest.fixture(scope="module")
+def processes() -> ForkServerContext:
+    """Where processes come from: a server that has loaded everything once, so that each begins in milliseconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["signoff.gate.gate_command", "signoff.gate.hook_steps", __name__])
+    first = context.Process(target=int)  # waits until everything is loaded, before a service waits for us
+    first.start()
+    first.join()
+    return context
+
+
+@dataclass
+class Shell:
+    """A folder with a key of Ada's, in which commands are started."""
+
+    site: Street
+    folder: Path
+    settings: dict[str, str]
+    processes: ForkServerContext
+    started: list[Started] = field(default_factory=list)
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, site: Street, folder: Path, processes: ForkServerContext) -> AsyncIterator[Self]:
+        """Make the key; commands that still run are killed behind."""
+        secret = await api_keys.create(site.db, "ci", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
+        (folder / "key").write_text(f"{secret}\n")
+        settings = {"SIGNOFF_URL": site.url, "SIGNOFF_KEY_FILE": str(folder / "key")}
+        shell = cls(site, folder, settings, processes)
+        yield shell
+        for each in shell.started:
+            each.process.kill()
+            each.process.join()
+
+    def start(self, *arguments: str, given: bytes = b"") -> Started:
+        """Start `signoff` with these arguments; it reads what is given."""
+        files = [self.folder / f"{name}-{len(self.started)}" for name in ("given", "printed", "said")]
+        for each in files:
+            each.write_bytes(given if each is files[0] else b"")
+        names = [str(each) for each in files]
+        process = self.processes.Process(
+            target=_command, args=(str(self.folder), names, arguments, environment(self.settings))
+        )
+        process.start()
+        self.started.append(Started(process, files[1], files[2]))
+        return self.started[-1]
+
+    async def request(self) -> str:
+        """The id of the request that waits."""
+        sql = "SELECT id::text FROM approval_request WHERE status = 'waiting'"
+        return str((await until(lambda: column(self.site.db, sql)))[0])
+
+    @property
+    def ctx(self) -> ListenerContext:
+        """What the service's forms work with."""
+        parts = self.site.service.slack.parts
+        assert parts is not None
+        return parts.ctx
+
+    async def view(self, request: str) -> RequestView:
+        async with self.site.db.connection() as connection:
+            view = await views.request_view(connection, UUID(request))
+        assert view is not None
+        return view
+
+    async def statuses(self) -> list[str]:
+        return await column(self.site.db, "SELECT status::text FROM approval_request ORDER BY id")
+
+    async def executions(self) -> list[str]:
+        sql = "SELECT status::text || ': ' || coalesce(error, result) FROM execution ORDER BY id"
+        return await column(self.site.db, sql)

@@ -1,0 +1,252 @@
+"""`signoff hook` as coding agents start it, against the running service: only what people approved may be used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signoff.gate.coding_agents import Name
+from signoff.gate.hook_settings import HookSettings
+from slackbot.reviewing import edits
+from tests import hook_events as events
+from tests.hook_events import told
+from tests.integration.crash.process import environment
+from tests.integration.integrations.conftest import ROOT
+from tests.integration.web.conftest import GRACE, Program, Street, until
+from tests.integration.web.shell import Shell, Started, processes  # noqa: F401
+
+PUSH = "git push --force"
+
+
+@pytest.fixture
+def policy() -> str:
+    return """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+allow_edit = true
+editor_may_approve = true
+unmatched = "deny"
+
+[[checkpoint]]
+checkpoint_id = "shell"
+action_pattern = "Bash"
+when = "args.command != 'git status'"
+"""
+
+
+@dataclass
+class Hook(Shell):
+    """`signoff hook`, as an agent starts it before each call."""
+
+    def __call__(self, agent: str, given: bytes, *options: str) -> Started:
+        """Start it."""
+        return self.start("hook", agent, *options, given=given)
+
+    async def answer(self, started: Started) -> dict[str, Any]:
+        """What the agent hears when the hook has ended."""
+        code, said = await started.ends()
+        assert code == 0, said
+        answer: dict[str, Any] = json.loads(started.printed.read_text())
+        return answer
+
+    async def claude(self, started: Started) -> tuple[str, str, dict[str, Any] | None]:
+        """The same for Claude Code: decision, reason, and the input to use."""
+        told = (await self.answer(started))["hookSpecificOutput"]
+        return told["permissionDecision"], told["permissionDecisionReason"], told.get("updatedInput")
+
+    async def edit(self, request: str, **changes: Any) -> None:
+        """Grace changes the arguments, as the pages and Slack's forms do."""
+        view, ctx = await self.view(request), self.ctx
+        arguments = {**view.action.arguments, **changes}
+        saved = await edits.save(ctx.services, ctx.directory, GRACE, view, 1, arguments, path="page")
+        assert saved.changed
+
+
+@pytest.fixture
+async def hook(site: Street, tmp_path: Path, processes: ForkServerContext) -> AsyncIterator[Hook]:  # noqa: F811
+    async with Hook.opened(site, tmp_path, processes) as hook:
+        yield hook
+
+
+@pytest.fixture
+async def grace(site: Street) -> Program:
+    return await site.reviewer()
+
+
+async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -> None:
+    """The tool waits for people, runs once with what they made of its input, and a rejection lasts for the session."""
+    bash = told(events.CLAUDE_BASH)
+    waiting = hook("claude", bash)
+    request = await hook.request()
+    asked = (await grace.get(f"/pending/{request}")).json()
+    assert asked["action"] | {"tool_version": ""} == {
+        "tool": "Bash",
+        "tool_version": "",
+        "arguments": events.CLAUDE_BASH["tool_input"],
+    }
+    assert asked["agent_context"] == {"coding_agent": "Claude Code", "folder": "/home/ada/shop"}
+    await hook.edit(request, command="git push")
+    await grace.decides(request, revision=2, reason="Without force")
+    answer = await hook.answer(waiting)
+    told_claude = answer["hookSpecificOutput"]
+    assert told_claude["permissionDecision"] == "allow"
+    assert told_claude["updatedInput"] == events.CLAUDE_BASH["tool_input"] | {"command": "git push"}
+    assert "Without force" in told_claude["additionalContext"]
+    (execution,) = await hook.executions()
+    assert execution.startswith("succeeded: Handed over to the agent that asked")
+
+    second = hook("claude", bash)  # an approval is used once
+    other = await hook.request()
+    assert other != request
+    await grace.decides(other, "rejected", reason="Not on a Friday")
+    for started in (second, hook("claude", bash)):
+        decision, reason, given = await hook.claude(started)
+        assert (decision, given) == ("deny", None)
+        assert "Not on a Friday" in reason
+    assert await hook.statuses() == ["approved", "rejected"]
+
+
+async def test_the_same_call_picks_up_the_decision(hook: Hook, grace: Program) -> None:
+    """Silence is a denial, and the question stays; the call made again, after kill -9 too, asks nobody twice. What
+    expired is asked anew."""
+    decision, reason, _ = await hook.claude(hook("claude", told(events.CLAUDE_BASH), "--timeout", "1s"))
+    request = await hook.request()
+    assert decision == "deny"
+    assert "nobody has decided yet" in reason
+    assert "Make exactly the same call again" in reason
+    killed = hook("claude", told(events.CLAUDE_BASH))
+    killed.process.kill()
+    await grace.decides(request)
+    again = told(events.CLAUDE_BASH, {"description": "Publish it"}, tool_use_id="toolu_02")
+    decision, reason, given = await hook.claude(hook("claude", again))
+    assert (decision, reason, given) == (
+        "allow",
+        f"Signoff: approved by {GRACE.user_id}",
+        events.CLAUDE_BASH["tool_input"],
+    )
+    assert await hook.statuses() == ["approved"]
+
+    expiring = hook("claude", again)
+    await hook.request()
+    await hook.site.house.make_overdue()
+    decision, reason, _ = await hook.claude(expiring)
+    assert (decision, "expired" in reason) == ("deny", True)
+    hook("claude", again)
+    await hook.request()
+    assert await hook.statuses() == ["approved", "expired", "waiting"]
+
+
+async def test_one_approval_is_for_one_of_two_same_calls(hook: Hook, grace: Program) -> None:
+    """Two calls at once wait for one question; one of them has its approval, and people are asked about the other."""
+    both = [hook("claude", told(events.CLAUDE_BASH)) for _ in range(2)]
+    first = await hook.request()
+    await grace.decides(first)
+
+    async def is_another() -> str | None:
+        return next((each for each in [await hook.request()] if each != first), None)
+
+    second = await until(is_another)
+    await grace.decides(str(second), "rejected")
+    answers = sorted([(await hook.claude(each))[0] for each in both])
+    assert (answers, await hook.statuses()) == (["allow", "deny"], ["approved", "rejected"])
+
+
+@pytest.mark.parametrize(
+    ("agent", "event", "allowed"),
+    [("codex", events.CODEX_BASH, {}), ("cursor", events.CURSOR_SHELL, {"permission": "allow"})],
+)
+async def test_codex_and_cursor(
+    hook: Hook, grace: Program, agent: str, event: dict[str, Any], allowed: dict[str, Any]
+) -> None:
+    """An approval lets them go on, a change that their hooks cannot carry is a denial that says what was changed."""
+    waiting = hook(agent, told(event))
+    await grace.decides(await hook.request())
+    assert await hook.answer(waiting) == allowed
+    waiting = hook(agent, told(event))
+    request = await hook.request()
+    await hook.edit(request, command="git push")
+    await grace.decides(request, revision=2)
+    answer = json.dumps(await hook.answer(waiting))
+    assert '"deny"' in answer
+    assert 'command: \\"git push\\"' in answer
+    assert [each.split(":")[0] for each in await hook.executions()] == ["succeeded", "failed"]
+
+
+async def test_policy_speaks_first(hook: Hook) -> None:
+    """Where policy needs nobody, or a tool is not matched, the agent goes by its own rules; what policy denies is
+    denied; nobody is asked."""
+    status = {"command": "git status"}
+    assert await hook.answer(hook("claude", told(events.CLAUDE_BASH, status))) == {}
+    assert await hook.answer(hook("codex", told(events.CODEX_PATCH))) == {}
+    assert await hook.answer(hook("cursor", told(events.CURSOR_WRITE))) == {"permission": "allow"}
+    decision, reason, _ = await hook.claude(hook("claude", told(events.CLAUDE_MCP)))
+    assert (decision, "Policy denies this action" in reason) == ("deny", True)
+    assert await hook.statuses() == []
+
+
+async def test_every_error_is_a_denial(hook: Hook) -> None:
+    """A service that is away, a key that it does not know, a missing setting, an input that is no call: each denies and
+    says why."""
+    bash, known = told(events.CLAUDE_BASH), dict(hook.settings)
+    key = hook.folder / "key"
+    cases: list[tuple[dict[str, str], bytes, str]] = [
+        ({}, b'{"hook_event_name": "Stop"}', "must be one of PreToolUse"),
+        ({"SIGNOFF_URL": "http://127.0.0.1:9"}, bash, "does not answer"),
+        ({"SIGNOFF_URL": "", "SIGNOFF_KEY_FILE": str(key)}, bash, "SIGNOFF_URL is not set"),
+        ({"SIGNOFF_KEY_FILE": str(hook.folder / "nowhere")}, bash, "cannot read"),
+        ({"SIGNOFF_KEY_FILE": "", "SIGNOFF_KEY": "signoff_nobody"}, bash, "401"),
+    ]
+    started = []
+    for changes, given, _ in cases:
+        hook.settings = known | changes
+        started.append(hook("claude", given, "--timeout", "1s"))
+    for one, (_, _, words) in zip(started, cases, strict=True):
+        decision, reason, _ = await hook.claude(one)
+        assert (decision, words in reason) == ("deny", True), reason
+    assert await hook.statuses() == []
+
+
+async def test_the_installed_command_fails_closed(hook: Hook, grace: Program) -> None:
+    """What `--install` has written works in a shell, whatever modules lie in the agent's folder; where `signoff` is
+    missing or is killed, exit code 2 denies."""
+    (hook.folder / "httpx2.py").write_text("raise SystemExit(0)")
+    begin = f'exec {shlex.quote(sys.executable)} -P -c "from slackbot.cli import main; main()" "$@"'
+    programs = {
+        "works": f"#!/bin/sh\nexport PYTHONPATH={ROOT}\n{begin}\n",
+        "dies": "#!/bin/sh\nkill -9 $$\n",
+        "missing": None,
+    }
+    command = HookSettings(Name.CODEX, "Bash", 600, user=False).command
+    for name, text in programs.items():
+        (folder := hook.folder / name).mkdir()
+        if text is not None:
+            (folder / "signoff").write_text(text)
+            (folder / "signoff").chmod(0o755)
+        process = await asyncio.create_subprocess_exec(
+            *("/bin/sh", "-c", command),
+            cwd=hook.folder,
+            env=environment(hook.settings) | {"PATH": f"{folder}:/usr/bin:/bin"},
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        ended = asyncio.create_task(process.communicate(told(events.CODEX_BASH)))
+        if text == programs["works"]:
+            await grace.decides(await hook.request(), "rejected", reason="No")
+        out, said = await asyncio.wait_for(ended, 20)
+        if text == programs["works"]:
+            assert (process.returncode, '"deny"' in out.decode()) == (0, True), said
+        else:
+            assert (process.returncode, out) == (2, b"")
+            assert b"Signoff: the hook failed, so this call is not approved" in said

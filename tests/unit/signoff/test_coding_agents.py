@@ -1,0 +1,203 @@
+"""Hooks of coding agents, apart from the service: what is read, how one call is known again, what is answered."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signoff.errors import MalformedArguments, SignoffError
+from signoff.gate.coding_agents import Name, Permission, answer_text, read_call
+from signoff.gate.hook_settings import HookSettings
+from tests import hook_events as events
+from tests.hook_events import told
+
+PUSH = "git push --force"
+
+
+@pytest.mark.parametrize(
+    ("event", "tool", "arguments", "folder"),
+    [
+        (events.CLAUDE_BASH, "Bash", events.CLAUDE_BASH["tool_input"], "/home/ada/shop"),
+        (events.CLAUDE_MCP, "mcp__github__create_release", {"tag": "v7", "draft": False}, "/home/ada/shop"),
+        (events.CODEX_BASH, "Bash", {"command": PUSH}, "/home/ada/shop"),
+        (events.CODEX_PATCH, "apply_patch", events.CODEX_PATCH["tool_input"], "/home/ada/shop"),
+        (events.CURSOR_SHELL, "Bash", {"command": PUSH}, "/home/ada/shop"),
+        (events.CURSOR_MCP, "mcp__github__create_release", {"tag": "v7"}, "/home/ada/shop"),
+        (events.CURSOR_WRITE, "Write", events.CURSOR_WRITE["tool_input"], "/home/ada/shop"),
+        (events.CURSOR_TOOL_SHELL, "Bash", events.CURSOR_TOOL_SHELL["tool_input"], "/home/ada/shop/api"),
+    ],
+    ids=lambda value: value.get("hook_event_name") if isinstance(value, dict) else None,
+)
+def test_a_call_is_read_from_each_agents_event(
+    event: dict[str, Any], tool: str, arguments: dict[str, Any], folder: str
+) -> None:
+    """One shell and one form of MCP names for all agents; a byte order mark (Cursor on Windows) is no error."""
+    for said in (told(event), b"\xef\xbb\xbf" + told(event)):
+        call = read_call(said)
+        assert (call.tool, call.arguments, call.folder) == (tool, arguments, folder)
+        assert call.session
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"", "is not JSON"),
+        (b"[]", "must be an object"),
+        (told(events.CLAUDE_BASH, hook_event_name="PostToolUse"), "not PostToolUse"),
+        (told(events.CLAUDE_BASH, tool_input=["rm"]), "$.tool_input"),
+        (told(events.CLAUDE_BASH, session_id=None), "$.session_id: must be a text"),
+        (told(events.CURSOR_MCP, tool_input="[1]"), "must be an object"),
+        (b'{"hook_event_name": "PreToolUse", "cwd": "/", "cwd": "/tmp"}', "cwd"),
+    ],
+)
+def test_what_is_no_call_is_refused(said: bytes, words: str) -> None:
+    """Whatever could be read in two ways, or not at all, names what is wrong."""
+    with pytest.raises(MalformedArguments, match=re.escape(words)):
+        read_call(said)
+
+
+def test_the_same_call_has_the_same_key() -> None:
+    """Session, folder, tool and input make a call; its id, and how a model describes a command, do not."""
+    key = read_call(told(events.CLAUDE_BASH)).key(0)
+    again = told(events.CLAUDE_BASH, {"description": "Publish"}, tool_use_id="toolu_02", transcript_path="/x")
+    assert read_call(again).key(0) == key
+    assert read_call(told(events.CLAUDE_BASH)).key(1) != key
+    for name in ("session_id", "cwd", "tool_name"):
+        changed = events.CLAUDE_BASH | {name: "other"}
+        assert read_call(told(changed)).key(0) != key
+    for given in ({"command": "git push"}, {"timeout": 1}):
+        assert read_call(told(events.CLAUDE_BASH, given)).key(0) != key
+    one, other = (told(events.CLAUDE_MCP, {"description": each}) for each in ("one", "other"))
+    assert read_call(one).key(0) != read_call(other).key(0)
+
+
+def test_each_agent_is_answered_in_its_own_form() -> None:
+    """Codex hears nothing but denials, Cursor always a word: with anything else the hook counts as failed."""
+    deny = Permission("deny", "no")
+    allow = Permission("allow", "yes", {"command": "ls"}, ("Once only",))
+    reason = {"permissionDecision": "deny", "permissionDecisionReason": "no"}
+    denied = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **reason}}
+    allowed = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "allow",
+        "permissionDecisionReason": "yes",
+        "updatedInput": {"command": "ls"},
+        "additionalContext": "Once only",
+    }
+    expected = {
+        Name.CLAUDE: (denied, {"hookSpecificOutput": allowed}, {}),
+        Name.CODEX: (denied, {}, {}),
+        Name.CURSOR: (
+            {"permission": "deny", "user_message": "no", "agent_message": "no"},
+            {"permission": "allow"},
+            {"permission": "allow"},
+        ),
+    }
+    for agent, answers in expected.items():
+        given = tuple(json.loads(answer_text(agent, each)) for each in (deny, allow, Permission("none")))
+        assert given == answers
+
+
+# --- settings --------------------------------------------------------------------------------------------------
+
+OTHERS: dict[Name, dict[str, Any]] = {
+    Name.CLAUDE: {
+        "permissions": {"deny": ["Read(.env)"]},
+        "hooks": {
+            "PreToolUse": [
+                {"matcher": "Bash", "hooks": [{"type": "command", "command": "audit"}]},
+                {
+                    "matcher": "Write",
+                    "hooks": [
+                        {"type": "command", "command": "signoff hook claude --timeout 5s"},
+                        {"type": "command", "command": "signoff hooked"},
+                    ],
+                },
+            ],
+            "Stop": [{"hooks": [{"type": "command", "command": "chime"}]}],
+        },
+    },
+    Name.CODEX: {
+        "description": "Ours",
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]},
+    },
+    Name.CURSOR: {"version": 1, "hooks": {"beforeShellExecution": [{"command": "audit"}], "stop": []}},
+}
+
+
+@pytest.mark.parametrize("agent", list(Name))
+def test_the_hook_is_added_once_and_removed_without_a_trace(
+    agent: Name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What else is in the file stays, a second time changes nothing, and no key is written."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGNOFF_KEY", "signoff_secret")
+    settings = HookSettings(agent, "Bash|Write|mcp__.*", 600, user=False)
+    settings.path.parent.mkdir()
+    settings.path.write_text(json.dumps(OTHERS[agent]))
+    settings.path.chmod(0o600)
+    shown = json.loads(next(settings.printed()))
+    assert json.loads(settings.path.read_text()) == OTHERS[agent]
+    first, second = settings.install()
+    written = settings.path.read_text()
+    assert json.loads(written) == shown
+    assert (written.count("signoff hook "), settings.path.stat().st_mode & 0o777) == (
+        3 if agent is Name.CURSOR else 1,
+        0o600,
+    )
+    assert ("now has the hook" in first, "SIGNOFF_KEY_FILE" in second) == (True, True)
+    assert "has the hook already" in next(settings.install())
+    assert settings.path.read_text() == written
+    assert "signoff_secret" not in written
+    assert "no longer has" in next(settings.uninstall())
+    left = json.loads(settings.path.read_text())
+    expected = json.loads(json.dumps(OTHERS[agent]))
+    if agent is Name.CLAUDE:
+        expected["hooks"]["PreToolUse"][1]["hooks"].pop(0)
+    assert left == expected
+
+
+def test_what_is_written_is_what_each_agent_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole names are matched, a failed hook denies, and the agent waits longer than the hook does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    run = "--match 'Bash|mcp__.*' --timeout 600s || { echo 'Signoff: the hook failed, so this call is not approved'"
+
+    def written(agent: Name, user: bool = False) -> Any:
+        settings = HookSettings(agent, "Bash|mcp__.*", 600, user)
+        list(settings.install())
+        return json.loads(settings.path.read_text())["hooks"]
+
+    (group,) = written(Name.CLAUDE)["PreToolUse"]
+    (hook,) = group["hooks"]
+    assert hook.pop("command").startswith(f"signoff hook claude {run}")
+    assert group == {"matcher": "^(Bash|mcp__.*)$", "hooks": [hook]}
+    assert hook == {"type": "command", "timeout": 630, "onFailure": "block"}
+    (group,) = written(Name.CODEX, user=True)["PreToolUse"]
+    assert (tmp_path / "codex" / "hooks.json").exists()
+    assert group["hooks"][0].keys() == {"type", "command", "timeout"}
+    entries = written(Name.CURSOR)
+    assert entries.keys() == {"beforeShellExecution", "beforeMCPExecution"}
+    (entry,) = entries["beforeShellExecution"]
+    assert entry.pop("command").startswith(f"signoff hook cursor {run}")
+    assert entry == {"timeout": 630, "failClosed": True}
+
+
+@pytest.mark.parametrize("text", ["// mine\n{}", "[]", '{"hooks": []}', '{"hooks": {"PreToolUse": {}}}'])
+def test_settings_that_are_not_understood_are_left_alone(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line names the file, and not a byte of it changes."""
+    monkeypatch.chdir(tmp_path)
+    settings = HookSettings(Name.CLAUDE, "Bash", 600, user=False)
+    settings.path.parent.mkdir()
+    settings.path.write_text(text)
+    with pytest.raises(SignoffError, match=re.escape(str(settings.path))):
+        list(settings.install())
+    assert settings.path.read_text() == text
