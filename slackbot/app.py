@@ -242,6 +242,7 @@ class Service:
             public_url=self.settings.public_url,
             openid=_openid(self.settings),
             webhook_networks=self.settings.webhook_networks,
+            cors_origins=self.settings.cors_origins,
         )
 
     def _routes(self) -> list[BaseRoute]:

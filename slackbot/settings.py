@@ -100,6 +100,7 @@ class Settings(BaseSettings):
     host: str = _named("SIGNOFF_HOST", default="127.0.0.1")
     port: int = _named("SIGNOFF_PORT", default=8080, ge=0, le=65535)
     public_url: str | None = _named("SIGNOFF_PUBLIC_URL", default=None)
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = _named("SIGNOFF_CORS_ORIGINS", default=())
     health_port: int | None = _named("SIGNOFF_HEALTH_PORT", default=None, ge=0, le=65535)
     roles: Annotated[frozenset[Role], NoDecode] = _named("SIGNOFF_ROLES", default=frozenset(Role))
     concurrency: int = _named("SIGNOFF_CONCURRENCY", default=20, ge=1, le=500)
@@ -158,6 +159,15 @@ class Settings(BaseSettings):
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return tuple(_words(value)) if isinstance(value, str) else value
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _origins(cls, value: Any) -> Any:
+        return (
+            tuple(_public_address(each).lower() for each in _words(value))
+            if isinstance(value, str)
+            else value
+        )
 
     @field_validator("public_url")
     @classmethod

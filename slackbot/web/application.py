@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Sequence
 from functools import cache
 
 from fastapi import APIRouter, Depends, FastAPI
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slackbot.web import inbox
-from slackbot.web.api import agents, agno, approve, events, executions, pending, webhooks
+from slackbot.web.api import agents, agno, approve, events, executions, pending, run_events, webhooks
 from slackbot.web.api.event_feed import Feed
 from slackbot.web.http import openapi, problems
 from slackbot.web.http.bodies import MOST_BYTES, refuse_unstorable
@@ -23,6 +24,9 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 API_VERSION = "1"
 """Of what programs are promised, which stays while the service's own version goes on."""
+
+API = frozenset({"agents", "approve", "events", "pending", "runs", "webhooks"})
+"""What the paths of the API begin with."""
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 
@@ -44,6 +48,8 @@ def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.router.routes.extend([*more, *_routes()])
     app.add_middleware(BodyLimit)
     app.add_middleware(RouteCounter)
+    if ctx.cors_origins:
+        app.add_middleware(ApiForPages, origins=ctx.cors_origins)
     return app
 
 
@@ -53,7 +59,19 @@ def _routes() -> list[BaseRoute]:
     together = APIRouter(
         generate_unique_id_function=openapi.operation_id, dependencies=[Depends(refuse_unstorable)]
     )
-    for module in (pending, approve, sign_in, inbox, webhooks, agno, agents, events, openapi, executions):
+    for module in (
+        pending,
+        approve,
+        sign_in,
+        inbox,
+        webhooks,
+        agno,
+        agents,
+        events,
+        run_events,
+        openapi,
+        executions,
+    ):
         together.include_router(module.router)
     return together.routes
 
@@ -77,6 +95,28 @@ class RouteCounter:
             await send(message)
 
         return self._app(scope, receive, counted)
+
+
+class ApiForPages:
+    """Lets pages of these origins call the API (CORS, WHATWG Fetch), with a key and never with cookies.
+
+    Our own pages, and everything else, answer as if there were no such origins.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
+        self._app = app
+        self._api = CORSMiddleware(
+            app,
+            allow_origins=origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
+            expose_headers=["Idempotency-Replayed", "Link", "Retry-After"],
+        )
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Without a frame of its own for calls that wait."""
+        first = scope["path"].lstrip("/").partition("/")[0] if scope["type"] == "http" else ""
+        return (self._api if first in API else self._app)(scope, receive, send)
 
 
 class BodyLimit:

@@ -62,6 +62,10 @@ Postgres = Any
         ({"SLACK_BOT_TOKEN": None}, "SLACK_BOT_TOKEN is not set"),
         ({"SLACK_APP_TOKEN": None}, "set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET for HTTP"),
         ({"SIGNOFF_CHANNEL": None}, "SIGNOFF_CHANNEL"),
+        (
+            {"SIGNOFF_CORS_ORIGINS": "https://a.example.com *"},
+            "SIGNOFF_CORS_ORIGINS: must be scheme and host",
+        ),
         ({"SIGNOFF_AGENTS": "no_such_module"}, "cannot import no_such_module: no such module in this folder"),
         ({"SIGNOFF_AGENTS": "json"}, "json has no Agent"),
         ({"SIGNOFF_CHECKPOINTS": "nowhere.toml"}, "SIGNOFF_CHECKPOINTS: there is no file nowhere.toml"),

@@ -3,7 +3,7 @@
 from agent.store.clock import now
 from agent.store.views.backlog import backlog
 from agent.store.views.change_token import change_token, changed_subjects, recently_changed
-from agent.store.views.events import Transition, transitions
+from agent.store.views.events import Transition, run_transitions, transitions
 from agent.store.views.floods import flood
 from agent.store.views.id_prefixes import requests_like, runs_like
 from agent.store.views.metrics import ServiceCounts, service_counts
@@ -139,6 +139,7 @@ __all__ = [
     "run_lines",
     "run_of_session",
     "run_started_with",
+    "run_transitions",
     "run_view",
     "running",
     "runs_like",

@@ -62,10 +62,43 @@ async def transitions(
     return [Transition(row.subject, row.seq, row.at, row.event, row.outcome) for row in rows]
 
 
+async def run_transitions(
+    connection: Connection,
+    kinds: Sequence[str],
+    run_id: UUID,
+    since: datetime,
+    *,
+    after: Key | None = None,
+    limit: int,
+) -> list[Transition]:
+    """The same of one run and its requests."""
+    at, subject, seq = after or (since, "", 0)
+    parameters = {
+        "kinds": list(kinds),
+        "run": run_id,
+        "since": since,
+        "limit": limit,
+        "at": at,
+        "subject": subject,
+        "seq": seq,
+    }
+    rows = await connection.execute(_HAPPENED_IN_RUN, parameters)
+    return [Transition(row.subject, row.seq, row.at, row.event, row.outcome) for row in rows]
+
+
 _HAPPENED = text("""
 SELECT subject, seq, at, event, coalesce(detail ->> 'outcome', detail ->> 'status') AS outcome
 FROM audit_event
 WHERE at >= :since AND (at, subject, seq) > (:at, :subject, :seq)
   AND event = ANY(:kinds) AND split_part(subject, ':', 1) IN ('request', 'run')
+ORDER BY at, subject, seq LIMIT :limit
+""")
+_HAPPENED_IN_RUN = text("""
+SELECT subject, seq, at, event, coalesce(detail ->> 'outcome', detail ->> 'status') AS outcome
+FROM audit_event
+WHERE subject = ANY (ARRAY(
+        SELECT 'request:' || id FROM approval_request WHERE run_id = :run
+        UNION ALL SELECT 'run:' || CAST(:run AS text)))
+  AND at >= :since AND (at, subject, seq) > (:at, :subject, :seq) AND event = ANY(:kinds)
 ORDER BY at, subject, seq LIMIT :limit
 """)

@@ -67,7 +67,7 @@ AgentName = Annotated[str, StringConstraints(max_length=200)]
 
 def _no_stream(value: Any) -> Any:
     if str(value).lower() not in ("false", "0", "none", ""):
-        raise ValueError("streaming is not offered here; leave it away, and watch GET /events for changes")
+        raise ValueError("streaming is not offered here; leave it out, and follow GET /runs/{run_id}/events")
     return False
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import structlog
 
@@ -54,11 +55,12 @@ TYPES: dict[AuditKind, str] = {
     AuditKind.EXECUTION_SETTLED: "request.changed",
     AuditKind.RUN_STARTED: "run.changed",
     AuditKind.RUN_MESSAGE: "run.changed",
+    AuditKind.RUN_RESUMED: "run.changed",
     AuditKind.RUN_ENDED: "run.changed",
 }
 """What listeners are told of, and under which name."""
 
-_KINDS = [kind.value for kind in TYPES]
+KINDS = [kind.value for kind in TYPES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,16 @@ class EventPosition:
 
     at: datetime
     id: str
+
+    @property
+    def subject(self) -> str:
+        """What it is about."""
+        return self.id.split("/")[1]
+
+    @property
+    def seq(self) -> int:
+        """Its number there."""
+        return int(self.id.split("/")[2])
 
     @classmethod
     def read(cls, text: str) -> EventPosition:
@@ -84,9 +96,19 @@ def event_id(event: Transition) -> str:
     return f"{rfc3339(event.at)}/{event.subject}/{event.seq}"
 
 
+class Listening(Protocol):
+    """Somebody who is told."""
+
+    def tell(self, event: Transition) -> bool:
+        """False: too slow."""
+
+    def end(self) -> None:
+        """There will be no more."""
+
+
 @dataclass(eq=False)
 class Listener:
-    """Somebody who is told; ``None`` is the end."""
+    """Somebody who is told everything; ``None`` is the end."""
 
     queue: asyncio.Queue[Transition | None] = field(default_factory=lambda: asyncio.Queue(MOST_WAITING + 1))
 
@@ -110,23 +132,22 @@ class Feed:
     def __init__(self, db: Database, watch: ChangeWatch) -> None:
         self._db = db
         self._watch = watch
-        self._listeners: set[Listener] = set()
+        self._listeners: set[Listening] = set()
         self._known: dict[str, datetime] = {}
         self._newest: datetime | None = None
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
     @asynccontextmanager
-    async def listener(self) -> AsyncIterator[Listener]:
-        """Somebody who is told everything that is recorded from now on."""
-        listener = Listener()
+    async def listener(self, listener: Listening) -> AsyncIterator[None]:
+        """Tell them what is recorded from now on."""
         async with self._starting:
             if self._task is None or self._task.done():
                 await self._begin()
                 self._task = asyncio.create_task(self._go(), name="feed")
             self._listeners.add(listener)
         try:
-            yield listener
+            yield
         finally:
             self._listeners.discard(listener)
 
@@ -137,7 +158,7 @@ class Feed:
         async with self._db.connection() as connection:
             while len(found) <= MOST_MISSED:
                 after = found[-1].key if found else None
-                batch = await views.transitions(connection, _KINDS, start, after=after, limit=_BATCH)
+                batch = await views.transitions(connection, KINDS, start, after=after, limit=_BATCH)
                 found += batch
                 if len(batch) < _BATCH:
                     return [each for each in found if event_id(each) != since.id]
@@ -147,7 +168,7 @@ class Feed:
         """Nothing that is there by now is news."""
         async with self._db.connection() as connection:
             self._newest = await views.now(connection)
-            recent = await views.transitions(connection, _KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
+            recent = await views.transitions(connection, KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
         self._known = {event_id(each): each.at for each in recent}
 
     async def _go(self) -> None:
@@ -169,7 +190,7 @@ class Feed:
         if self._newest is None:
             return []
         async with self._db.connection() as connection:
-            recent = await views.transitions(connection, _KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
+            recent = await views.transitions(connection, KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
         news = [each for each in recent if event_id(each) not in self._known]
         self._known.update((event_id(each), each.at) for each in news)
         if news:

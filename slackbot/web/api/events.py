@@ -7,14 +7,17 @@ import json
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPAuthorizationCredentials
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from agent.database.pools import Database
-from agent.domain.api_keys import Principal, Scope
+from agent.domain.api_keys import Principal
+from agent.domain.api_keys import Scope as KeyScope
 from agent.domain.audit import AuditKind
 from agent.store.views import Transition
 from agent.usecases import api_keys
@@ -23,22 +26,29 @@ from slackbot.web.api.event_feed import TYPES, EventPosition, Feed, Listener, ev
 from slackbot.web.api.shapes import rfc3339
 from slackbot.web.http.api_keys import RequireScope, bearer
 from slackbot.web.http.bodies import StrictRoute
-from slackbot.web.http.context import web_context
-from slackbot.web.http.problems import documented
+from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.problems import documented, retry_later
 
 router = APIRouter(route_class=StrictRoute, tags=["Events"])
 
 HEARTBEAT = 15.0
 """Seconds of silence after which a comment keeps the connection open; then the key is looked at again, too."""
 
-_FIRST_STATE = {AuditKind.REQUEST_OPENED: "waiting", AuditKind.RUN_STARTED: "working"}
+MOST_STREAMS = 20
+"""How many streams a key may have open at once."""
+
+_FIRST_STATE = {
+    AuditKind.REQUEST_OPENED: "waiting",
+    AuditKind.RUN_STARTED: "working",
+    AuditKind.RUN_RESUMED: "working",
+}
 _EXAMPLE = """\
 id: 2026-11-21T09:30:00.5Z/request:01980000-0000-7000-8000-000000000000/1
 event: request.opened
 data: {"request_id": "01980000-0000-7000-8000-000000000000", "status": "waiting", "at": "2026-11-21T09:30:00.5Z", "kind": "request.opened"}
 
 """  # noqa: E501 - as it is sent
-_STREAM: dict[int | str, dict[str, Any]] = {
+STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events, until either side ends it",
         "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
@@ -55,22 +65,51 @@ LastEventID = Annotated[
 ]
 
 
+class StreamPlace:
+    """One of the streams that a key may have at once. Raises ProblemRaised (429) where there is none left."""
+
+    def __init__(self, ctx: WebContext, caller: Principal) -> None:
+        self._open, self._name = ctx.streams, caller.name
+        if self._open[self._name] >= MOST_STREAMS:
+            words = f"The key {caller.key} has {MOST_STREAMS} streams open; close one of them."
+            raise retry_later("too-many-streams", "Too many streams", words, 15, status=429)
+        self._open[self._name] += 1
+
+    def give_back(self) -> None:
+        """The stream has ended."""
+        self._open[self._name] -= 1
+        if not self._open[self._name]:
+            del self._open[self._name]
+
+
 class Events(StreamingResponse):
-    """A stream of them."""
+    """A stream of them, in its place."""
 
     media_type = "text/event-stream"
+
+    def __init__(self, lines: AsyncIterator[str], place: StreamPlace) -> None:
+        super().__init__(lines, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Here and not in the lines, which are never begun where the caller is gone already."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._place.give_back()
 
 
 @router.get(
     "/events",
     operation_id="watch_events",
+    status_code=200,
     response_class=Events,
-    responses={**_STREAM, **documented(401, 403, 422, 429, 503)},
+    responses={**STREAM, **documented(401, 403, 422, 429, 503)},
 )
 async def watch_events(
     request: Request,
     presented: Presented,
-    _: Annotated[Principal, Depends(RequireScope(Scope.READ, Scope.ADMIN))],
+    caller: Annotated[Principal, Depends(RequireScope(KeyScope.READ, KeyScope.ADMIN))],
     last_event_id: LastEventID = None,
 ) -> StreamingResponse:
     """Follow what happens: `request.opened`, `request.changed`, `request.decided` and `run.changed`.
@@ -79,13 +118,14 @@ async def watch_events(
     browser's EventSource does so by itself). `reset` means that too much was missed: look at everything anew.
     """
     ctx = web_context(request)
-    since = _since(last_event_id)
+    since = position(last_event_id)
+    place = StreamPlace(ctx, caller)
     feed: Feed = request.app.state.feed
-    lines = _lines(feed, since, ctx.db, presented.credentials)
-    return Events(lines, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    return Events(_lines(feed, since, ctx.db, presented.credentials), place)
 
 
-def _since(text: str | None) -> EventPosition | None:
+def position(text: str | None) -> EventPosition | None:
+    """The event with this id. Raises RequestValidationError."""
     try:
         return EventPosition.read(text) if text else None
     except ValueError as error:
@@ -96,7 +136,8 @@ def _since(text: str | None) -> EventPosition | None:
 
 async def _lines(feed: Feed, since: EventPosition | None, db: Database, secret: str) -> AsyncIterator[str]:
     """Holds no thread, and a connection to the database only while it catches up."""
-    async with feed.listener() as listener:
+    listener = Listener()
+    async with feed.listener(listener):
         yield "retry: 2000\n\n"
         told: set[str] = set()
         if since is not None:
@@ -137,13 +178,15 @@ async def _still_valid(db: Database, secret: str) -> bool:
         return True
 
 
-def line(event: Transition) -> str:
-    """The event as it is sent."""
+def line(event: Transition, run_id: UUID | None = None) -> str:
+    """The event as it is sent, in the stream of this run or of everything."""
     kind = AuditKind(event.event)
-    data = {
+    of_run = {} if run_id is None else {"run_id": str(run_id)}
+    data = of_run | {
         f"{event.about}_id": str(event.id),
         "status": event.outcome or _FIRST_STATE.get(kind),
         "at": rfc3339(event.at),
         "kind": kind.value,
     }
-    return f"id: {event_id(event)}\nevent: {TYPES[kind]}\ndata: {json.dumps(data)}\n\n"
+    name = TYPES[kind] if event.about == "request" else "run.changed"  # of a call that nobody was asked about
+    return f"id: {event_id(event)}\nevent: {name}\ndata: {json.dumps(data)}\n\n"

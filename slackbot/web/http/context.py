@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,11 +49,18 @@ class WebContext:
     public_url: str | None = None
     openid: OpenID | None = None
     webhook_networks: tuple[Network, ...] = ()
+    cors_origins: tuple[str, ...] = ()
+    """Whose pages may call the API."""
 
     @cached_property
     def list_turns(self) -> dict[str, asyncio.Lock]:
         """Held by each key while a list is made for it."""
         return {}
+
+    @cached_property
+    def streams(self) -> Counter[str]:
+        """How many streams of events each key has open."""
+        return Counter()
 
     @cached_property
     def snapshots(self) -> RequestSnapshots:

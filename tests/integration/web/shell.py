@@ -44,7 +44,7 @@ class Started:
             assert said or self.process.is_alive(), self.said.read_text()
             return said
 
-        await until(look, 15)
+        await until(look, 60)
 
     async def ends(self) -> tuple[int, str]:
         """Its exit code, and everything that it said."""
@@ -52,7 +52,7 @@ class Started:
         async def look() -> bool:
             return not self.process.is_alive()
 
-        await until(look, 15)
+        await until(look, 60)
         return int(self.process.exitcode or 0), self.said.read_text()
 
     def send(self, number: int) -> None:

@@ -169,8 +169,8 @@ async def test_a_message_that_is_sent_again_is_heard_once(service: Living) -> No
 @pytest.mark.parametrize(
     ("sent", "status", "words"),
     [
-        ({"json": {**DELETE, "stream": True}}, 422, "GET /events"),
-        ({"data": {**DELETE, "stream": "true"}}, 422, "GET /events"),
+        ({"json": {**DELETE, "stream": True}}, 422, "GET /runs/{run_id}/events"),
+        ({"data": {**DELETE, "stream": "true"}}, 422, "GET /runs/{run_id}/events"),
         ({"json": {**DELETE, "monitor": True}}, 422, "monitor"),
         ({"json": ["no", "object"]}, 422, "body"),
         ({"content": b"{", "headers": {"Content-Type": "application/json"}}, 422, "JSON"),
