@@ -79,7 +79,7 @@ function drawSide() {
   }));
   byId("apps").replaceChildren(el("li", {}, el("button", { type: "button", id: "open-home", "aria-current": at.home ? "page" : undefined, onclick: () => (go({ home: true, thread: null }), openHome()) },
     avatar(workspace.bot.user_id, workspace.bot.name, true), workspace.bot.name ?? "App", el("span", { class: "badge" }, "Home"))));
-  const cast = people().filter((each) => !start.cast || start.cast.includes(each.id) || each.id === at.user);
+  const cast = people().filter((each) => !start.cast?.length || start.cast.includes(each.id) || each.id === at.user);
   const others = people().filter((each) => !cast.includes(each));
   const isOpen = byId("others")?.open ?? false;
   byId("people").replaceChildren(

@@ -104,10 +104,16 @@ class Scene:
 
 
 class Guide:
-    """What the page shows of the scenes. A tick stays, whatever happens to the message that it was for."""
+    """What the page shows of the scenes. A tick stays, whatever happens to the message that it was for.
 
-    def __init__(self, title: str, scenes: Sequence[Scene]) -> None:
+    `cast`: the people whom one acts as; the page folds the others away, unless it is empty.
+    """
+
+    def __init__(
+        self, title: str, scenes: Sequence[Scene], cast: Sequence[str] = (ADA, GRACE, LINUS)
+    ) -> None:
         self.title = title
+        self.cast = tuple(cast)
         self.scenes = tuple(scenes)
         self._done: set[tuple[int, int]] = set()
 
@@ -117,7 +123,7 @@ class Guide:
         return {
             "title": self.title,
             "start": {"user": ADA, "channel": AGENTS},
-            "cast": [ADA, GRACE, LINUS],
+            "cast": self.cast,
             "scenes": [self._scene(seen, number, scene) for number, scene in enumerate(self.scenes)],
         }
 

@@ -1,8 +1,7 @@
-"""What the guide leads through: the refund agent and its companions, or somebody's own agents."""
+"""What the guide leads through: the refund agent and its companions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from slackbot.demo.guide import ADA, AGENTS, CRASH, GRACE, LINUS, REVIEWS, Guide, Scene, Step
@@ -47,6 +46,16 @@ def _on_card(text: str, person: str, words: str, status: str) -> Step:
         f"Show {NAMES[person]} the card",
         {"as": person},
         lambda seen: seen.card(words),
+    )
+
+
+def open_inbox(channel: str) -> Step:
+    """Grace asks for her link to the inbox in this channel, and it opens."""
+    return Step(
+        "Open Grace's inbox. It is a new tab; press *Sign in* there.",
+        lambda seen: seen.told(GRACE, "/sign-in/link/"),
+        "Open Grace's inbox",
+        {"as": GRACE, "channel": channel, "command": "/approvals inbox", "inbox": True},
     )
 
 
@@ -171,12 +180,7 @@ INBOX = Scene(
     "Reviewers also have an inbox outside Slack. Order 10 cost 1,640.00.",
     [
         _ask(10),
-        Step(
-            "Open Grace's inbox. It is a new tab; press *Sign in* there.",
-            lambda seen: seen.told(GRACE, "/sign-in/link/"),
-            "Open Grace's inbox",
-            {"as": GRACE, "channel": REVIEWS, "command": "/approvals inbox", "inbox": True},
-        ),
+        open_inbox(REVIEWS),
         _on_card("Open the request for order 10 in the inbox, and approve it.", GRACE, _card(10), "Approved"),
     ],
     "One decision, wherever it is made: the card in Slack has it too.",
@@ -241,46 +245,3 @@ def for_refunds() -> Guide:
     """The tour of the refund agent."""
     scenes = (APPROVE, SMALL, REJECT, EDIT, CRASHED, EXPIRE, INBOX, TWO_CALLS, FUNCTION, OVERVIEW)
     return Guide("Guide", scenes)
-
-
-def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:
-    """The guide for somebody's own agents; a `scripted` model has to be told how it can be asked."""
-    how = "Write what the agent should do, after its name."
-    if scripted:
-        how += (
-            " The model is a script: use the tool's name, as in `delete_records table_name=users count=50`."
-        )
-    begin = Scene(
-        "Run your agent",
-        f"Loaded: {', '.join(names)}. Cards go to the channel that your checkpoints.toml names.",
-        [
-            Step(
-                how,
-                lambda seen: seen.run() is not None,
-                "Write as Ada",
-                _run(f"/agent run {names[0]} ") | {"draft": True},
-            ),
-            Step(
-                "As *Grace* or *Linus*, decide on the card. They are in every group of your checkpoints.toml.",
-                lambda seen: any(seen.is_card("", status) for status in ("Approved", "Rejected")),
-                "Show Grace the card",
-                {"as": GRACE},
-                lambda seen: seen.card(),
-            ),
-        ],
-        "The card says what came of it, and the thread of the run has the agent's answer.",
-    )
-    inbox = Scene(
-        "Look at it in the browser",
-        "Reviewers also have an inbox outside Slack.",
-        [
-            Step(
-                "Open Grace's inbox. It is a new tab; press *Sign in* there.",
-                lambda seen: seen.told(GRACE, "/sign-in/link/"),
-                "Open Grace's inbox",
-                {"as": GRACE, "channel": AGENTS, "command": "/approvals inbox", "inbox": True},
-            )
-        ],
-        "It has the same requests, with all arguments and the history.",
-    )
-    return Guide("Your agents", (begin, inbox))

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from signoff.errors import SignoffError
 from slack_sandbox import demo_workspace
-from slackbot.demo import guided_scenes, rules
+from slackbot.demo import guided_agents, guided_scenes, rules
 from slackbot.demo import model as models
 from slackbot.demo.environment import DemoEnvironment, Tell, open_environment
 from slackbot.demo.service import ServiceFailed
@@ -65,7 +65,7 @@ async def _run(
     guide = (
         guided_scenes.for_refunds()
         if names is None
-        else guided_scenes.for_agents(names, scripted=provider is None)
+        else guided_agents.for_agents(names, scripted=provider is None)
     )
     try:
         async with open_environment(

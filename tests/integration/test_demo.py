@@ -21,7 +21,7 @@ import pytest
 from slack_sandbox import demo_workspace
 from slack_sandbox.model import MODEL_NAME, ScriptedModel
 from slackbot.cli.templates import write as write_starter
-from slackbot.demo import guided_scenes, play, run_demo
+from slackbot.demo import guided_agents, guided_scenes, play, run_demo
 from slackbot.demo import model as models
 from slackbot.demo.actors import Actors
 from slackbot.demo.environment import _hold_port, _sandbox, open_environment
@@ -196,7 +196,7 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
     monkeypatch.chdir(scratch)
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
     monkeypatch.setattr(sys, "executable", warm())
-    guide = guided_scenes.for_agents(["data-manager"], scripted=True)
+    guide = guided_agents.for_agents(["data-manager"], scripted=True)
     with claim_workdir() as folder:
         async with AsyncExitStack() as stack:
             provider = await stack.enter_async_context(ScriptedModel(api_key="sk-own"))

@@ -1,0 +1,44 @@
+"""The guide for somebody's own agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackbot.demo.guide import ADA, AGENTS, GRACE, Guide, Scene, Step
+from slackbot.demo.guided_scenes import open_inbox
+
+
+def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:
+    """The guide for somebody's own agents; a `scripted` model has to be told how it can be asked."""
+    how = "Write what the agent should do, after its name."
+    if scripted:
+        how += (
+            " The model is a script: use the tool's name, as in `delete_records table_name=users count=50`."
+        )
+    begin = Scene(
+        "Run your agent",
+        f"Loaded: {', '.join(names)}. Cards go to the channel that your checkpoints.toml names.",
+        [
+            Step(
+                how,
+                lambda seen: seen.run() is not None,
+                "Write as Ada",
+                {"as": ADA, "channel": AGENTS, "command": f"/agent run {names[0]} ", "draft": True},
+            ),
+            Step(
+                "As *Grace* or *Linus*, decide on the card. Both are in every user group here.",
+                lambda seen: any(seen.is_card("", status) for status in ("Approved", "Rejected")),
+                "Show Grace the card",
+                {"as": GRACE},
+                lambda seen: seen.card(),
+            ),
+        ],
+        "The card says what came of it, and the thread of the run has the agent's answer.",
+    )
+    inbox = Scene(
+        "Look at it in the browser",
+        "Reviewers also have an inbox outside Slack.",
+        [open_inbox(AGENTS)],
+        "It has the same requests, with all arguments and the history.",
+    )
+    return Guide("Your agents", (begin, inbox), cast=())  # checkpoints.toml may name people of its own
