@@ -10,6 +10,7 @@ import pytest
 from tests.databases import Postgres
 from tests.integration.crash.deaths import EVERY, die_and_recover
 from tests.integration.crash.street import street
+from tests.integration.crash.within_limits import ASKED, BY_ITSELF, die_within_limits
 from tests.stress.budget import full
 from tests.stress.side_by_side import Play, side_by_side
 
@@ -31,3 +32,16 @@ async def test_a_death_at_every_point(postgres: Postgres, tmp_path: Path) -> Non
 async def _die(deaths: tuple[str, ...], url: str, folder: Path) -> None:
     async with street(url, folder, lanes=len(deaths)) as here:
         await die_and_recover(here, deaths)
+
+
+@pytest.mark.stress
+async def test_a_death_within_a_limit(postgres: Postgres, tmp_path: Path) -> None:
+    """Killed at each step between question, claim and effect: 0 overdrawn, nothing counted twice, nothing lost."""
+
+    def shifted(number: int) -> Play:
+        first = number % len(BY_ITSELF)
+        turned = (*BY_ITSELF[first:], *BY_ITSELF[:first])
+        return partial(die_within_limits, by_itself=turned, asked=ASKED)
+
+    plays = {f"round-{n}": shifted(n) for n in range(full(30))}
+    await side_by_side(plays, postgres, tmp_path)

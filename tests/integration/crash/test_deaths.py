@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.fault_points import POINTS
 from tests.integration.crash.deaths import EVERY, STUCK, WORST, die_and_recover
 from tests.integration.crash.street import AGENT, street, until
+from tests.integration.crash.within_limits import die_within_limits
 
 
 async def test_the_worst_moments_to_die_lose_nothing_and_repeat_nothing(
@@ -83,3 +84,10 @@ async def test_sigterm_lets_a_running_tool_end(database_url: str, tmp_path: Path
         assert await here.serve.ends(20.0) == 0, here.serve.said()
         assert here.written() == {0: 1}
         assert await here.column("SELECT status::text FROM execution") == ["succeeded"]
+
+
+async def test_what_dies_within_a_limit_is_counted_once(database_url: str, tmp_path: Path) -> None:
+    """Killed with a claim, and before a question commits: the limit holds, and each call counts once in the end."""
+    await die_within_limits(
+        database_url, tmp_path, by_itself=["after_claim"], asked=["before_request_commits"]
+    )
