@@ -27,7 +27,8 @@ RULES = {
         LEFT JOIN decision AS d ON d.request_id = e.request_id
         LEFT JOIN approval_request AS r ON r.id = e.request_id
         WHERE CASE WHEN e.request_id IS NULL
-              THEN e.digest <> c.digest OR EXISTS (SELECT 1 FROM approval_request WHERE call_id = c.id)
+              THEN e.digest <> c.digest OR EXISTS (
+                  SELECT 1 FROM approval_request WHERE call_id = c.id AND created_at < e.started_at)
               ELSE d.outcome <> 'approved' OR d.digest <> e.digest OR d.decided_at > e.started_at
                    OR r.call_id <> c.id OR coalesce(r.voided_at < e.started_at, false) END""",
     "a program begins nothing by a void approval, and its name for it is that of the request that asks again": """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import urllib.request
@@ -313,6 +314,39 @@ def test_the_stop_switch(signoff: Command, database_url: str) -> None:
     assert "paused now: refunds, by cli:" in ended.said
     assert "there was no stop of all agents" in signoff("resume").said
     assert "agent refunds is resumed" in signoff("resume", "refunds").said
+
+
+def test_how_limits_stand(signoff: Command, owner: psycopg.Connection[Any]) -> None:
+    """`signoff limits` lists each limit of the policy with what is used, by whom; `--json` has exact amounts."""
+    owner.execute("""
+        INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
+            VALUES ('refunds', gen_random_uuid(), false, 'requester:T1/U0ADA', 4960.10, true)
+    """)
+    owner.commit()
+    (signoff.folder / "checkpoints.toml").write_text("""
+[[limit]]
+name = "refunds"
+action_pattern = "refund"
+of = "facts.price"
+per = "requester"
+within = "24h"
+max = 5000
+[[limit]]
+name = "calls"
+action_pattern = ".*"
+of = "count"
+per = "all"
+within = "1h"
+max = 40
+then = "deny"
+""")
+    said = signoff("limits").said
+    for word in ("refunds", "requester:T1/U0ADA", "4,960.10", "5,000", "24h", "calls", "40", "1h", "deny"):
+        assert word in said, (word, said)
+    [line] = signoff("limits", "--json").said.splitlines()
+    assert json.loads(line) == {
+        "limit": "refunds", "subject": "requester:T1/U0ADA", "used": "4960.10", "waiting": "0", "max": "5000"
+    }  # fmt: skip
 
 
 # --- commands ---------------------------------------------------------------------------------------------

@@ -12,14 +12,22 @@ import pytest
 
 from agent.domain.limits import Limit
 from agent.domain.policy import Defaults, Policy
+from agent.domain.request import Ballot, Verdict
 from agent.domain.run import AnswerKind, CallState, CallView
 from agent.runtime.agents import Agent
+from agent.runtime.edit_judgement import judge_edit
+from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import Tool, tool
-from agent.usecases import limits
+from agent.runtime.votes import Votes
+from agent.usecases import limits, requests, runs
+from agent.usecases.requests import Edit
 from signoff import function_agent, step
+from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration import alone
 from tests.integration.invariants import broken
-from tests.integration.runtime.conftest import Stage
+from tests.integration.runtime.conftest import REVIEWER, Stage
+from tests.integration.runtime.test_immediate_claims import STANDING, slots, vote
 
 Staged = Callable[..., Awaitable[Stage]]
 
@@ -171,7 +179,6 @@ async def test_the_window_slides(stage: Staged) -> None:
         ago = f"make_interval(secs => {hours * 3600})"
         await on.sql(f"UPDATE limit_use SET at = at - {ago}")
         assert states(await proposed(on, 6)) == [state]
-    await on.sql("UPDATE tool_call SET state = 'asked' WHERE false")
     assert (await used(on))[0][1] == 0  # the ten are out of the window; three questions wait
     await on.approve(asked)
     assert await used(on) == [("all", Decimal(5), Decimal(12))]
@@ -214,3 +221,78 @@ async def test_functions_of_children_and_background_calls(stage: Staged) -> None
         ("agent:child", Decimal(2), Decimal(0)),
     ]
     assert await broken(on.db) == []
+
+
+async def test_an_edit_changes_what_is_reserved_and_used(stage: Staged) -> None:
+    """What waits, and then counts, is the amount that a reviewer has made of the call."""
+    on = await stage(payer(), policy=policy(unmatched="review", allow_edit=True, editor_may_approve=True))
+    [call] = await proposed(on, 4000)
+    assert await used(on) == [("all", Decimal(0), Decimal(4000))]
+    view = await on.request(call)
+    made = await judge_edit(on.services, view, {"amount": 7.5})
+    edited = Edit(
+        view.id, 1, STANDING, made.action, made.facts, made.rule, made.description, "test", uses=made.uses
+    )
+    assert (await requests.edit(on.db, edited)).revision == 2
+    assert await used(on) == [("all", Decimal(0), Decimal("7.5"))]
+    ballot = Ballot(view.id, 2, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
+    await alone.vote(on.db, ballot)
+    await on.play()
+    assert done == [7.5]
+    assert await used(on) == [("all", Decimal("7.5"), Decimal(0))]
+
+
+async def test_a_claim_with_its_decision_writes_its_use(stage: Staged) -> None:
+    """A limit that came after the question counts what a vote lets run, in that transaction, and does not refuse it."""
+    on = await stage(payer(), policy=Policy())
+    [call] = await proposed(on, 9)
+    late = policy(limit(max=Decimal(5), then="deny"), unmatched="review")
+    on.services = replace(on.services, policy=late)
+    queue = slots()
+    await vote(Votes(on.services, queue), call)
+    assert await on.sql("SELECT amount, settled FROM limit_use") == [(Decimal(9), False)]
+    await queue.stop(10)
+    assert done == [9]
+    assert await used(on) == [("all", Decimal(9), Decimal(0))]
+
+
+async def test_a_call_that_was_let_through_finds_no_room_at_its_claim(stage: Staged) -> None:
+    """What policy let run before the limit was there, or full, is judged again at its claim, and people are asked."""
+    on = await stage(payer(), policy=policy())
+    run_id = await on.start("payer", "pay")
+    on.model.script(paying(3))
+    await advance_run(on.services, run_id)
+    [call] = await on.calls(run_id)
+    assert await runs.pass_call(on.db, call.id, Action("pay", pay.version, {"amount": 3}))
+    on.services = replace(on.services, policy=policy(limit(max=Decimal(2))))
+    await on.play()
+    [call] = await on.calls(run_id)
+    assert (call.state, done) == (CallState.ASKED, [])
+    assert 'limit "pays"' not in (await on.request(call)).description
+    await on.approve(call)
+    assert done == [3]
+    assert await broken(on.db) == []
+
+
+async def test_facts_that_change_ask_again_with_what_they_say_now(stage: Staged) -> None:
+    """An approval that is void reserves for the question that follows it, with the amount of its new facts."""
+    price = [Decimal(10)]
+
+    @tool(facts=lambda order: {"price": price[0]})
+    def charge(order: int) -> str:
+        """Charge for an order."""
+        done.append(float(price[0]))
+        return "charged"
+
+    by_price = limit(action_pattern="charge", of="facts.price", max=Decimal(5))
+    on = await stage(payer(charge), policy=policy(by_price))
+    on.model.script(ScriptedTurn(calls=(ScriptedCall("charge", {"order": 1}),)))
+    run_id = await on.go("payer", "charge it")
+    [call] = await on.calls(run_id)
+    assert await used(on) == [("all", Decimal(0), Decimal(10))]
+    price[0] = Decimal("12.5")
+    await on.approve(call)
+    assert (await used(on), done) == ([("all", Decimal(0), Decimal("12.5"))], [])
+    [call] = await on.calls(run_id)
+    await on.approve(call)
+    assert (await used(on), done) == ([("all", Decimal("12.5"), Decimal(0))], [12.5])

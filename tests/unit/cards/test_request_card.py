@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from agent.domain.facts import FactsSource
+from agent.domain.limits import LimitView
 from agent.domain.request import Change, ExecutionStatus, FollowUp, RequestStatus, Verdict, VoteView
 from agent.domain.short_ids import short_id
 from signoff.values import Risk
@@ -438,3 +440,23 @@ def test_the_card_says_where_facts_come_from(
     referee.judge(card)
     words = referee.words(card.blocks)
     assert said.replace("\u202a", "⟦U+202A⟧") in words
+
+
+def test_the_card_says_how_its_limits_stood(samples: Any, referee: Any) -> None:
+    """Those without room come first and are named as the reason; sums of a redacted value are not shown."""
+    day = timedelta(days=1)
+    amounts = LimitView(
+        "refunds", "facts.price", day, Decimal(4960), Decimal(999), Decimal(5000), reached=True
+    )
+    calls = LimitView("calls", "count", day, Decimal(37), Decimal(0), Decimal(40), reached=False)
+    view = samples.view(limits=(calls, amounts))
+    card = request_card(view)
+    referee.judge(card)
+    words = referee.words(card.blocks)
+    why = "refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without people."
+    assert words.index(why) < words.index("calls: 37 of 40 calls used in 24h")
+    hidden = referee.words(request_card(replace(view, redact=("facts.price",))).blocks)
+    assert "4,960" not in hidden
+    assert "refunds: within 24h. No room for this without people." in hidden
+    assert why in referee.words(details_modal(view)["blocks"])
+    assert "Limits" not in referee.words(request_card(samples.view()).blocks)
