@@ -49,11 +49,13 @@ async def die_within_limits(
             await here.start(death)
             await here.ask(lane)
             if death == "after_approved_claim":
-                await until(lambda: here.column(_WAITING), 30.0)
-                await _approve_one(here)
+                await until(lambda: _approve_one(here), 30.0, here.serve.said)
             assert await here.serve.ends(60.0) == FAULT_STATUS, f"{death}: {here.serve.said()}"
             await _check_never_overdrawn(here, room)
         await here.start()
+        for lane in range(lanes):  # one whose service died of an earlier call was not heard
+            if not await here.column(_HEARD, lane=f"C0LANE{lane}"):
+                await here.ask(lane)
         await _let_leases_end(here)
         expected = len(asked)
         await until(lambda: _waits(here, expected), 30.0, here.serve.said)
@@ -115,15 +117,17 @@ async def _all_approved(here: Street) -> bool:
     return not await here.column("SELECT 1 FROM agent_run WHERE status IN ('working', 'pending_approval')")
 
 
-async def _approve_one(here: Street) -> None:
-    """Grace presses Approve on a card; all of them are in the service's own channel."""
+async def _approve_one(here: Street) -> bool:
+    """Grace presses Approve on a card, if there is one; all of them are in the service's own channel."""
     for card in here.cards(0):
         if any("signoff:approve" in str(block) for block in card.get("blocks", [])):
             await here.slack.person("U0GRACE").click(card, "signoff:approve")
-            return
+            return True
+    return False
 
 
 _WAITING = "SELECT 1 FROM approval_request WHERE status = 'waiting'"
+_HEARD = "SELECT 1 FROM agent_run WHERE channel_id = :lane"
 _DOUBTFUL = """
 SELECT e.id FROM execution AS e
 WHERE e.status = 'in_doubt' AND NOT EXISTS (SELECT 1 FROM settlement AS s WHERE s.execution_id = e.id)
