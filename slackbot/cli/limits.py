@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from functools import partial
 from typing import Annotated
 
 import typer
 
+from agent.database.pools import Database
+from agent.domain import checkpoints
 from agent.domain.limits import Limit, length, written
+from agent.domain.policy import Policy
+from agent.store.limits import SubjectUse
 from agent.usecases import limits as limits_over_time
+from agent.usecases import policy
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, with_database
 
@@ -20,14 +24,22 @@ MOST = 50
 
 
 def limits(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
-    """Show how much of each limit over time is used, by whom.
+    """Show how much of each limit over time is used, by whom, under the policy in force.
 
     `waiting` is what people are asked about.
     """
     configured = read_settings()
-    named = {limit.name: limit for limit in read_policy(configured).limits}
-    read = partial(limits_over_time.by_subject, of=tuple(named.values()), most=MOST)
-    found = with_database(configured, use_embedded, read)
+
+    async def read(db: Database) -> tuple[Policy, list[SubjectUse]]:
+        stored = await policy.in_force(db)
+        if stored is None:
+            now = read_policy(configured)
+        else:
+            now = checkpoints.load(stored.source, filename=f"policy {stored.epoch}")
+        return now, await limits_over_time.by_subject(db, now.limits, most=MOST)
+
+    now, found = with_database(configured, use_embedded, read)
+    named = {limit.name: limit for limit in now.limits}
     if as_json:
         for each in found:
             shown = {"limit": each.limit, "subject": each.subject, "used": str(each.used)}

@@ -247,7 +247,7 @@ async def test_a_claim_with_its_decision_writes_its_use(stage: Staged) -> None:
     on = await stage(payer(), policy=Policy())
     [call] = await proposed(on, 9)
     late = policy(limit(max=Decimal(5), then="deny"), unmatched="review")
-    on.services = replace(on.services, policy=late)
+    on.go_by(late)
     queue = slots()
     await vote(Votes(on.services, queue), call)
     assert await on.sql("SELECT amount, settled FROM limit_use") == [(Decimal(9), False)]
@@ -264,7 +264,7 @@ async def test_a_call_that_was_let_through_finds_no_room_at_its_claim(stage: Sta
     await advance_run(on.services, run_id)
     [call] = await on.calls(run_id)
     assert await runs.pass_call(on.db, call.id, Action("pay", pay.version, {"amount": 3}))
-    on.services = replace(on.services, policy=policy(limit(max=Decimal(2))))
+    on.go_by(policy(limit(max=Decimal(2))))
     await on.play()
     [call] = await on.calls(run_id)
     assert (call.state, done) == (CallState.ASKED, [])
