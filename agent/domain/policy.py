@@ -226,6 +226,19 @@ class Judgement:
     description: str
     epoch: int = 0
     """Of the policy that says so."""
+    inputs: "Inputs | None" = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a judgement rests on."""
+
+    tool: ToolTraits
+    action: Action
+    facts: Mapping[str, Any] | None
+    agent: str
+    requester: str | None
+    facts_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +272,11 @@ class Policy:
         limits = {"limits": [limit.snapshot() for limit in self.limits]} if self.limits else {}
         lookups = [{"tool": each.tool, "url": each.url} for each in self.lookups]
         facts = {"facts": lookups} if lookups else {}
-        return _sha256({"defaults": self.defaults.model_dump(mode="json"), "rules": rules, **limits, **facts})
+        grants = (
+            {"grants": [self.grants.max_for.total_seconds(), self.grants.max_uses]} if self.grants else {}
+        )
+        defaults = self.defaults.model_dump(mode="json")
+        return _sha256({"defaults": defaults, "rules": rules, **limits, **facts, **grants})
 
     @property
     def channels(self) -> frozenset[str]:
@@ -278,30 +295,26 @@ class Policy:
         facts_failed: bool = False,
     ) -> Judgement:
         """Whether this action runs, is asked about, or denied. `facts_failed`, or no canonical form: never just run."""
-        judgement = self._judge(tool, action, facts, agent, requester, facts_failed=facts_failed)
-        return replace(judgement, epoch=self.epoch)
-
-    def _judge(
-        self,
-        tool: ToolTraits,
-        action: Action,
-        facts: Mapping[str, Any] | None,
-        agent: str,
-        requester: str | None,
-        *,
-        facts_failed: bool,
-    ) -> Judgement:
         known = None if facts_failed else _sound(facts)
-        facts_failed = facts_failed or (known is None and facts is not None)
+        given = Inputs(
+            tool, action, known, agent, requester, facts_failed or (known is None and facts is not None)
+        )
+        return replace(self._judge(given), epoch=self.epoch, inputs=given)
+
+    def explain(self, given: Inputs) -> list[tuple[Rule, bool, str]]:
+        """Each checkpoint that names the tool, in file order: whether it applies, and why."""
+        return [(rule, *_applies(rule, given)) for rule in self.rules if rule.names(given.action.tool)]
+
+    def _judge(self, given: Inputs) -> Judgement:
         exempt: list[str] = []
         for rule in self.rules:
-            if not rule.names(action.tool):
+            if not rule.names(given.action.tool):
                 continue
-            applies, because = _applies(rule, action, known, agent, requester, facts_failed=facts_failed)
+            applies, because = _applies(rule, given)
             if applies:
-                return _ask(_stricter_risk(rule, tool), because, action, known)
+                return _ask(_stricter_risk(rule, given.tool), because, given.action, given.facts)
             exempt.append(because)
-        return self._uncaught(tool, action, known, exempt, facts_failed=facts_failed)
+        return self._uncaught(given, exempt)
 
     def lookup(self, tool: str) -> FactsLookup | None:
         """Where Signoff looks up the facts about a program's call of this tool, if it does."""
@@ -351,22 +364,14 @@ class Policy:
         rule = Rule(checkpoint_id=checkpoint_id, action_pattern=pattern, **terms)
         return _stricter_risk(rule, tool)
 
-    def _uncaught(
-        self,
-        tool: ToolTraits,
-        action: Action,
-        facts: Mapping[str, Any] | None,
-        exempt: list[str],
-        *,
-        facts_failed: bool,
-    ) -> Judgement:
-        defaults = self.defaults
+    def _uncaught(self, given: Inputs, exempt: list[str]) -> Judgement:
+        defaults, tool, action = self.defaults, given.tool, given.action
         if tool.requires_approval:
             caught_as, because = REQUIRES_APPROVAL, "the tool itself requires approval"
         elif not exempt and not tool.read_only and defaults.unmatched == "deny":
             because = "no checkpoint names this tool, and unmatched tools are denied"
             return Judgement("deny", None, because, describe(action))
-        elif facts_failed:
+        elif given.facts_failed:
             caught_as, because = FACTS_FAILED, "its facts could not be looked up"
         elif exempt:
             return Judgement("run", None, "; ".join(exempt), describe(action))
@@ -375,7 +380,7 @@ class Policy:
             return Judgement("run", None, f"no checkpoint names this tool; it {pardon}", describe(action))
         else:
             caught_as, because = UNMATCHED, "no checkpoint names this tool"
-        return _ask(self.synthetic(caught_as, tool), because, action, facts)
+        return _ask(self.synthetic(caught_as, tool), because, action, given.facts)
 
 
 def outdated(judged_by: int, in_force: int) -> OutdatedPolicy | None:
@@ -418,23 +423,15 @@ def _ask(rule: Rule, because: str, action: Action, facts: Mapping[str, Any] | No
     return Judgement("ask", rule, because, rule.describe(action, facts))
 
 
-def _applies(
-    rule: Rule,
-    action: Action,
-    facts: Mapping[str, Any] | None,
-    agent: str,
-    requester: str | None,
-    *,
-    facts_failed: bool,
-) -> tuple[bool, str]:
+def _applies(rule: Rule, given: Inputs) -> tuple[bool, str]:
     label = f'checkpoint "{rule.checkpoint_id}"'
     if rule.when is None:
         return True, label
     when = compile_when(rule.when)
-    if facts_failed and when.uses_facts:
+    if given.facts_failed and when.uses_facts:
         # has(facts.x) would be an honest false here, about facts that nobody has seen.
         return True, f"{label}: when ({rule.when}) needs facts that could not be looked up"
-    result = when.applies(action.arguments, facts, agent, requester)
+    result = when.applies(given.action.arguments, given.facts, given.agent, given.requester)
     return result.applies, f"{label}: {result.because}"
 
 

@@ -95,11 +95,11 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     judgement = judge(services, work.run, tool, action, facts)
     judgement, states = await within_limits(services, work, tool, action, facts, judgement)
     if judgement.verdict == "deny":
-        return await _refuse(
-            services, work, AnswerKind.DENIED, judgement.because, policy_epoch=judgement.epoch
-        )
+        return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     if judgement.verdict == "run" and work.call.request_id is None:
-        if await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch):
+        if await runs.pass_call(
+            services.db, work.call.id, action, policy_epoch=judgement.epoch, judgement=judgement
+        ):
             with attempts.room(services, work, tool):
                 uses = tuple(state.use for state in states)
                 await attempts.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
@@ -178,12 +178,18 @@ async def _earlier_no(services: Services, work: OpenCallDetails, action: Action)
 
 
 async def _refuse(
-    services: Services, work: OpenCallDetails, kind: AnswerKind, text: str, *, policy_epoch: int | None = None
+    services: Services,
+    work: OpenCallDetails,
+    kind: AnswerKind,
+    text: str,
+    *,
+    judgement: Judgement | None = None,
 ) -> bool:
-    """`policy_epoch`: of the policy that says so, if it is policy."""
+    """`judgement`: of the policy that says so, if it is policy."""
     log.info("call refused", action="call.refused", call_id=str(work.call.id), kind=kind.value, because=text)
     answer = CallAnswer(kind, stored_text.storable_text(text))
-    await runs.refuse_call(services.db, work.call.id, answer, policy_epoch=policy_epoch)
+    epoch = judgement.epoch if judgement else None
+    await runs.refuse_call(services.db, work.call.id, answer, policy_epoch=epoch, judgement=judgement)
     return True
 
 

@@ -135,6 +135,7 @@ async def question(
         has_pending_hook=tool.on_pending is not None,
         limits=states,
         policy_epoch=judgement.epoch,
+        judgement=judgement,
     )
 
 

@@ -14,7 +14,7 @@ from agent.database.transaction import Transaction
 from agent.domain.facts import FactsSource
 from agent.domain.limits import LimitState
 from agent.domain.people import Exclusion
-from agent.domain.policy import Rule, snapshot_digest
+from agent.domain.policy import Judgement, Rule, snapshot_digest
 from agent.domain.request import Change, Verdict
 from agent.store import audit, exclusions
 from agent.store.ids import new_id, new_nonce
@@ -63,6 +63,7 @@ class NewRequest:
     """The limits over time on its action, as they stand."""
     policy_epoch: int = 0
     """Of the policy that says so."""
+    judgement: Judgement | None = None
 
 
 def insert(

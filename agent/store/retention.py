@@ -31,6 +31,7 @@ from agent.store.tables import (
     approval_request,
     delivery,
     execution,
+    judgement,
     notice,
     request_revision,
     settlement,
@@ -52,11 +53,11 @@ async def cutoff(connection: Connection, ago: timedelta) -> datetime:
     return found
 
 
-async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int]:
-    """How many runs, requests, deliveries and notices are due to be erased."""
+async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int, int]:
+    """How many runs, requests, deliveries, notices and judgements are due to be erased."""
     parameters = {"before": before, "last": _last_id(before)}
     (row,) = await fetch(connection, _COUNT, **parameters)
-    return row.runs, row.requests, row.deliveries, row.notices
+    return row.runs, row.requests, row.deliveries, row.notices, row.judgements
 
 
 async def runs(connection: Connection, before: datetime, after: UUID, limit: int) -> list[UUID]:
@@ -99,6 +100,11 @@ async def forget_deliveries(connection: Connection, before: datetime, limit: int
 async def forget_notices(connection: Connection, before: datetime, limit: int) -> int:
     """The same for notices to webhooks and by e-mail."""
     return await _forget(connection, _NOTICES, before, limit)
+
+
+async def erase_judgements(connection: Connection, before: datetime, limit: int) -> int:
+    """Erase what so many judgements rest on."""
+    return await _forget(connection, _JUDGEMENTS, before, limit)
 
 
 async def _ids(
@@ -204,6 +210,9 @@ def _is_old(table: Table) -> ColumnElement[bool]:
     return and_(table.c.id < bindparam("last"), table.c.state != "pending", table.c.created_at < _BEFORE)
 
 
+_HAS_OLD_CONTENT = and_(
+    judgement.c.id < bindparam("last"), judgement.c.action.is_not(None), judgement.c.created_at < _BEFORE
+)
 _RUNS = _next(agent_run, _RUN_IS_DUE)
 _REQUESTS = _next(approval_request, _REQUEST_IS_DUE)
 _of_run = approval_request.alias("of_run")
@@ -215,6 +224,7 @@ _COUNT = select(
     ).label("requests"),
     _count(delivery, _is_old(delivery)).label("deliveries"),
     _count(notice, _is_old(notice)).label("notices"),
+    _count(judgement, _HAS_OLD_CONTENT).label("judgements"),
 )
 _REQUESTS_OF_RUNS = text(
     "SELECT id FROM approval_request WHERE run_id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE"
@@ -260,5 +270,10 @@ DELETE FROM delivery WHERE id IN (
 _NOTICES = text("""
 DELETE FROM notice WHERE id IN (
     SELECT id FROM notice WHERE id < :last AND state <> 'pending' AND created_at < :before
+    ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
+""")
+_JUDGEMENTS = text("""
+UPDATE judgement SET action = NULL, facts = NULL, because = '' WHERE id IN (
+    SELECT id FROM judgement WHERE id < :last AND action IS NOT NULL AND created_at < :before
     ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
 """)

@@ -9,8 +9,8 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.limits import Limit, LimitState, Use
-from agent.domain.policy import check_epoch
-from agent.store import audit, limits
+from agent.domain.policy import Judgement, check_epoch
+from agent.store import audit, judgements, limits
 from agent.store import policy as policies
 from agent.store.limits import SubjectUse, told_key
 
@@ -37,8 +37,7 @@ async def let_go_ahead(
     key: UUID,
     uses: Sequence[Use],
     detail: Mapping[str, object],
-    *,
-    policy_epoch: int = 0,
+    judged: Judgement | None = None,
 ) -> tuple[LimitState, ...]:
     """Record that a program may go ahead without a person, and count it, if its limits have room.
 
@@ -46,14 +45,16 @@ async def let_go_ahead(
     long as its windows last. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
-        check_epoch(policy_epoch, await policies.lock_epoch(tx))
+        check_epoch(judged.epoch if judged else 0, await policies.lock_epoch(tx))
         room = await limits.lock(tx, key, uses)
         if not room.has_room(key, uses):
             return tuple(room.states(key, uses))
         limits.settle_told(tx, key, room.uncounted(key, uses))
         await audit.create_head(tx, principal.name)
-        told = {**detail, "policy": policy_epoch}
+        told = {**detail, "policy": judged.epoch if judged else 0}
         await audit.record(tx, principal.name, AuditKind.REVIEW_NOT_REQUIRED, principal.name, told)
+        if judged is not None:
+            judgements.insert(tx, judged, principal=principal.name)
     return ()
 
 

@@ -38,11 +38,12 @@ class ErasureCounts:
     requests: int = 0
     deliveries: int = 0
     notices: int = 0
+    judgements: int = 0
     broken: int = 0
 
     @property
     def total(self) -> int:
-        return self.runs + self.requests + self.deliveries + self.notices
+        return self.runs + self.requests + self.deliveries + self.notices + self.judgements
 
     def __add__(self, other: ErasureCounts) -> Self:
         return type(self)(
@@ -50,6 +51,7 @@ class ErasureCounts:
             self.requests + other.requests,
             self.deliveries + other.deliveries,
             self.notices + other.notices,
+            self.judgements + other.judgements,
             self.broken + other.broken,
         )
 
@@ -76,7 +78,7 @@ async def erase(
 ) -> AsyncIterator[ErasureCounts]:
     """Erase what ended before that time; yields each batch's count. What fails is logged; each erasure is recorded."""
     anything = False
-    for step in (_runs, _requests, _deliveries, _notices):
+    for step in (_runs, _requests, _deliveries, _notices, _judgements):
         after: UUID | None = retention.FIRST
         while after is not None:
             async with db.transaction() as tx:
@@ -146,6 +148,11 @@ async def _deliveries(tx: Transaction, before: datetime, after: UUID, limit: int
 async def _notices(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
     gone = await retention.forget_notices(tx, before, limit * ROWS_AT_ONCE)
     return ErasureCounts(notices=gone), after if gone else None
+
+
+async def _judgements(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
+    erased = await retention.erase_judgements(tx, before, limit * ROWS_AT_ONCE)
+    return ErasureCounts(judgements=erased), after if erased else None
 
 
 async def _record(tx: Transaction, found: ErasureCounts, before: datetime, by: str) -> None:

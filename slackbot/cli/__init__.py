@@ -40,7 +40,7 @@ GROUPS = {
         ),
         "db": ("database.commands", "Migrate the database, or show its version."),
         "check": (
-            "check.check",
+            "check.commands",
             "Check settings, policy and agents, and list which checkpoint catches each tool.",
         ),
         "policy": (

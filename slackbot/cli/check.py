@@ -13,7 +13,9 @@ from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
 from agent.runtime.policy_lint import lint_policy
 from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings
+from slackbot.cli.explain import explain
 from slackbot.cli.open_work import OpenWorkChoice, check_pending
+from slackbot.cli.replay import replay
 from slackbot.settings import Settings
 
 PendingFlag = Annotated[
@@ -34,13 +36,22 @@ CancelFlag = Annotated[
 ]
 
 
+commands = typer.Typer(invoke_without_command=True)
+commands.command()(explain)
+commands.command()(replay)
+
+
+@commands.callback()
 def check(
+    ctx: typer.Context,
     pending: PendingFlag = False,
     re_ask: ReAskFlag = False,
     cancel: CancelFlag = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Check settings, policy and agents, and list which checkpoint catches each tool."""
+    if ctx.invoked_subcommand is not None:
+        return
     if re_ask and cancel:
         raise typer.BadParameter("--re-ask and --cancel exclude each other")
     if (re_ask or cancel) and not pending:

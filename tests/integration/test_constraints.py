@@ -213,6 +213,9 @@ BROKEN = {
     "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",
     "ck_audit_event_hash_size": "INSERT INTO audit_event VALUES ('s', 1, now(), 'a', 'e', '{}', '', '')",
     "ck_pause_names_something": "UPDATE pause SET scope = ''",
+    "ck_judgement_known_verdict": """
+        INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, because)
+        VALUES (gen_random_uuid(), 1, 'a', 't', '{}', false, 'perhaps', '')""",
     "ck_policy_counts_from_one": "INSERT INTO policy (epoch, source, digest, by) VALUES (0, '', sha256(''), '')",
     "ck_policy_digest_size": "INSERT INTO policy (epoch, source, digest, by) VALUES (2, '', '', '')",
     "ck_policy_restores_an_earlier_one": """

@@ -486,6 +486,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
                 "settlement",
                 "audit_event",
                 "grant_use",
+                "judgement",
                 "policy",
             ],
             APPEND,

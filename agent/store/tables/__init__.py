@@ -4,7 +4,16 @@ No schema is named here: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``
 view ``pending_reviews`` live in the migrations alone.
 """
 
-from agent.store.tables.access import api_key, http_reply, key_use, pause, policy, sign_in_link, web_session
+from agent.store.tables.access import (
+    api_key,
+    http_reply,
+    judgement,
+    key_use,
+    pause,
+    policy,
+    sign_in_link,
+    web_session,
+)
 from agent.store.tables.audit import audit_event, audit_head
 from agent.store.tables.columns import metadata
 from agent.store.tables.executions import execution, retry_vote, settlement
@@ -30,6 +39,7 @@ __all__ = [
     "execution",
     "grant_use",
     "http_reply",
+    "judgement",
     "key_use",
     "limit_use",
     "metadata",

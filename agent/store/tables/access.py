@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    Boolean,
     CheckConstraint,
     Column,
     ForeignKey,
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -40,6 +42,29 @@ policy = Table(
     CheckConstraint("epoch >= 1", name="counts_from_one"),
     CheckConstraint("octet_length(digest) = 32", name="digest_size"),
     CheckConstraint("restores < epoch", name="restores_an_earlier_one"),
+)
+
+judgement = Table(
+    "judgement",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("policy_epoch", Integer, nullable=False),
+    Column("call_id", Uuid),
+    Column("request_id", Uuid),  # whose first revision has the content
+    Column("principal", Text),
+    Column("agent", Text, nullable=False),
+    Column("requester", Text),
+    Column("tool", Text, nullable=False),
+    Column("traits", JSONB, nullable=False),  # what the tool says of itself
+    Column("action", LargeBinary),
+    Column("facts", LargeBinary),
+    Column("facts_failed", Boolean, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("checkpoint_id", Text),
+    Column("because", Text, nullable=False),
+    created(),
+    CheckConstraint("verdict IN ('run', 'ask', 'deny')", name="known_verdict"),
+    Index("ix_judgement_content", "id", postgresql_where=text("action IS NOT NULL")),
 )
 
 api_key = Table(

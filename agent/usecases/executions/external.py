@@ -17,10 +17,10 @@ from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Coverage, Facts, coverage
-from agent.domain.policy import check_epoch
+from agent.domain.policy import Judgement, check_epoch
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.fault_points import point
-from agent.store import audit, external_executions, outbox
+from agent.store import audit, external_executions, judgements, outbox
 from agent.store import policy as policies
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.external_executions import ClaimableRequest, ExternalAttempt, OverdueApproval
@@ -76,14 +76,15 @@ class ExternalClaim:
 
 
 async def record_judgement(
-    db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object], *, policy_epoch: int
+    db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object], judged: Judgement
 ) -> None:
     """Record what policy said to a key that no request tells of, in the chain of the key. Raises ``OutdatedPolicy``."""
     subject = principal.name
     async with db.transaction() as tx:
-        check_epoch(policy_epoch, await policies.lock_epoch(tx))
+        check_epoch(judged.epoch, await policies.lock_epoch(tx))
         await audit.create_head(tx, subject)
-        await audit.record(tx, subject, kind, principal.name, {**detail, "policy": policy_epoch})
+        await audit.record(tx, subject, kind, principal.name, {**detail, "policy": judged.epoch})
+        judgements.insert(tx, judged, principal=subject)
 
 
 async def withdraw(db: Database, request_id: UUID, principal: Principal) -> bool:

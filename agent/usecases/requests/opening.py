@@ -27,6 +27,7 @@ from agent.store import (
     call_locks,
     calls,
     exclusions,
+    judgements,
     limits,
     outbound,
     outbox,
@@ -104,6 +105,8 @@ def write_request(
         )
     )
     requests.insert(tx, request_id, new, content_digest(new), ask_no, _excluded(new, involved))
+    if new.judgement is not None:
+        judgements.insert(tx, new.judgement, call_id=new.call_id, request_id=request_id)
     limits.reserve(tx, [state.use for state in new.limits], call_id=new.call_id, request_id=request_id)
     detail = {
         "digest": new.action.digest.hex(),

@@ -7,9 +7,9 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.call_answers import stop_cause
 from agent.domain.errors import NotFound
-from agent.domain.policy import check_epoch
+from agent.domain.policy import Judgement, check_epoch
 from agent.domain.run import CallAnswer, CallState, RunStatus
-from agent.store import call_locks, calls, runs
+from agent.store import call_locks, calls, judgements, runs
 from agent.usecases import call_answers
 from agent.usecases.runs import endings
 from agent.usecases.runs.cancellation import end_orphans
@@ -18,7 +18,14 @@ from signoff.errors import CollaborationError
 from signoff.values import Action
 
 
-async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch: int = 0) -> bool:
+async def pass_call(
+    db: Database,
+    call_id: UUID,
+    action: Action,
+    *,
+    policy_epoch: int = 0,
+    judgement: Judgement | None = None,
+) -> bool:
     """Policy lets the call run. False: it had been judged already, or its run has ended. Raises ``OutdatedPolicy``."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
@@ -26,11 +33,18 @@ async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch
             return False
         check_epoch(policy_epoch, call.policy_epoch)
         calls.mark_ready(tx, call_id, action)
+        if judgement is not None:
+            judgements.insert(tx, judgement, call_id=call_id)
     return True
 
 
 async def refuse_call(
-    db: Database, call_id: UUID, answer: CallAnswer, *, policy_epoch: int | None = None
+    db: Database,
+    call_id: UUID,
+    answer: CallAnswer,
+    *,
+    policy_epoch: int | None = None,
+    judgement: Judgement | None = None,
 ) -> bool:
     """The call will not run and nobody is asked. False: it had been judged already.
 
@@ -43,6 +57,8 @@ async def refuse_call(
         if policy_epoch is not None:
             check_epoch(policy_epoch, call.policy_epoch)
         calls.refuse(tx, call_id, call.agent, answer)
+        if judgement is not None:
+            judgements.insert(tx, judgement, call_id=call_id)
     return True
 
 

@@ -245,6 +245,7 @@ async def _judge_and_open(
         api_key_id=principal.key_id,
         limits=states,
         policy_epoch=judged.epoch,
+        judgement=judged,
     )
     opened = await requests.open(ctx.db, new)
     return OpenedRequest(id=opened.request_id, created=opened.created)

@@ -73,9 +73,7 @@ async def within_limits(
     if judged.verdict == "ask":
         return judged, await limits.states(ctx.db, asked.limit_key, asked.uses)
     detail = _detail(asked, action, facts)
-    states = await limits.let_go_ahead(
-        ctx.db, principal, asked.limit_key, asked.uses, detail, policy_epoch=judged.epoch
-    )
+    states = await limits.let_go_ahead(ctx.db, principal, asked.limit_key, asked.uses, detail, judged)
     return ctx.services.policy.within_limits(judged, states, tool, action, facts.values), states
 
 
@@ -87,7 +85,7 @@ async def without_review(
     if denied or not asked.uses:  # else it is on record with its uses
         kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
         detail = _detail(asked, action, facts)
-        await external.record_judgement(ctx.db, principal, kind, detail, policy_epoch=judged.epoch)
+        await external.record_judgement(ctx.db, principal, kind, detail, judged)
     because = await clean_value(judged.because)
     if denied:
         raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this action: {because}.")

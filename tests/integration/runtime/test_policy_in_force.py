@@ -19,7 +19,7 @@ from agent.domain import checkpoints
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound, OutdatedPolicy, PolicyError
-from agent.domain.policy import Policy
+from agent.domain.policy import Judgement, Policy
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView
 from agent.runtime.calls import advance_call
@@ -208,9 +208,8 @@ async def _open_of_program(db: Database, epoch: int) -> None:
 
 async def _record(db: Database, epoch: int) -> None:
     principal = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
-    await external.record_judgement(
-        db, principal, AuditKind.REVIEW_NOT_REQUIRED, {"request": "1"}, policy_epoch=epoch
-    )
+    judged = Judgement("run", None, "it is allowed", "", epoch)
+    await external.record_judgement(db, principal, AuditKind.REVIEW_NOT_REQUIRED, {"request": "1"}, judged)
 
 
 @pytest.mark.parametrize("act", [_pass, _refuse, _open, _open_of_program, _record])

@@ -1,0 +1,72 @@
+"""What another policy would have said of what was judged."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from agent.domain.policy import Inputs, Policy, Ruling
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedJudgement:
+    """A judgement as it was recorded, and what became of the request that it led to."""
+
+    id: UUID
+    at: datetime
+    inputs: Inputs
+    verdict: Ruling
+    checkpoint_id: str | None
+    request_id: UUID | None
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A judgement that the other policy makes otherwise."""
+
+    recorded: RecordedJudgement
+    verdict: Ruling
+    checkpoint_id: str | None
+    because: str
+
+
+@dataclass(slots=True)
+class Totals:
+    """What came of a replay."""
+
+    judged: int = 0
+    erased: int = 0
+    """Judgements without content: retention has erased it."""
+    verdicts: Counter[tuple[Ruling, Ruling]] = field(default_factory=Counter)
+    """By the recorded verdict and the new one."""
+    other_checkpoint: int = 0
+    """The same verdict, by another checkpoint."""
+    said: Counter[tuple[Ruling, str]] = field(default_factory=Counter)
+    """Of those that would not be asked any more: by the new verdict, and what people had said."""
+
+
+def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals: Totals) -> Iterator[Changed]:
+    """Judge again what was recorded (`None`: its content is erased). Yields what comes out otherwise."""
+    for each in recorded:
+        if each is None:
+            totals.erased += 1
+            continue
+        given = each.inputs
+        now = policy.judge(
+            given.tool,
+            given.action,
+            given.facts,
+            given.agent,
+            given.requester,
+            facts_failed=given.facts_failed,
+        )
+        checkpoint_id = now.rule.checkpoint_id if now.rule else None
+        totals.judged += 1
+        totals.verdicts[each.verdict, now.verdict] += 1
+        if each.verdict == "ask" != now.verdict:
+            totals.said[now.verdict, each.outcome or "waiting"] += 1
+        if (each.verdict, each.checkpoint_id) != (now.verdict, checkpoint_id):
+            totals.other_checkpoint += each.verdict == now.verdict
+            yield Changed(each, now.verdict, checkpoint_id, now.because)

@@ -1,0 +1,107 @@
+"""The judgements of policy, each with what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+
+from agent.database.transaction import Connection, Transaction, fetch
+from agent.domain.policy import Inputs, Judgement, ToolTraits
+from agent.domain.replay import RecordedJudgement
+from agent.store.ids import id_at, new_id
+from signoff.canonical import canonical_bytes, parse_canonical
+from signoff.values import Action, Risk
+
+PAGE = 1000
+"""Judgements that are read at once."""
+
+
+def insert(
+    tx: Transaction,
+    judgement: Judgement,
+    *,
+    call_id: UUID | None = None,
+    request_id: UUID | None = None,
+    principal: str | None = None,
+) -> None:
+    """Record a judgement; the content of one that opens a request stays with that request's first revision."""
+    given = judgement.inputs
+    if given is None:
+        return
+    kept, tool = request_id is None, given.tool
+    traits = {"version": tool.version, "requires_approval": tool.requires_approval}
+    traits |= {"read_only": tool.read_only, "risk": None if tool.risk is None else tool.risk.value}
+    row = {
+        "id": new_id(),
+        "policy_epoch": judgement.epoch,
+        "call_id": call_id,
+        "request_id": request_id,
+        "principal": principal,
+        "agent": given.agent,
+        "requester": given.requester,
+        "tool": given.action.tool,
+        "traits": traits,
+        "action": given.action.canonical if kept else None,
+        "facts": canonical_bytes(dict(given.facts)) if kept and given.facts is not None else None,
+        "facts_failed": given.facts_failed,
+        "verdict": judgement.verdict,
+        "checkpoint_id": judgement.rule.checkpoint_id if judgement.rule else None,
+        "because": judgement.because,
+    }
+    tx.add_rows(_INSERT, [row])
+
+
+async def recorded(
+    connection: Connection, since: datetime, *, page: int = PAGE
+) -> AsyncIterator[list[RecordedJudgement | None]]:
+    """All judgements since then, oldest first, page by page; ``None`` for one whose content is erased."""
+    after = id_at(since)
+    while rows := await fetch(connection, _RECORDED, after=after, limit=page):
+        yield [_recorded(row) for row in rows]
+        after = rows[-1].id
+
+
+def _recorded(row: Row[Any]) -> RecordedJudgement | None:
+    if not row.action:
+        return None
+    traits = ToolTraits(
+        row.tool,
+        row.traits["version"],
+        requires_approval=row.traits["requires_approval"],
+        risk=None if row.traits["risk"] is None else Risk(row.traits["risk"]),
+        read_only=row.traits["read_only"],
+    )
+    facts = None if row.facts is None else parse_canonical(bytes(row.facts))
+    action = Action.from_canonical(bytes(row.action))
+    return RecordedJudgement(
+        row.id,
+        row.created_at,
+        Inputs(traits, action, facts, row.agent, row.requester, row.facts_failed),
+        row.verdict,
+        row.checkpoint_id,
+        row.request_id,
+        row.outcome,
+    )
+
+
+_INSERT = text("""
+INSERT INTO judgement (id, policy_epoch, call_id, request_id, principal, agent, requester, tool, traits, action, facts,
+                       facts_failed, verdict, checkpoint_id, because)
+SELECT * FROM json_to_recordset(:rows) AS t (
+    id uuid, policy_epoch int, call_id uuid, request_id uuid, principal text, agent text, requester text, tool text,
+    traits jsonb, action bytea, facts bytea, facts_failed boolean, verdict text, checkpoint_id text, because text)
+LIMIT (SELECT CAST(:many AS int))
+""")
+_RECORDED = text("""
+SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_failed, j.verdict, j.checkpoint_id,
+       j.request_id, coalesce(j.action, v.action) AS action, coalesce(j.facts, v.facts) AS facts,
+       r.status::text AS outcome
+FROM (SELECT * FROM judgement WHERE id > :after ORDER BY id LIMIT :limit) AS j
+LEFT JOIN approval_request AS r ON r.id = j.request_id
+LEFT JOIN request_revision AS v ON v.request_id = j.request_id AND v.n = 1
+ORDER BY j.id
+""")

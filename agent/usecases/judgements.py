@@ -1,0 +1,17 @@
+"""The judgements of policy, to be looked through."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from agent.database.pools import Database
+from agent.domain.replay import RecordedJudgement
+from agent.store import judgements
+
+
+async def recorded(db: Database, since: datetime) -> AsyncIterator[list[RecordedJudgement | None]]:
+    """All judgements since then, oldest first, page by page; ``None`` for one whose content is erased."""
+    async with db.connection() as connection:
+        async for page in judgements.recorded(connection, since):
+            yield page

@@ -1,0 +1,98 @@
+"""`signoff check explain`: what the checkpoints file says of one action, and why."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent.domain.policy import Inputs, Judgement, Policy, ToolTraits
+from agent.domain.request import EXTERNAL
+from agent.runtime.agents import Registry, load_agents
+from signoff.values import Action
+from slackbot.cli import terminal
+from slackbot.cli.cli_context import read_policy, read_settings
+
+Values = Annotated[
+    list[str] | None, typer.Option("--arg", help="An argument, as name=value; JSON where it is JSON.")
+]
+Known = Annotated[
+    list[str] | None, typer.Option("--fact", help="A fact, as name=value; without any, none are known.")
+]
+
+
+def explain(
+    action: Annotated[str, typer.Option(help="The tool's name.")],
+    arg: Values = None,
+    fact: Known = None,
+    agent: Annotated[str, typer.Option(help="Whose action it is.")] = "",
+    requester: Annotated[str | None, typer.Option(help="A Slack user id.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Another checkpoints file.")] = None,
+) -> None:
+    """Say what the checkpoints file makes of one action: which rule wins, why, and who would be asked until when."""
+    configured = read_settings(checkpoints=None if policy is None else str(policy))
+    judging, registry = read_policy(configured), load_agents(configured.agents)
+    facts = _values("--fact", fact) if fact else None
+    given = Inputs(
+        _traits(registry, agent, action),
+        Action(action, EXTERNAL, _values("--arg", arg)),
+        facts,
+        agent,
+        requester,
+    )
+    judged = judging.judge(given.tool, given.action, given.facts, given.agent, given.requester)
+    terminal.table(["checkpoint", "result", "why"], _steps(judging, given), nothing="no checkpoint names it")
+    typer.echo(terminal.line(f"verdict: {judged.verdict}, because {judged.because}"))
+    for line in _asked(judged):
+        typer.echo(terminal.line(line))
+
+
+def _steps(policy: Policy, given: Inputs) -> list[tuple[str, str, str]]:
+    rows: list[tuple[str, str, str]] = []
+    caught = False
+    for rule, applies, because in policy.explain(given):
+        result = "does not apply" if not applies else "would catch it, too" if caught else "catches it"
+        why = because.partition(f'checkpoint "{rule.checkpoint_id}"')[2].removeprefix(": ")
+        rows.append((rule.checkpoint_id, result, terminal.line(why or "it has no condition", 400)))
+        caught = caught or applies
+    return rows
+
+
+def _asked(judged: Judgement) -> list[str]:
+    rule = judged.rule
+    if rule is None:
+        return []
+    until = datetime.now(UTC) + rule.timeout
+    end = (
+        f"then {', '.join(rule.escalate_to)} as well" if rule.on_timeout == "escalate" else "then it expires"
+    )
+    needed = f"{rule.approvals_required} approval{'' if rule.approvals_required == 1 else 's'}"
+    where = rule.channel or "the service's own channel"
+    return [
+        f"asked: {', '.join(rule.approvers)} in {where}; {needed}, risk {rule.risk.value}",
+        f"until: {terminal.when(until)} UTC if it were asked now; {end}",
+        f"title: {judged.description}",
+    ]
+
+
+def _traits(registry: Registry, agent: str, tool: str) -> ToolTraits:
+    """What the tool says of itself, where an agent that is loaded has it."""
+    served = [each for each in registry if agent in ("", each.name)]
+    found = next((known for each in served if (known := each.tool(tool)) is not None), None)
+    return found.traits if found else ToolTraits(tool, EXTERNAL)
+
+
+def _values(option: str, given: list[str] | None) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for each in given or ():
+        name, separator, text = each.partition("=")
+        if not name or not separator:
+            raise typer.BadParameter("write name=value", param_hint=option)
+        try:
+            values[name] = json.loads(text)
+        except ValueError:
+            values[name] = text
+    return values

@@ -1,0 +1,83 @@
+"""`signoff check replay`: what another policy would have said of what was judged lately."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent.database.pools import Database
+from agent.domain.policy import Policy
+from agent.domain.replay import Changed, Totals
+from agent.domain.replay import replay as replay_all
+from agent.domain.short_ids import short_id
+from agent.usecases import judgements
+from slackbot.cli import terminal
+from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, with_database
+
+
+def replay(
+    policy: Annotated[Path | None, typer.Option(help="The checkpoints file to try.")] = None,
+    since: Annotated[str, typer.Option(help="From when on: a time, or how long ago, such as 30d.")] = "30d",
+    show: Annotated[
+        int, typer.Option(min=0, help="How many of the changed judgements to list, the latest.")
+    ] = 20,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Judge again what was judged lately, by this file: what comes out otherwise, and what people had said."""
+    configured = read_settings(checkpoints=None if policy is None else str(policy))
+    trying, start = read_policy(configured), terminal.moment("--since", since)
+
+    async def work(db: Database) -> tuple[Totals, deque[Changed]]:
+        return await _replay(db, trying, start, show)
+
+    totals, changed = with_database(configured, use_embedded, work)
+    terminal.table(
+        ["when (UTC)", "tool", "was", "would be", "people said", "request"],
+        [_row(each) for each in changed],
+        nothing="no judgement comes out otherwise",
+    )
+    for line in _told(totals):
+        typer.echo(line)
+
+
+async def _replay(db: Database, policy: Policy, since: datetime, show: int) -> tuple[Totals, deque[Changed]]:
+    totals, latest = Totals(), deque[Changed](maxlen=show)
+    async for page in judgements.recorded(db, since):
+        latest.extend(replay_all(policy, page, totals))
+    return totals, latest
+
+
+def _row(each: Changed) -> tuple[str, ...]:
+    was = each.recorded
+    return (
+        terminal.when(was.at),
+        terminal.line(was.inputs.action.tool, 60),
+        _verdict(was.verdict, was.checkpoint_id),
+        _verdict(each.verdict, each.checkpoint_id),
+        was.outcome or "",
+        short_id(was.request_id) if was.request_id else "",
+    )
+
+
+def _verdict(verdict: str, checkpoint_id: str | None) -> str:
+    return terminal.line(f"{verdict} ({checkpoint_id})" if checkpoint_id else verdict, 80)
+
+
+def _told(totals: Totals) -> list[str]:
+    lines = [f"{totals.judged:,} judgements were made again"]
+    lines += [
+        f"  {was} → {now}: {number:,}" for (was, now), number in sorted(totals.verdicts.items()) if was != now
+    ]
+    if totals.other_checkpoint:
+        lines.append(f"  the same verdict by another checkpoint: {totals.other_checkpoint:,}")
+    lines += [
+        f"  would {now} and had been asked; people said {said}: {number:,}"
+        for (now, said), number in sorted(totals.said.items())
+    ]
+    if totals.erased:
+        lines.append(f"{totals.erased:,} could not be made again: their content is erased")
+    return lines
