@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.domain import checkpoint_fields, facts_sources, limit_fields
+from agent.domain import checkpoint_fields, facts_sources, grant_fields, limit_fields
 from agent.domain.errors import PolicyError
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.link_template import placeholder_names
-from agent.domain.policy import Defaults, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
+from agent.domain.policy import Defaults, GrantLimits, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
 from agent.domain.toml_lines import Lines, meant
 from signoff.errors import MalformedArguments
 from signoff.json_paths import is_redacted
@@ -56,8 +56,10 @@ CHECKPOINT = TERMS | {
     "when": checkpoint_fields.condition,
     "description_template": checkpoint_fields.template,
     "link_template": checkpoint_fields.link_template,
+    "allow_grants": checkpoint_fields.boolean,
+    "grant_free": grant_fields.grant_free,
 }
-TABLES = {"defaults", "checkpoint", "limit", facts_sources.TABLE}
+TABLES = {"defaults", "checkpoint", "limit", "grants", facts_sources.TABLE}
 
 Problem = tuple[str | None, str]
 """A key of a table (None: the table itself) and what is wrong with it."""
@@ -111,22 +113,27 @@ class _Reader:
         self._lines = lines
         self._no_mail = no_mail
         self._no_lookups = no_lookups
+        self._has_grants = False
 
     def policy(self, tables: Mapping[str, Any], source: str) -> Policy:
         for name in tables.keys() - TABLES:
             line = self._lines.of(name)
             self._problem(line, f'unknown table "{name}"{meant(name, TABLES)}')
+        self._has_grants = "grants" in tables
         defaults = self._defaults(tables.get("defaults", {}))
         checkpoints = tables.get("checkpoint", [])
         if not isinstance(checkpoints, list):
             self._problem(self._lines.of("checkpoint"), "write [[checkpoint]], with two brackets")
             checkpoints = []
         rules = [self._rule(i, table, defaults) for i, table in enumerate(checkpoints)]
+        grants = self._grants(tables["grants"]) if self._has_grants else None
         self._refuse_duplicates(checkpoints)
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
         lookups = self._lookups(tables.get(facts_sources.TABLE, []))
         kept = tuple(rule for rule in rules if rule is not None)
-        return Policy(kept, defaults, limits=limits, lookups=lookups, source=source)
+        return Policy(
+            kept, defaults, grants=grants, limits=limits, lookups=lookups, source=source
+        )
 
     def _lookups(self, tables: Any) -> tuple[FactsLookup, ...]:
         def problem(index: int, key: str | None, what: str) -> None:
@@ -141,6 +148,13 @@ class _Reader:
         defaults = Defaults(**read)
         self._check(_Place("defaults", 0, "[defaults]", table), defaults)
         return defaults
+
+    def _grants(self, table: Any) -> GrantLimits | None:
+        read = self._table("grants", 0, "[grants]", table, grant_fields.GRANTS)
+        missing = [key for key in grant_fields.GRANTS if isinstance(table, dict) and key not in table]
+        for key in missing:
+            self._problem(self._lines.of("grants"), f'[grants]: "{key}" is missing')
+        return None if missing or len(read) < len(grant_fields.GRANTS) else GrantLimits(**read)
 
     def _rule(self, index: int, table: Any, defaults: Defaults) -> Rule | None:
         label = _label(index, table)
@@ -157,6 +171,8 @@ class _Reader:
         place = _Place("checkpoint", index, label, table)
         self._check(place, rule)
         self._check_shown(place, rule)
+        for key, problem in grant_fields.problems(rule, given=self._has_grants):
+            self._problem(self._lines.of("checkpoint", index, key), f"{label}: {problem}")
         return rule
 
     def _table(

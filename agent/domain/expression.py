@@ -134,16 +134,23 @@ def matches_from_start(pattern: str, text: str) -> bool:
     return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True
 
 
+@lru_cache(maxsize=1024)
+def whole_pattern(text: str) -> str:
+    """The same, if it can be matched as a whole. Raises ValueError."""
+    compile_pattern(text)  # alone: "a)|(b" would be one within the parentheses
+    compile_pattern(f"^(?:{text})$")
+    return text
+
+
 def matches_whole(pattern: str, text: str) -> bool:
     """Whether the pattern fits all of the text; false for what is no pattern by itself. Never raises."""
     import cel  # noqa: PLC0415 - as above
 
     try:
-        compile_pattern(pattern)  # alone: "a)|(b" would be one within the parentheses
-        found: object = cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})$"})
+        whole = f"^(?:{whole_pattern(pattern)})$"
+        return cel.compile(_MATCHES).execute({"text": text, "pattern": whole}) is True
     except (ValueError, RuntimeError):
         return False
-    return found is True
 
 
 _MATCHES = "text.matches(pattern)"

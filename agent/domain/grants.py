@@ -164,10 +164,13 @@ class Grant:
 
     def objection(self, call: CallToCover) -> str | None:
         """Why this call is not one of those that it allows, or ``None``."""
+        return uncoverable(call) or _other_kind(self.kind, call.kind) or self.misfit(call)
+
+    def misfit(self, call: CallToCover) -> str | None:
+        """Why what is asked, and for whom, is not what it allows, whatever the kind of the call, or ``None``."""
+        for_another = not self.anyone and call.requester != self.requester
         return (
-            uncoverable(call)
-            or _other_kind(self.kind, call.kind)
-            or (None if self.anyone or call.requester == self.requester else "it is asked for somebody else")
+            ("it is asked for somebody else" if for_another else None)
             or _misfit("args", self.arguments, call.action.arguments)
             or _facts_misfit(self.facts, call.facts.values)
             or self._uncountable(call)

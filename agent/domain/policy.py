@@ -248,6 +248,9 @@ class GrantLimits:
     max_for: timedelta
     max_uses: int
 
+    def snapshot(self) -> Snapshot:
+        return {"max_for": self.max_for.total_seconds(), "max_uses": self.max_uses}
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -272,9 +275,7 @@ class Policy:
         limits = {"limits": [limit.snapshot() for limit in self.limits]} if self.limits else {}
         lookups = [{"tool": each.tool, "url": each.url} for each in self.lookups]
         facts = {"facts": lookups} if lookups else {}
-        grants = (
-            {"grants": [self.grants.max_for.total_seconds(), self.grants.max_uses]} if self.grants else {}
-        )
+        grants = {"grants": self.grants.snapshot()} if self.grants else {}
         defaults = self.defaults.model_dump(mode="json")
         return _sha256({"defaults": defaults, "rules": rules, **limits, **facts, **grants})
 

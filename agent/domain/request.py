@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -167,6 +168,20 @@ class FollowUp:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantView:
+    """What has become of a grant, which people gave by approving its request."""
+
+    uses: int
+    max_uses: int
+    used_sum: Decimal
+    max_sum: Decimal | None
+    until: datetime
+    ended_at: datetime | None = None
+    ended_by: str | None = None  # as the record names who did it
+    ended_because: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RequestView:
     """Everything that a card, a page or an API answer may show of a request: a pure copy of stored facts."""
 
@@ -215,6 +230,9 @@ class RequestView:
     reject_reasons: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that nobody is shown
     email_facts: tuple[str, ...] = ()  # names or dotted paths of the facts that an e-mail carries
+    allow_grants: bool = False  # whoever approves it may allow calls like it in advance
+    grant_free: tuple[tuple[str, str], ...] = ()  # the texts that a grant may leave open, with their patterns
+    grant: GrantView | None = None  # of a request that gives one
     escalated: bool = False
     paused_by: str | None = None  # who stopped its agent, or one above it: nothing of it begins meanwhile
     paused_agent: str | None = None  # which of these that stop names; None: every agent

@@ -8,6 +8,7 @@ from agent.domain.request import RequestStatus, RequestView
 from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars
 from slackbot.cards.values import (
+    ACTION_ALLOW_SIMILAR,
     ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,
     ACTION_ASK_AGAIN,
@@ -19,6 +20,7 @@ from slackbot.cards.values import (
     ACTION_PAGE_BACK,
     ACTION_REJECT,
     ACTION_RETRY,
+    ACTION_REVOKE,
     Json,
     Names,
     Pages,
@@ -33,7 +35,7 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
     """The row for the place that `view.place_nonce` names, if any. `approvable`: all that would run can be read."""
     if not view.place_nonce:
         return blocks.actions(*_link(view))
-    made = _decide(view, names, approvable) or _ask_again(view) or _settle(view)
+    made = _decide(view, names, approvable) or _ask_again(view) or _settle(view) or _revoke(view)
     if details:
         made.append(blocks.button("Details", ACTION_DETAILS, button_value(view)))
     return blocks.actions(*made, *_link(view))
@@ -72,7 +74,28 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     reject = blocks.button("Reject", ACTION_REJECT, value, "danger")
     comment = [] if asks else [blocks.button("Approve + note", ACTION_APPROVE_COMMENT, value)]
     edit = [blocks.button("Edit", ACTION_EDIT, value)] if view.allow_edit else []
-    return [approve, reject, *comment, *edit] if approvable else [reject, *edit]
+    similar = (
+        [blocks.button("Approve and allow similar…", ACTION_ALLOW_SIMILAR, value)] if _may_allow(view) else []
+    )
+    return [approve, reject, *comment, *edit, *similar] if approvable else [reject, *edit]
+
+
+def _may_allow(view: RequestView) -> bool:
+    """Whether a grant can be given here: not from what a reviewer made of a call, nor from another grant."""
+    return view.allow_grants and view.grant is None and view.revision == 1 and view.editor is None
+
+
+def _revoke(view: RequestView) -> list[Json]:
+    live = view.grant is not None and view.grant.ended_at is None
+    if not live or view.status is not RequestStatus.APPROVED:
+        return []
+    sure = blocks.confirm(
+        "Revoke this grant?",
+        "People are asked about every such call again, from now on.",
+        "Revoke",
+        style="danger",
+    )
+    return [blocks.button("Revoke", ACTION_REVOKE, button_value(view), "danger", sure)]
 
 
 def _ask_again(view: RequestView) -> list[Json]:
@@ -113,11 +136,14 @@ def _confirmation(view: RequestView, names: Names) -> Json | None:
     asked = inert.line(names.of(view.requester.user_id), 40) if view.requester else "nobody in Slack"
     question = (
         f"{inert.line(subject(view), 130)}{f' ({inert.shortened(money, 60)})' if money else ''}, "
-        f"for {asked}. Once approved, it runs."
+        f"for {asked}. {_ONCE_GRANTED if view.grant else 'Once approved, it runs.'}"
     )
     return blocks.confirm(
         f"Approve this {view.risk.value}-risk action?", question, "Approve", style="primary"
     )
+
+
+_ONCE_GRANTED = "Once approved, such calls run without a question."
 
 
 def _link(view: RequestView) -> list[Json]:

@@ -59,6 +59,8 @@ _REQUEST_LINES = {
     "edited": ("↩ Edited: earlier votes do not count, the new revision waits for review", "Note:"),
     "reminder": ("⏳ Reminder: still waiting for review", "About:"),
     "escalated": ("⚠ Escalated: nobody decided by the first deadline; more people may decide now", "About:"),
+    "grant_used": ("▶ Used without a question", "For:"),
+    "grant_ended": ("🚫 Ended: such calls are asked about again", "Why:"),
     "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
 }
 _DOUBT_OF_A_CALL = (

@@ -42,7 +42,22 @@ def of_status(status: RequestStatus) -> str:
 
 def parts(view: RequestView) -> list[Json]:
     """Rich text parts: the status, what it rests on, who has said what, and what a reviewer has edited."""
-    return [*_standing(view), *_paused(view), *_escalated(view), *_edit_summary(view)]
+    return [*_standing(view), *_grant(view), *_paused(view), *_escalated(view), *_edit_summary(view)]
+
+
+def _grant(view: RequestView) -> list[Json]:
+    """How much of a grant is used, and until when it holds, or how it ended."""
+    grant = view.grant
+    if grant is None or view.status is not RequestStatus.APPROVED:
+        return []
+    total = f", {grant.used_sum:,} of {grant.max_sum:,} in total" if grant.max_sum is not None else ""
+    used = f"{grant.uses:,} of {grant.max_uses:,} times{total}"
+    if grant.ended_at is None:
+        until = [blocks.text(". It ends "), blocks.moment(grant.until)]
+        return [blocks.section(blocks.text("▶ Used", bold=True), blocks.text(f" {used}"), *until)]
+    by = [blocks.text(" by "), _actor(grant.ended_by)] if grant.ended_by else []
+    why = f": {grant.ended_because}. It was used {used}"
+    return [blocks.section(blocks.text("🚫 Grant ended", bold=True), *by, blocks.text(why))]
 
 
 def _edit_summary(view: RequestView) -> list[Json]:

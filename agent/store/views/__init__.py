@@ -3,6 +3,7 @@
 from agent.store.clock import now
 from agent.store.views.backlog import backlog
 from agent.store.views.change_token import change_token, changed_subjects, recently_changed
+from agent.store.views.decided_calls import DecidedCall, decided_calls
 from agent.store.views.events import Transition, run_transitions, transitions
 from agent.store.views.floods import flood
 from agent.store.views.id_prefixes import requests_like, runs_like
@@ -88,6 +89,7 @@ __all__ = [
     "TRANSCRIPTS",
     "AudienceCount",
     "CancelContext",
+    "DecidedCall",
     "FilterChoice",
     "OpenCall",
     "OpenCallDetails",
@@ -109,6 +111,7 @@ __all__ = [
     "count_waiting",
     "count_waiting_for",
     "count_waiting_for_others",
+    "decided_calls",
     "events_between",
     "filter_choices",
     "flood",

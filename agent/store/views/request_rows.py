@@ -9,7 +9,15 @@ from agent.domain.pause import EVERYTHING
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallState
 from agent.store import tables
-from agent.store.tables import agent_run, audit_head, decision, request_revision, settlement, tool_call
+from agent.store.tables import (
+    agent_run,
+    approval_grant,
+    audit_head,
+    decision,
+    request_revision,
+    settlement,
+    tool_call,
+)
 from agent.store.views.request_parts import EMPTY_LIST, channel_card, is_live, present_revision
 
 _request = tables.approval_request.alias("request")
@@ -124,6 +132,11 @@ _VIEW = (
         _pause.c.scope.label("paused_scope"),
         _previous_facts.label("previous_facts"),
         _votes.scalar_subquery().label("votes"),
+        *(
+            approval_grant.c[name].label(f"grant_{name}")
+            for name in ("uses", "max_uses", "used_sum", "max_sum", "until")
+        ),
+        *approval_grant.c["ended_at", "ended_by", "ended_because"],
     )
     .select_from(_request)
     .join(_revision, present_revision(_request, _revision))
@@ -131,6 +144,7 @@ _VIEW = (
     .outerjoin(agent_run, agent_run.c.id == _request.c.run_id)
     .outerjoin(tool_call, and_(tool_call.c.id == _request.c.call_id, tool_call.c.ask_no == _request.c.ask_no))
     .outerjoin(_place, channel_card(_request, _place))
+    .outerjoin(approval_grant, approval_grant.c.request_id == _request.c.id)
     .outerjoin(decision, decision.c.request_id == _request.c.id)
     .outerjoin(_execution, true())
     .outerjoin(settlement, settlement.c.execution_id == _execution.c.id)

@@ -20,6 +20,7 @@ from agent.domain.request import (
     ExecutionStatus,
     ExecutionView,
     FollowUp,
+    GrantView,
     RequestStatus,
     RequestView,
     StoredPlace,
@@ -30,7 +31,7 @@ from agent.store import exclusions
 from agent.store.rows import person, row_as
 from agent.store.views import request_rows
 from signoff.canonical import parse_canonical
-from signoff.values import Action, Person
+from signoff.values import Action, Person, Risk
 
 FEW = 32
 """Requests that are read together with a plan that is kept."""
@@ -136,10 +137,28 @@ def _view(row: Row[Any]) -> RequestView:
         reject_reasons=rule.reject_reasons,
         redact=rule.redact,
         email_facts=rule.email_facts,
+        allow_grants=rule.allow_grants and rule.risk < Risk.CRITICAL,
+        grant_free=rule.grant_free,
+        grant=_grant(row),
         escalated=row.escalated_at is not None,
         asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         recorded=row.seq or 0,
         limits=tuple(map(LimitView.read, row.limits or ())),
+    )
+
+
+def _grant(row: Row[Any]) -> GrantView | None:
+    if row.grant_uses is None:
+        return None
+    return GrantView(
+        uses=row.grant_uses,
+        max_uses=row.grant_max_uses,
+        used_sum=row.grant_used_sum,
+        max_sum=row.grant_max_sum,
+        until=row.grant_until,
+        ended_at=row.ended_at,
+        ended_by=row.ended_by,
+        ended_because=row.ended_because,
     )
 
 

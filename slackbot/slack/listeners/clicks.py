@@ -14,6 +14,7 @@ from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.usecases import requests
 from signoff.errors import Conflict
 from slackbot.cards import (
+    ACTION_ALLOW_SIMILAR,
     ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,
     ACTION_ASK_AGAIN,
@@ -21,14 +22,16 @@ from slackbot.cards import (
     ACTION_EDIT,
     ACTION_REJECT,
     ACTION_RETRY,
+    ACTION_REVOKE,
+    ACTION_REVOKE_LISTED,
     approve_modal,
     reject_modal,
 )
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits, settlements, votes
-from slackbot.slack.listeners import details
+from slackbot.slack.listeners import details, grants
 from slackbot.slack.listeners.button_click import ButtonClick, card_of
-from slackbot.slack.listeners.buttons import add_button
+from slackbot.slack.listeners.buttons import add_button, on_id
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.edits import form_for
@@ -47,7 +50,7 @@ Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | 
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Approve, Reject, Edit, Ask again, Retry, Mark as done."""
+    """Approve, Reject, Edit, Ask again, Retry, Mark as done, Approve and allow similar, Revoke."""
 
     def button(action_id: str, work: Work) -> None:
         add_button(app, ctx, action_id, partial(_on_click, work))
@@ -57,6 +60,9 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     button(ACTION_REJECT, _open_reject_form)
     button(ACTION_EDIT, _open_edit_form)
     button(ACTION_ASK_AGAIN, _ask_again)
+    button(ACTION_ALLOW_SIMILAR, grants.open_form)
+    button(ACTION_REVOKE, grants.revoke)
+    add_button(app, ctx, ACTION_REVOKE_LISTED, on_id(grants.revoke_listed))
     button(ACTION_RETRY, lambda ctx, click, body: _settle(ctx, click, body, "retry"))
     button(ACTION_DONE, lambda ctx, click, body: _settle(ctx, click, body, "done"))
 

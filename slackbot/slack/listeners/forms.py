@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,9 @@ from signoff.errors import MalformedArguments
 from slackbot.cards import (
     CALLBACK_APPROVE,
     CALLBACK_EDIT,
+    CALLBACK_GRANT,
     CALLBACK_REJECT,
+    CALLBACK_SAVE_GRANT,
     REASON_MISSING,
     edit_errors,
     notice_modal,
@@ -28,11 +29,12 @@ from slackbot.cards import (
 from slackbot.cards.values import REASON_BLOCK
 from slackbot.reviewing import edits
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN, cast_vote
-from slackbot.slack.listeners import details
+from slackbot.slack.listeners import details, grants
 from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_FORM
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.edits import PATH as EDIT_PATH
+from slackbot.slack.listeners.form_answers import FormError
 from slackbot.slack.listeners.modals import NOT_COUNTED
 
 log = logging.getLogger(__name__)
@@ -48,20 +50,12 @@ _ABOUT_THE_EDIT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FormError:
-    """Why a form was not taken: errors of its inputs by block_id, or a sentence that takes its place."""
-
-    errors: dict[str, str] = field(default_factory=dict)
-    notice: str = ""
-
-
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[FormError | None]]
 """Does what a form is for, from its submission's `view`; `None`: done."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Reject, approve with a comment, edit."""
+    """Reject, approve with a comment, edit, allow similar calls."""
 
     def form(callback_id: str, work: Work) -> None:
         @app.view(callback_id)
@@ -71,12 +65,14 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     form(CALLBACK_REJECT, partial(_vote, Verdict.REJECT))
     form(CALLBACK_APPROVE, partial(_vote, Verdict.APPROVE))
     form(CALLBACK_EDIT, _edit)
+    form(CALLBACK_GRANT, grants.preview)
+    form(CALLBACK_SAVE_GRANT, grants.save)
 
 
 async def _answer(
     ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], view: dict[str, Any], work: Work
 ) -> None:
-    click = ButtonClick.resume(body, view.get("private_metadata") or "")
+    click = ButtonClick.resume(body, (view.get("private_metadata") or "").partition("\n")[0])
     if click is None:
         await ack(response_action="update", view=notice_modal(NOT_COUNTED, OLD_FORM))
         return
@@ -92,6 +88,9 @@ async def _answer(
         wrong = FormError(errors=_somewhere(view, OUTCOME_UNKNOWN), notice=OUTCOME_UNKNOWN)
     if wrong is None:
         await ack()
+    elif wrong.next_step:
+        await ack(response_action="update", view=wrong.next_step)
+        return
     elif wrong.errors:
         await ack(response_action="errors", errors=wrong.errors)
         return

@@ -1,0 +1,52 @@
+"""The latest decided calls of a tool, to be compared with what a grant would cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+
+from agent.database.transaction import Connection, fetch
+from agent.domain.request import RequestStatus
+from agent.store.rows import row_as
+from signoff.values import Person
+
+LOOKED_AT = 200
+FURTHEST = 2000
+"""Decided requests of the agent, of whatever tool, among which they are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedCall:
+    """A call that people decided, as it was proposed; action and facts are canonical bytes."""
+
+    id: UUID
+    status: RequestStatus
+    action: bytes
+    facts: bytes | None
+    requester: Person | None
+    channel_id: str
+    message_ts: str | None
+
+
+async def decided_calls(connection: Connection, team_id: str, agent: str, tool: str) -> Sequence[DecidedCall]:
+    """The latest first; what has been erased stays out."""
+    rows = await fetch(
+        connection, _DECIDED, team=team_id, agent=agent, tool=tool, furthest=FURTHEST, most=LOOKED_AT
+    )
+    return [row_as(DecidedCall, row) for row in rows]
+
+
+_DECIDED = text("""
+SELECT r.id, r.status::text AS status, v.action, v.facts, r.requester_team_id, r.requester_user_id, r.channel_id,
+       p.ts AS message_ts
+FROM (SELECT * FROM approval_request
+      WHERE team_id = :team AND agent = :agent AND decided_at IS NOT NULL AND status IN ('approved', 'rejected')
+      ORDER BY decided_at DESC, id DESC LIMIT :furthest) AS r
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1
+LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
+WHERE v.tool = :tool AND v.erased_at IS NULL
+ORDER BY r.decided_at DESC, r.id DESC LIMIT :most
+""")

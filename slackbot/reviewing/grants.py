@@ -1,0 +1,139 @@
+"""Allowing calls like an approved one in advance, and revoking that, the same on every path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.errors import GrantRefused, NotFound
+from agent.domain.facts import Facts
+from agent.domain.grants import CallToCover, Grant
+from agent.domain.masked_action import MaskedAction
+from agent.domain.policy import GrantLimits, Rule
+from agent.domain.request import RequestStatus, RequestView
+from agent.runtime.agents import Registry
+from agent.runtime.edit_judgement import schema_of
+from agent.runtime.services import Services
+from agent.runtime.votes import Votes
+from agent.store import views
+from agent.store.outbox import Destination
+from agent.store.views import DecidedCall
+from agent.usecases import grants
+from agent.usecases.grants import GrantWish
+from signoff.canonical import parse_canonical
+from signoff.values import Action, Person
+from slackbot.cards.grant_form import GrantTerms, Preview
+from slackbot.cards.schema import properties
+from slackbot.masking import clean_view
+from slackbot.reviewing.votes import NewVote, cast_vote
+from slackbot.slack_api.directory import Directory
+
+NONE_HERE = "The policy in force allows no grants here."
+NOT_SHOWN = "Part of this call is hidden, so nobody can allow calls like it. You can still approve this one."
+ENDED = "This grant has ended already."
+
+
+async def limits_for(services: Services, view: RequestView) -> GrantLimits:
+    """The bounds of a grant from this request. Raises ``GrantRefused`` where there can be none."""
+    limits = services.policy.grants
+    if limits is None or not view.allow_grants or view.grant is not None:
+        raise GrantRefused(NONE_HERE)
+    clean = await clean_view(view)
+    if isinstance(clean.action, MaskedAction) or clean.facts != view.facts:
+        raise GrantRefused(NOT_SHOWN)
+    return limits
+
+
+def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]]:
+    """The values that arguments may have where the tool lists them."""
+    try:
+        schema = schema_of(registry, view)
+    except NotFound:
+        return {}
+    found = properties(schema, view.action.arguments)
+    return {each.name: each.choices for each in found if each.choices}
+
+
+async def preview(db: Database, view: RequestView, terms: GrantTerms) -> tuple[Preview, list[DecidedCall]]:
+    """How the latest decided calls compare with these terms, and the rejected ones among those that match."""
+    async with db.connection() as connection:
+        decided = await views.decided_calls(connection, view.team_id, view.agent, view.action.tool)
+    grant = _as_grant(view, terms)
+    matching = [each for each in decided if grant.misfit(_decided_call(each)) is None]
+    rejected = [each for each in matching if each.status is RequestStatus.REJECTED]
+    return Preview(len(decided), len(matching) - len(rejected), len(rejected)), rejected
+
+
+async def save(
+    services: Services,
+    votes: Votes,
+    directory: Directory,
+    vote: NewVote,
+    view: RequestView,
+    terms: GrantTerms,
+) -> None:
+    """Count the approval of the request, then propose the grant and count it there, too.
+
+    Whatever ends in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused`` when only the approval
+    counts.
+    """
+    limits = await limits_for(services, view)
+    await cast_vote(votes, directory, vote)
+    wish = GrantWish(
+        origin=view.id,
+        by=vote.person,
+        arguments=terms.arguments,
+        facts=terms.facts,
+        anyone=terms.anyone,
+        lasts=terms.lasts,
+        max_uses=terms.max_uses,
+        sum_of=terms.sum_of,
+        max_sum=terms.max_sum,
+    )
+    choices = choices_of(services.registry, view)
+    opened = await grants.propose(
+        services.db, wish, limits, choices, Destination(view.team_id, view.channel_id)
+    )
+    await cast_vote(votes, directory, replace(vote, request_id=opened.request_id, revision=1, place=None))
+
+
+async def revoke(db: Database, directory: Directory, person: Person, grant_id: UUID, path: str) -> bool:
+    """End a grant; False: it had ended. Raises ``Refused`` (recorded) and ``NotFound``."""
+    async with db.connection() as connection:
+        known = await views.vote_context(connection, grant_id)
+    if known is None or known.team_id != directory.own_team_id:
+        raise NotFound("there is no such grant")
+    standing = await directory.standing(person, known.approvers, known.channel_id)
+    administrator = not standing.roles and await directory.is_admin(person)
+    return await grants.revoke(
+        db, grant_id, standing, known.approvers, administrator=administrator, path=path
+    )
+
+
+def _as_grant(view: RequestView, terms: GrantTerms) -> Grant:
+    return Grant(
+        kind=_call(view.action, Facts(view.facts), view.requester).kind,
+        arguments=terms.arguments,
+        facts=terms.facts,
+        anyone=terms.anyone,
+        requester=None if terms.anyone else view.requester,
+        until=view.expires_at,
+        max_uses=terms.max_uses,
+        sum_of=terms.sum_of,
+        max_sum=terms.max_sum,
+    )
+
+
+def _decided_call(decided: DecidedCall) -> CallToCover:
+    facts: Mapping[str, Any] | None = parse_canonical(bytes(decided.facts)) if decided.facts else None
+    return _call(Action.from_canonical(bytes(decided.action)), Facts(facts), decided.requester)
+
+
+def _call(action: Action, facts: Facts, requester: Person | None) -> CallToCover:
+    return CallToCover(action, facts, _ANY_RULE, requester, agent="", agent_version="")
+
+
+_ANY_RULE = Rule(checkpoint_id="any", action_pattern=".*", on_reject="stop")

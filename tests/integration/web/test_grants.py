@@ -1,0 +1,135 @@
+"""A grant from its card to its end: given in Slack, used by a program, revoked with one click."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE
+from slackbot.cards.grant_form import INPUT, PREFIX
+from tests.integration.asking import column
+from tests.integration.web.conftest import Street, shown
+
+TERMS = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[grants]
+max_for = "24h"
+max_uses = 20
+
+[[checkpoint]]
+checkpoint_id = "refunds"
+action_pattern = "refund"
+allow_grants = true
+grant_free = { order_id = "[0-9]+" }
+"""
+LIKE: dict[str, Any] = {"action": "refund", "arguments": {"order_id": "7", "amount": 100, "express": False}}
+
+
+@pytest.fixture
+def policy() -> str:
+    return TERMS
+
+
+def refund(**arguments: Any) -> dict[str, Any]:
+    return LIKE | {"arguments": LIKE["arguments"] | arguments}
+
+
+async def form_of(site: Street, card: Any) -> Any:
+    grace = site.house.slack.person("U0GRACE")
+    assert (await grace.click(card, ACTION_ALLOW_SIMILAR)).acked
+    return site.house.slack.views("U0GRACE")[-1]
+
+
+def filled(**values: Any) -> dict[str, Any]:
+    return {f"{PREFIX}:{name.replace('__', ':')}/{INPUT}": value for name, value in values.items()}
+
+
+async def test_a_grant_from_its_card_to_its_end(site: Street) -> None:
+    """Allowed calls need nobody, others do; each use is in the thread; after a click everything is asked again."""
+    program = await site.program()
+    rejected = (await program.ask("r-0", **refund(order_id="3"))).json()
+    await (await site.reviewer()).decides(rejected["id"], "rejected")
+    await program.ask("r-1", **LIKE)
+    card = await site.house.card(1)
+    form = await form_of(site, card)
+    grace = site.house.slack.person("U0GRACE")
+    entered = filled(
+        field__2="free", field__0="1 .. 500", uses="2", lasts="8h", sum_of="args.amount", sum="450"
+    )
+    answer = await grace.submit(form, entered)
+    assert answer.error is None
+    preview = site.house.slack.views("U0GRACE")[-1]
+    assert "Of the last 1 decided calls of this tool 1 match: 0 approved, 1 rejected." in str(preview)
+    assert await column(site.db, "SELECT count(*) FROM vote WHERE verdict = 'approve'") == [0]
+    assert (await grace.submit(preview)).error is None
+    assert site.house.slack.views("U0GRACE") == []
+    assert (await program.get("/pending/r-1")).json()["status"] == "approved"
+    [grant_id] = await column(site.db, "SELECT request_id FROM approval_grant")
+    allowed = await program.ask("r-2", **refund(order_id="12", amount=400))
+    assert (allowed.status_code, allowed.json()["status"], allowed.json()["grant"]) == (
+        200,
+        "not_required",
+        str(grant_id),
+    )
+    assert (await program.ask("r-2", **refund(order_id="12", amount=400))).json() == allowed.json()
+    for name, other in (("r-3", {"amount": 51}), ("r-4", {"amount": 501}), ("r-5", {"express": True})):
+        assert (await program.ask(name, **refund(**other))).status_code == 201
+    told = await site.house.card(2)
+    slack = site.house.slack
+    assert await slack.wait_for(lambda: "1 of 2 times, 400 of 450 in total" in shown(site.house.now(told)))
+    assert (await grace.click(told, ACTION_REVOKE)).acked
+    assert (await program.ask("r-6", **refund(order_id="8"))).status_code == 201
+    events = [event for _, event, _ in await site.events(f"request:{grant_id}")]
+    assert events == ["request.opened", "vote.cast", "request.decided", "grant.used", "grant.ended"]
+
+
+@pytest.mark.parametrize(
+    ("values", "block", "words"),
+    [
+        ({"lasts": "25h"}, "lasts", "at most 24 hours"),
+        ({"lasts": "soon"}, "lasts", "must be a time"),
+        ({"uses": "21"}, "uses", "1 to 20 times"),
+        ({"uses": "x"}, "uses", "whole number"),
+        ({"field__0": "101"}, "field:0", "range such as"),
+        ({"field__0": "9 .. 1"}, "field:0", "must not be above"),
+        ({"sum": "5"}, "sum", "needs a number"),
+    ],
+)
+async def test_what_is_beyond_the_policy_is_said_at_its_input(
+    site: Street, values: dict[str, Any], block: str, words: str
+) -> None:
+    """Nothing is clamped and nothing counts: the form stays open with what was typed."""
+    program = await site.program()
+    await program.ask("r-1", **LIKE)
+    form = await form_of(site, await site.house.card())
+    answer = await site.house.slack.person("U0GRACE").submit(form, filled(**values))
+    assert words in answer.errors[f"{PREFIX}:{block}"]
+    assert await column(site.db, "SELECT count(*) FROM vote") == [0]
+
+
+async def test_a_call_with_something_hidden_has_no_form(site: Street) -> None:
+    """Nobody allows in advance what they cannot read; they can still approve this one."""
+    program = await site.program()
+    await program.ask("r-1", **refund(api_token="xoxb-1234567890-abcdef"))
+    grace = site.house.slack.person("U0GRACE")
+    await grace.click(await site.house.card(), ACTION_ALLOW_SIMILAR)
+    assert site.house.slack.views("U0GRACE") == []
+    slack = site.house.slack
+    assert await slack.wait_for(lambda: "Part of this call is hidden" in str(slack.ephemeral("U0GRACE")))
+
+
+async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
+    """The requester fills in the form in vain: neither their approval nor their grant counts."""
+    program = await site.program()
+    await program.ask("r-1", **LIKE)
+    ada = site.house.slack.person("U0ADA")
+    await ada.click(await site.house.card(), ACTION_ALLOW_SIMILAR)
+    await ada.submit(site.house.slack.views("U0ADA")[-1])
+    await ada.submit(site.house.slack.views("U0ADA")[-1])
+    assert "Not counted" in str(site.house.slack.views("U0ADA")[-1])
+    assert await column(site.db, "SELECT count(*) FROM approval_grant") == [0]
+    assert await column(site.db, "SELECT count(*) FROM vote") == [0]
