@@ -131,9 +131,7 @@ class _Reader:
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
         lookups = self._lookups(tables.get(facts_sources.TABLE, []))
         kept = tuple(rule for rule in rules if rule is not None)
-        return Policy(
-            kept, defaults, grants=grants, limits=limits, lookups=lookups, source=source
-        )
+        return Policy(kept, defaults, grants=grants, limits=limits, lookups=lookups, source=source)
 
     def _lookups(self, tables: Any) -> tuple[FactsLookup, ...]:
         def problem(index: int, key: str | None, what: str) -> None:

@@ -51,6 +51,7 @@ _USAGE = {
             "/approvals history [agent:<name>] [by:@person] [status:<status>] [since:<date>]",
             "what was decided",
         ),
+        ("/approvals grants", "what is allowed in advance; revoke it there"),
         ("/approvals inbox", "your inbox in the browser"),
         ("/approvals stats [7|30|90]", "how many wait, what was decided, how fast, by whom"),
         ("/approvals help", "this help"),

@@ -57,6 +57,7 @@ GROUPS = {
         "requests": ("requests.commands", "List, show or withdraw requests."),
         "runs": ("runs.commands", "List or show runs, or resume a failed one."),
         "limits": ("limits.limits", "Show how much of each limit over time is used, by whom."),
+        "grants": ("grants.commands", "List or revoke what reviewers have allowed in advance."),
         "keys": ("keys.commands", "Manage API keys for programs."),
         "webhooks": ("webhooks.commands", "Manage webhooks, and replay notices that were given up."),
         "deliveries": (

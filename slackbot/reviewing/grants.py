@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.errors import GrantRefused, NotFound
+from agent.domain.errors import GrantRefused, NotFound, Refused
 from agent.domain.facts import Facts
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.masked_action import MaskedAction
@@ -20,7 +20,7 @@ from agent.runtime.services import Services
 from agent.runtime.votes import Votes
 from agent.store import views
 from agent.store.outbox import Destination
-from agent.store.views import DecidedCall
+from agent.store.views import DecidedCall, LiveGrant
 from agent.usecases import grants
 from agent.usecases.grants import GrantWish
 from signoff.canonical import parse_canonical
@@ -98,6 +98,21 @@ async def save(
         services.db, wish, limits, choices, Destination(view.team_id, view.channel_id)
     )
     await cast_vote(votes, directory, replace(vote, request_id=opened.request_id, revision=1, place=None))
+
+
+async def revocable(db: Database, directory: Directory, person: Person) -> list[LiveGrant]:
+    """The live grants that this person may revoke."""
+    if (standing := await directory.identify(person)).refusal is not None:
+        raise Refused(standing.refusal)
+    async with db.connection() as connection:
+        found = [
+            each for each in await views.live_grants(connection) if each.team_id == directory.own_team_id
+        ]
+    if not found or await directory.is_admin(person):
+        return found
+    audiences = {(each.approvers, each.channel_id) for each in found}
+    mine = {audience for audience in audiences if (await directory.standing(person, *audience)).roles}
+    return [each for each in found if (each.approvers, each.channel_id) in mine]
 
 
 async def revoke(db: Database, directory: Directory, person: Person, grant_id: UUID, path: str) -> bool:

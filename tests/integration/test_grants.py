@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -499,6 +500,15 @@ async def test_grants_of_a_tool_are_few(database: Database) -> None:
         await allow(database)
     await grants.revoke_as_operator(database, last, "cli:root")
     await allow(database)
+
+
+async def test_the_command_line_lists_and_revokes(database: Database, signoff: Any) -> None:
+    """Operators see what holds and end it; what has ended is not listed."""
+    grant_id = await allow(database)
+    listed = await asyncio.to_thread(signoff, "grants", "--json")
+    assert json.loads(listed.said)["id"] == str(grant_id)
+    assert "revoked" in (await asyncio.to_thread(signoff, "grants", "revoke", str(grant_id))).said
+    assert "nothing is allowed" in (await asyncio.to_thread(signoff, "grants")).said
 
 
 async def test_an_approved_grant_does_not_lapse(database: Database) -> None:

@@ -7,6 +7,7 @@ from agent.store.views.decided_calls import DecidedCall, decided_calls
 from agent.store.views.events import Transition, run_transitions, transitions
 from agent.store.views.floods import flood
 from agent.store.views.id_prefixes import requests_like, runs_like
+from agent.store.views.live_grants import LiveGrant, live_grants
 from agent.store.views.metrics import ServiceCounts, service_counts
 from agent.store.views.open_calls import (
     OpenCall,
@@ -91,6 +92,7 @@ __all__ = [
     "CancelContext",
     "DecidedCall",
     "FilterChoice",
+    "LiveGrant",
     "OpenCall",
     "OpenCallDetails",
     "RunList",
@@ -117,6 +119,7 @@ __all__ = [
     "flood",
     "found_requests",
     "is_busy",
+    "live_grants",
     "messages",
     "now",
     "open_call_details",

@@ -11,8 +11,10 @@ from agent.domain.reports import PERIODS
 from agent.store import views
 from agent.usecases import sessions
 from slackbot.cards import PAGE_OF_WAITING, Card, misunderstood_command, request_details, usage
+from slackbot.cards.grant_list import GrantLine, grant_list
 from slackbot.cards.stats import stats
-from slackbot.masking import clean_view
+from slackbot.masking import clean_value, clean_view
+from slackbot.reviewing import grants
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.reports import report_for
 from slackbot.reviewing.visibility import visible_request
@@ -89,6 +91,17 @@ async def _inbox(ctx: ListenerContext, said: SlashCommand) -> Card:
     return Card(INBOX.format(link=ctx.invitation(secret)), [])
 
 
+async def _grants(ctx: ListenerContext, said: SlashCommand) -> Card:
+    found = await grants.revocable(ctx.db, ctx.directory, said.person)
+    texts = await clean_value([each.description for each in found])
+    return grant_list(
+        [
+            GrantLine(each.id, text, each.uses, each.max_uses, each.until)
+            for each, text in zip(found, texts, strict=True)
+        ]
+    )
+
+
 async def _help(_: ListenerContext, __: SlashCommand) -> Card:
     return usage("/approvals")
 
@@ -98,6 +111,7 @@ VERBS: dict[str, Verb] = {
     "all": partial(_list, PAGE_OF_WAITING),
     "show": _show,
     "history": _history,
+    "grants": _grants,
     "inbox": _inbox,
     "stats": _stats,
     "help": _help,

@@ -285,8 +285,9 @@ INITIAL = {
     "static_select": "initial_option",
     "radio_buttons": "initial_option",
     "checkboxes": "initial_options",
+    "multi_static_select": "initial_options",
 }
-MOST_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10}
+MOST_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10, "multi_static_select": 100}
 
 
 def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:

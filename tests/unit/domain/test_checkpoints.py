@@ -355,3 +355,49 @@ def test_explain_says_which_checkpoint_catches_a_tool(traits, expected):
     action_pattern = "delete_*"
     """
     assert explain(load(text, filename="f"), traits) == f"{traits.name}: {expected}"
+
+
+GRANTS = '[grants]\nmax_for = "7d"\nmax_uses = 50\n'
+
+
+def test_grants_are_read_with_their_bounds_and_patterns() -> None:
+    """The table bounds them, a checkpoint allows them, and names the texts that may be left open."""
+    policy = load(
+        GRANTS
+        + checkpoint('allow_grants = true\ngrant_free = { order_id = "[0-9]+", "facts.region" = "eu|us" }'),
+        filename="checkpoints.toml",
+    )
+    assert policy.grants is not None
+    assert (policy.grants.max_for, policy.grants.max_uses) == (timedelta(days=7), 50)
+    [rule] = policy.rules
+    assert rule.allow_grants
+    assert dict(rule.grant_free) == {"args.order_id": "[0-9]+", "facts.region": "eu|us"}
+    assert Policy(policy.rules, policy.defaults).digest != policy.digest
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (checkpoint("allow_grants = true"), 'needs the table [grants], with "max_for" and "max_uses"'),
+        (GRANTS + checkpoint('allow_grants = true\nrisk = "critical"'), "what is critical allows no grants"),
+        (GRANTS + checkpoint('grant_free = { a = "x" }'), 'used only with "allow_grants = true"'),
+        (
+            GRANTS + checkpoint('allow_grants = true\nredact = ["card"]\ngrant_free = { card = ".*" }'),
+            'would leave args.card open, which "redact" hides',
+        ),
+        (GRANTS + checkpoint('allow_grants = true\ngrant_free = { a = "(" }'), "has no pattern for a"),
+        (GRANTS + checkpoint('allow_grants = true\ngrant_free = { a = "x)|(y" }'), "has no pattern for a"),
+        (
+            GRANTS + checkpoint('allow_grants = true\ngrant_free = { "b.c.d" = "x" }'),
+            "is not an argument such as",
+        ),
+        (GRANTS + checkpoint("allow_grants = 1"), "must be true or false"),
+        ('[grants]\nmax_for = "7d"\n', '[grants]: "max_uses" is missing'),
+        ('[grants]\nmax_for = "7d"\nmax_uses = 0\n', "a whole number from 1 to 10,000"),
+        ('[grants]\nmax_for = "7d"\nmax_uses = 5\nmax_sum = 3\n', 'unknown key "max_sum"'),
+        ("[defaults]\nallow_grants = true\n", "belongs into a [[checkpoint]]"),
+    ],
+)
+def test_grants_that_could_not_be_bounded_are_refused(text: str, problem: str) -> None:
+    """No bound, no grant; none for critical actions; nothing open that nobody sees or that is no pattern."""
+    assert any(problem in line for line in problems(text)), problems(text)

@@ -1,0 +1,70 @@
+"""`signoff grants`: what reviewers have allowed in advance, and an end to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from agent.database.pools import Database
+from agent.store import views
+from agent.store.views import LiveGrant
+from agent.usecases import grants
+from slackbot.cli import terminal
+from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
+from slackbot.cli.list_by_default import ListByDefault
+from slackbot.masking import clean_now
+
+commands = typer.Typer(
+    cls=ListByDefault,
+    invoke_without_command=True,
+    help="List or revoke what reviewers have allowed in advance.",
+)
+JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object a line, amounts as exact texts.")]
+
+
+@commands.command("list")
+def list_grants(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
+    """List the grants that hold now, the first to end first."""
+    found = with_database(read_settings(), use_embedded, _live)
+    if as_json:
+        for each in found:
+            numbers = {"uses": each.uses, "max_uses": each.max_uses, "used_sum": str(each.used_sum)}
+            until = {"until": each.until.isoformat(), "description": clean_now(each.description)}
+            typer.echo(
+                json.dumps({"id": str(each.id), "agent": each.agent, "tool": each.tool, **numbers, **until})
+            )
+        return
+    terminal.table(
+        ["id", "used", "until", "what"],
+        [
+            [
+                str(each.id),
+                f"{each.uses} of {each.max_uses}",
+                each.until.strftime("%Y-%m-%d %H:%M:%SZ"),
+                terminal.line(clean_now(each.description), 200),
+            ]
+            for each in found
+        ],
+        nothing="nothing is allowed in advance",
+    )
+
+
+@commands.command()
+def revoke(
+    grant_id: Annotated[UUID, typer.Argument(metavar="ID", help="The grant's id, in full.")],
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """End a grant for good: people are asked about such calls again."""
+    end = partial(grants.revoke_as_operator, grant_id=grant_id, by=terminal.actor())
+    ended = with_database(read_settings(), use_embedded, end)
+    typer.echo("revoked" if ended else "it had ended already")
+
+
+async def _live(db: Database) -> Sequence[LiveGrant]:
+    async with db.connection() as connection:
+        return await views.live_grants(connection)
