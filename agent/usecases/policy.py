@@ -11,11 +11,14 @@ from agent.database.transaction import Transaction
 from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound
+from agent.domain.pause import EVERYTHING
 from agent.domain.policy import Policy
+from agent.domain.policy_changes import changed_checkpoints
 from agent.store import audit, pause
 from agent.store import policy as policies
 from agent.store.audit import AuditEntry
 from agent.store.policy import StoredPolicy
+from agent.usecases import grants
 from signoff.errors import Conflict
 
 SUBJECT = "policy"
@@ -42,6 +45,7 @@ async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
         await pause.lock_switch(tx)
         now = await policies.in_force(tx)
         if now is None or now.source != policy.source:
+            await _end_grants(tx, now, policy.source, by)
             await _insert(tx, now.epoch + 1 if now else 1, policy.source, policy.digest, by, None)
     return await _stands(db)
 
@@ -76,6 +80,7 @@ async def restore(
         if await policies.epoch_in_force(tx) != now.epoch:
             raise Conflict("another policy has come into force in the meantime; nothing was changed")
         if wanted.source != now.source:
+            await _end_grants(tx, now, wanted.source, by)
             await _insert(tx, now.epoch + 1, wanted.source, digest, by, wanted.epoch)
     return await _stands(db)
 
@@ -105,6 +110,17 @@ async def history(db: Database, limit: int) -> list[StoredPolicy]:
     """The latest policies, newest first."""
     async with db.connection() as connection:
         return await policies.history(connection, limit)
+
+
+async def _end_grants(tx: Transaction, now: StoredPolicy | None, source: str, by: str) -> None:
+    """Consent in advance was given under a checkpoint as it was: with any change of that it ends for good."""
+    if now is None:
+        return
+    changed = changed_checkpoints(now.source, source)
+    scope = EVERYTHING if changed is None else None
+    await grants.end_all(
+        tx, by=by, because="its checkpoint was changed", scope=scope, checkpoints=changed or ()
+    )
 
 
 async def _insert(

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Scope
+from agent.domain.checkpoints import load
 from agent.domain.errors import GrantRefused, NotFound, Refusal, Refused
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
 from agent.domain.grant_terms import MOST_LIVE
@@ -24,6 +25,7 @@ from agent.domain.request import ExecutionStatus
 from agent.domain.run import CallState
 from agent.store import views
 from agent.usecases import api_keys, executions, grants, pause, requests
+from agent.usecases import policy as policies
 from agent.usecases.executions import Outcome
 from agent.usecases.grants import ProgramCall
 from agent.usecases.requests import Edit
@@ -509,6 +511,40 @@ async def test_the_command_line_lists_and_revokes(database: Database, signoff: A
     assert json.loads(listed.said)["id"] == str(grant_id)
     assert "revoked" in (await asyncio.to_thread(signoff, "grants", "revoke", str(grant_id))).said
     assert "nothing is allowed" in (await asyncio.to_thread(signoff, "grants")).said
+
+
+@pytest.mark.parametrize(
+    ("change", "because"),
+    [
+        ('\n[[checkpoint]]\ncheckpoint_id = "other"\naction_pattern = "other"\n', None),
+        ('risk = "high"\n', "its checkpoint was changed"),
+        ("# the same, said otherwise\n", None),
+    ],
+)
+async def test_a_new_policy_ends_the_grants_of_what_it_changes(
+    database: Database, change: str, because: str | None
+) -> None:
+    """Any change of its checkpoint, and back again, leaves a grant dead; other changes leave it alone."""
+    text = (
+        '[grants]\nmax_for = "1d"\nmax_uses = 5\n'
+        '[[checkpoint]]\ncheckpoint_id = "refunds"\naction_pattern = "process_refund"\nallow_grants = true\n'
+    )
+    before = load(text, filename="checkpoints.toml")
+    grant_id = await allow(database)
+    await policies.apply(database, before, by="cli:root")
+    await policies.apply(database, load(text + change, filename="checkpoints.toml"), by="cli:root")
+    await policies.apply(database, before, by="cli:root")
+    assert await ended(database, grant_id) == because
+
+
+async def test_a_policy_without_grants_ends_all(database: Database) -> None:
+    """Nobody may give any, so none that was given goes on."""
+    text = '[[checkpoint]]\ncheckpoint_id = "refunds"\naction_pattern = "process_refund"\n'
+    grants_too = f'[grants]\nmax_for = "1d"\nmax_uses = 5\n{text}'
+    grant_id = await allow(database)
+    await policies.apply(database, load(grants_too, filename="checkpoints.toml"), by="cli:root")
+    await policies.apply(database, load(text, filename="checkpoints.toml"), by="cli:root")
+    assert await ended(database, grant_id) is not None
 
 
 async def test_an_approved_grant_does_not_lapse(database: Database) -> None:
