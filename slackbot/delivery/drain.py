@@ -28,6 +28,7 @@ from slackbot.delivery.drawing import MessageDrawing
 from slackbot.delivery.failures import ChannelClosed, DrawingFailed, Failures
 from slackbot.delivery.reviewer_check import ReviewerCheck
 from slackbot.delivery.turns import Turns
+from slackbot.slack_api.allowance import Allowance
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.error_codes import Meaning
@@ -37,6 +38,8 @@ from slackbot.slack_api.permalinks import Permalinks
 log = structlog.get_logger(__name__)
 
 PACE = 1.0
+STEP = 0.25
+"""Of the pace: how far apart a few changes are after a rest, such as a card and its run's first message."""
 """Seconds between new messages in one channel, and between changes there: Slack allows about one post a second in
 a channel, and 50 changes a minute and more. It counts them apart, so a change does not wait for a post's second."""
 
@@ -80,6 +83,7 @@ class Drain:
         self._cards_per_minute = cards_per_minute
         self._awake: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._turns: defaultdict[str, Turns] = defaultdict(Turns)
+        self._changes = defaultdict[str, Allowance](lambda: Allowance(STEP * pace, pace))
         self.reviewers = ReviewerCheck(db, directory, admin)
         self._drawing = MessageDrawing(db, directory, Permalinks(client), self.reviewers)
         self._failures = Failures(db, directory, admin, pace)
@@ -152,7 +156,9 @@ class Drain:
             log.exception("cannot be told yet", action="delivery.broken", **_names(due))
             return await self._fail(due, DrawingFailed(error))
         self.problem = None
-        return Sent(due, ts, self._pace)
+        if due.ts is None:
+            return Sent(due, ts, self._pace)
+        return Sent(due, ts, self._changes[due.destination.channel_id].spend(monotonic()))
 
     async def _fail(self, due: DueMessage, error: SlackError) -> Outcome:
         outcome = await self._failures.outcome(due, error)

@@ -22,6 +22,7 @@ from slackbot.cards.app_home import MAX_ROWS, MAX_WAITING
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view, work_for
 from slackbot.reviewing.listing import ListPage, PersonalLists, without_secrets
+from slackbot.slack_api.allowance import Allowance
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
@@ -33,9 +34,6 @@ LOOK = 0.5
 
 PACE = 2.0
 """Seconds between two drawings for one person, in the long run."""
-
-BURST = 4
-"""Drawings for one person that may be `LOOK` apart after a rest."""
 
 REMEMBERED = 6 * 3600.0
 """Seconds after which a Home that was not looked at again is left as it is. Slack does not tell who closed it."""
@@ -57,6 +55,7 @@ class HomeViewer:
     """Somebody who has opened their Home, and where in its lists they are."""
 
     person: Person
+    allowance: Allowance
     waiting: Cursor = field(default_factory=Cursor)
     mine: Cursor = field(default_factory=Cursor)
     opened_at: float = 0.0
@@ -64,12 +63,6 @@ class HomeViewer:
     stale: bool = True
     shown: bytes = b""
     hash: str = ""  # Slack's own, of the view that we published last
-    paid_until: float = 0.0
-
-    def spend(self, now: float, look: float, pace: float) -> None:
-        """It is drawn now: the next time may be soon, unless there were many lately."""
-        self.paid_until = max(self.paid_until, now) + pace
-        self.not_before = max(now + look, self.paid_until - (BURST - 1) * pace)
 
 
 class AppHomes:
@@ -108,28 +101,28 @@ class AppHomes:
 
     def show(self, person: Person) -> None:
         """They look at it now: drawn from its first page, whether or not it differs from what we published."""
-        before = self._viewers.pop(person, HomeViewer(person))
+        before = self._viewers.pop(person, None) or self._viewer(person)
         self._viewers[person] = HomeViewer(
-            person,
-            opened_at=self._clock(),
-            not_before=before.not_before,
-            paid_until=before.paid_until,
+            person, before.allowance, opened_at=self._clock(), not_before=before.not_before
         )
         while len(self._viewers) > MOST:
             self._viewers.pop(next(iter(self._viewers)))
         self._rouse()
 
     def turn_to(self, person: Person, waiting: Cursor, mine: Cursor) -> None:
-        viewer = self._viewers.setdefault(person, HomeViewer(person))
+        viewer = self._viewers.setdefault(person, self._viewer(person))
         viewer.waiting, viewer.mine, viewer.opened_at = waiting, mine, self._clock()
         viewer.stale, viewer.not_before, viewer.hash = True, 0.0, ""
         self._rouse()
 
     def refresh(self, person: Person) -> None:
         """They did something there; what it led to is shown as soon as the pace allows."""
-        viewer = self._viewers.setdefault(person, HomeViewer(person))
+        viewer = self._viewers.setdefault(person, self._viewer(person))
         viewer.stale, viewer.opened_at = True, self._clock()
         self._rouse()
+
+    def _viewer(self, person: Person) -> HomeViewer:
+        return HomeViewer(person, Allowance(self._look_every, self._pace))
 
     async def stop(self) -> None:
         """Let go."""
@@ -186,7 +179,7 @@ class AppHomes:
 
     async def _publish(self, viewer: HomeViewer) -> None:
         viewer.stale = False  # before looking: what changes meanwhile makes it stale again
-        viewer.spend(self._clock(), self._look_every, self._pace)
+        viewer.not_before = self._clock() + viewer.allowance.spend(self._clock())
         try:
             async with asyncio.timeout(10.0):
                 view = await self._draw(viewer)
