@@ -467,7 +467,7 @@ async def test_a_decision_changes_the_message_of_its_run(office: Office) -> None
     await office.tell_all("C0AGENTS")
     [root], [card] = office.slack.messages("C0AGENTS"), office.slack.messages(CHANNEL)
     assert root["text"].startswith("⏳ Waiting for review")
-    link = f"{office.slack.url}/archives/{CHANNEL}/p{card['ts'].replace('.', '')}"
+    link = f"https://{office.slack.workspace.team.domain}.slack.com/archives/{CHANNEL}/p{card['ts'].replace('.', '')}"
     assert {"type": "link", "url": link, "text": "open the card"} in _first_words(root)
     await office.approve(asked)
     await office.tell_all("C0AGENTS")
