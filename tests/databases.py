@@ -145,12 +145,13 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
   AND NOT (application_name = ANY(%s) AND state = 'idle')
 """
-# Whatever is created, altered, dropped or analysed leaves a trace in one of these; `clean` itself switches the
-# triggers that are always on.
+# Whatever is created, altered, dropped or analysed leaves a trace in one of these, behind what PostgreSQL has brought
+# along; `clean` itself switches the triggers that are always on.
 CATALOGS = (
-    "pg_attrdef", "pg_attribute", "pg_class", "pg_constraint", "pg_db_role_setting", "pg_enum", "pg_event_trigger",
-    "pg_namespace", "pg_policy", "pg_proc", "pg_rewrite", "pg_statistic", "pg_trigger WHERE tgenabled <> 'A'",
-    "pg_type", f"{SCHEMA}.alembic_version",
+    "pg_attrdef", "pg_attribute WHERE attrelid >= 16384", "pg_class WHERE oid >= 16384", "pg_constraint",
+    "pg_db_role_setting", "pg_enum", "pg_event_trigger", "pg_namespace", "pg_policy", "pg_proc WHERE oid >= 16384",
+    "pg_rewrite", "pg_statistic", "pg_trigger WHERE tgenabled <> 'A'", "pg_type WHERE oid >= 16384",
+    f"{SCHEMA}.alembic_version",
 )  # fmt: skip
 MADE = "SELECT " + ", ".join(
     f"(SELECT count(*) || ' ' || coalesce(max(xmin::text::bigint), 0) FROM {catalog})" for catalog in CATALOGS
