@@ -160,25 +160,29 @@ async def test_eight_cost_little_more_than_one(database: Database, counter: Wire
     assert await invariants.broken(database) == []
 
 
+CALLS = 12
+"""In one wave."""
+
+
 @pytest.mark.parametrize("cut", ["before", "after"])
 @pytest.mark.parametrize("step", ["claim", "report", "turn"])
 async def test_a_wave_whose_commit_is_not_answered(
     database: Database, database_url: str, tmp_path: Path, step: str, cut: Cut
 ) -> None:
-    """Of 32 calls in one wave each is claimed, reported and answered once, and none is in doubt."""
-    calls = await ready(database, 32)
+    """Of many calls in one wave each is claimed, reported and answered once, and none is in doubt."""
+    calls = await ready(database, CALLS)
     async with CommitCutter(database_url, tmp_path).running() as cutter, Database(cutter.url) as db:
         worker = Worker.on(db)
         claims = await _cut(cutter, cut if step == "claim" else None, worker.claim(calls))
-        assert await _cut(cutter, cut if step == "report" else None, worker.report(claims)) == [True] * 32
+        assert await _cut(cutter, cut if step == "report" else None, worker.report(claims)) == [True] * CALLS
         leased = await worker.lease(calls)
         lost = await _cut(cutter, cut if step == "turn" else None, worker.answer(leased))
         assert cutter.cuts == 1
     written = step == "turn" and cut == "after"
-    assert [each is not None for each in lost] == [written] * 32
+    assert [each is not None for each in lost] == [written] * CALLS
     attempts = "SELECT call_id::text || status || attempt FROM execution ORDER BY 1"
     assert await column(database, attempts) == sorted(f"{each.call_id}succeeded1" for each in calls)
-    assert await column(database, "SELECT count(*) FROM run_message WHERE text = 'Done.'") == [32]
+    assert await column(database, "SELECT count(*) FROM run_message WHERE text = 'Done.'") == [CALLS]
     assert await invariants.broken(database) == []
 
 
