@@ -31,7 +31,7 @@ from pydantic_ai.tools import DeferredToolRequests
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
 from signoff.client import Approval, ApprovalClient, AsyncApprovalClient
-from signoff.integrations import langchain, langgraph, tool_calls
+from signoff.integrations import langchain, langgraph, langgraph_loop, tool_calls
 from signoff.integrations.dbos import DBOSApprovals
 from signoff.integrations.mcp import server
 from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
@@ -275,6 +275,28 @@ async def test_what_nobody_was_asked_about_is_judged_again_after_long(
 
     assert await tool_calls.all_outcomes([ask], with_facts=True) == ["not done any more"]
     assert outcomes == []
+
+
+async def test_a_graph_asks_about_what_has_changed_while_it_waited(
+    actors: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What facts let run unasked is judged again where other questions took long, and then people are asked."""
+    monkeypatch.setattr(langgraph_loop, "FACTS_MAX_AGE", -1.0)
+    key = await api_keys.create(actors.site.db, "billing", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
+    prices = [10.0]
+
+    def facts(tool: str, arguments: Mapping[str, Any]) -> dict[str, float]:
+        return {"price": prices.pop() if prices else 1500.0}
+
+    async with AsyncExitStack() as stack:
+        at = Setting(actors, key, tmp_path, stack)
+        monkeypatch.setattr(Setting, "facts", staticmethod(facts))
+        running = asyncio.ensure_future(through_an_interrupt(at))
+        request = await _asked(actors, 1, running)
+        assert at.shop.refunds == 0
+        await actors.decide(request)
+        await asyncio.wait_for(running, 30)
+        assert at.shop.refunds == 1
 
 
 async def _asked(actors: Desk, number: int, running: asyncio.Future[Any]) -> str:
