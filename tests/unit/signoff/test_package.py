@@ -33,6 +33,7 @@ def test_the_public_face_exports_exactly_this() -> None:
         "AsyncApprovalClient",
         "CollaborationError",
         "Decision",
+        "FactsFailed",
         "FunctionAgent",
         "LoadError",
         "MalformedArguments",
