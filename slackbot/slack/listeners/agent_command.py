@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent.store import views
 from slackbot.cards import AgentLine, Card, agent_list, misunderstood_command, run_list, usage
 from slackbot.reviewing.cancel import NO_SUCH_RUN as NO_RUN_TO_CANCEL
+from slackbot.reviewing.cancel import may_cancel
 from slackbot.reviewing.listing import GOING, without_secrets
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.visibility import visible_runs
@@ -52,8 +53,12 @@ async def _status(ctx: ListenerContext, said: SlashCommand) -> Card:
     seen = await visible_runs(ctx.directory, said.person, [run]) if run else []
     if not seen:
         return Card(AMBIGUOUS if len(ids) > 1 else NO_SUCH_RUN, [])
-    going = frozenset(each.id for each in seen if each.status in GOING)
-    return run_list(await without_secrets(ctx.db, seen), cancellable=going)
+    theirs = [
+        each.id
+        for each in seen
+        if each.status in GOING and await may_cancel(ctx.db, ctx.directory, said.person, each.id)
+    ]
+    return run_list(await without_secrets(ctx.db, seen), cancellable=frozenset(theirs))
 
 
 async def _cancel(ctx: ListenerContext, said: SlashCommand) -> Card:

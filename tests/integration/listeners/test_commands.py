@@ -161,6 +161,15 @@ async def test_status_shows_runs(http_house: House) -> None:
     assert str(run.id) in shown(await ada.command("/agent", f"status {str(run.id)[:20]}", "C0AGENTS"))
 
 
+async def test_cancel_is_offered_only_to_whom_it_is_of_use(http_house: House) -> None:
+    """`/agent status ID` has the button for the requester, but not for a member who would be refused."""
+    await http_house.slack.person("U0ADA").command("/agent", "run refunds order 7", "C0AGENTS")
+    (run,) = await runs(http_house)
+    for user, offered in (("U0ADA", True), ("U0GRACE", False)):
+        answer = shown(await http_house.slack.person(user).command("/agent", f"status {run.id}", "C0AGENTS"))
+        assert ("order 7" in answer, ACTION_CANCEL_RUN in answer) == (True, offered), user
+
+
 async def test_approvals_are_listed_to_those_who_may_see_them(http_house: House) -> None:
     """The list and the details go to the channel's members and the requester, not to others; prefixes suffice."""
     slack = http_house.slack
