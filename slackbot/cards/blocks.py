@@ -22,8 +22,7 @@ OPTION_LIMIT = 75
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 _GROUP = re.compile(r"S[A-Z0-9]{1,30}\Z", re.ASCII)
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{1,30}\Z", re.ASCII)
-# https, or a message of a stand-in for Slack on this machine; printable, without <>|"\^`{}
-_LINK = re.compile(r"(?:https://|http://127\.0\.0\.1:\d+/archives/)[!#-;=?-\[\]_a-z~]{1,2000}\Z", re.ASCII)
+_LINK = re.compile(r"https://[!#-;=?-\[\]_a-z~]{1,2000}\Z", re.ASCII)  # printable, without <>|"\^`{}
 _DATE_FORMAT = "{date_short_pretty} at {time}"
 
 

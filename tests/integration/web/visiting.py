@@ -16,6 +16,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store import views
 from agent.store.outbox import Destination
+from agent.usecases import policy as policies
 from agent.usecases import requests, runs
 from agent.usecases.runs import NewRun
 from signoff.values import Person
@@ -114,7 +115,8 @@ class Porch:
         )
         async with self.house.db.connection() as connection:
             (call,) = await views.calls(connection, started.run_id)
-        where = {"requester": ADA, "destination": Destination(TEAM, "C0REVIEW")}
+        epoch = await policies.epoch_in_force(self.house.db)
+        where = {"requester": ADA, "destination": Destination(TEAM, "C0REVIEW"), "policy_epoch": epoch}
         new = asking.question(
             started.run_id, call.id, terms or asking.rule(), order=order, **(where | changes)
         )
