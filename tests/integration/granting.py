@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
@@ -20,7 +21,19 @@ from agent.usecases.executions import CallToClaim
 from agent.usecases.grants import Cover, GrantWish
 from signoff.values import Action, Person
 from tests.integration import alone
-from tests.integration.asking import ADA, GRACE, REVIEWS, Asked, ask, asked_as, ballot, reviewer, rule, start
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    REVIEWS,
+    Asked,
+    ask,
+    asked_as,
+    ballot,
+    reviewer,
+    rows,
+    rule,
+    start,
+)
 
 LIMITS = GrantLimits(max_for=timedelta(days=7), max_uses=100)
 
@@ -108,3 +121,26 @@ async def use(
         call = run_id, call_id
     member = CallToClaim(call[1], call[0], None, ClaimTerms(worker, idempotent))
     return await grants.claim(db, member, covering)
+
+
+async def race(db: Database, waiting: list[tuple[UUID, UUID]], **terms: Any) -> int:
+    """How many of twenty workers begin a call (run and call) under one grant, all at once.
+
+    ``waiting`` is filled up to twenty calls, and keeps those that did not begin.
+    """
+    grant_id = await allow(db, **terms)
+    while len(waiting) < 20:
+        run_id, (call_id,) = await start(db)
+        waiting.append((run_id, call_id))
+    claims = await asyncio.gather(*(use(db, cover(grant_id), each) for each in waiting))
+    begun = {each.call_id for each in claims if each is not None}
+    waiting[:] = [each for each in waiting if each[1] not in begun]
+    [(uses, kept, used_sum, added)] = await rows(
+        db,
+        "SELECT g.uses, (SELECT count(*) FROM grant_use WHERE grant_id = g.request_id), g.used_sum,"
+        " (SELECT sum(amount) FROM grant_use WHERE grant_id = g.request_id)"
+        " FROM approval_grant AS g WHERE g.request_id = :id",
+        id=grant_id,
+    )
+    assert (uses, kept, used_sum) == (len(begun), len(begun), added)
+    return len(begun)

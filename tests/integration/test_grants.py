@@ -56,6 +56,7 @@ from tests.integration.granting import (
     cover,
     granting_rule,
     propose,
+    race,
     to_cover,
     use,
     wish,
@@ -114,13 +115,7 @@ async def test_twenty_workers_race_for_the_last_use(
     database: Database, terms: dict[str, Any], last: int
 ) -> None:
     """However many ask at once, exactly as many begin as uses, or as the sum, allow."""
-    grant_id = await allow(database, **terms)
-    begun = [await start(database) for _ in range(20)]
-    claims = await asyncio.gather(
-        *(use(database, cover(grant_id), (run_id, call_id)) for run_id, (call_id,) in begun)
-    )
-    assert sum(each is not None for each in claims) == last
-    assert await column(database, USED, id=grant_id) == [last]
+    assert await race(database, [], **terms) == last
     assert await column(database, "SELECT count(*) FROM execution") == [last]
 
 

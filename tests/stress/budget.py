@@ -22,6 +22,7 @@ SECONDS = {
     "test_everything_at_once_neither_deadlocks_nor_breaks_a_rule": 65,
     "test_memory_tasks_and_connections_do_not_grow_with_what_waits": 45,
     "test_no_mutated_request_gets_through": 12,
+    "test_no_race_overdraws_a_grant": 150,
     "test_seven_surfaces_agree_within_a_second": 75,
     "test_seven_surfaces_agree_within_ten_seconds_in_a_busy_channel": 220,
     "test_ten_people_on_two_processes_make_one_decision": 70,
