@@ -56,7 +56,10 @@ GROUPS = {
     "Look and act": {
         "requests": ("requests.commands", "List, show or withdraw requests."),
         "runs": ("runs.commands", "List or show runs, or resume a failed one."),
-        "limits": ("limits.limits", "Show how much of each limit over time is used, by whom."),
+        "limits": (
+            "limits.limits",
+            "Show how much of each limit over time is used, by whom, under the policy in force.",
+        ),
         "grants": ("grants.commands", "List or revoke what reviewers have allowed in advance."),
         "keys": ("keys.commands", "Manage API keys for programs."),
         "webhooks": ("webhooks.commands", "Manage webhooks, and replay notices that were given up."),
