@@ -121,15 +121,25 @@ async def test_a_repeated_attempt_is_the_same_use(database: Database) -> None:
     """A call whose attempt was lost takes no more room, unless it would take more; a third time it is in doubt."""
     _, call_id = await passed(database)
     full = use("full", "1")
-    for _ in range(3):
+    for number in range(3):
         claimed = alone.claim(database, call_id, worker="w", idempotent=True, uses=(full,))
         assert await claimed is not None
-        assert await used(database, full) == [Decimal(1)]
-        await write(database, "UPDATE execution SET lease_until = now() WHERE status = 'claimed'")
+        assert await used(database, full) == [Decimal(2 if number else 1)]
+        if not number:  # more is used by now than there may be, with what people approved
+            asked = await ask(database, limits=(LimitState(full, Decimal(1), Decimal(0)),))
+            await alone.vote(database, ballot(asked, reviewer(GRACE)))
+            assert await alone.claim(database, asked.call_id, worker="v", idempotent=False, uses=(full,))
+        await write(
+            database,
+            "UPDATE execution SET lease_until = now() WHERE status = 'claimed' AND call_id = :call",
+            call=call_id,
+        )
         assert await executions.rescue(database) == 1
-    assert await column(database, "SELECT state::text FROM tool_call") == ["in_doubt"]
+    assert await column(database, "SELECT state::text FROM tool_call WHERE id = :id", id=call_id) == [
+        "in_doubt"
+    ]
     await limits.settle_ended(database)
-    assert await used(database, full) == [Decimal(1)]
+    assert await used(database, full) == [Decimal(2)]
 
 
 async def test_a_limit_is_its_name(database: Database) -> None:

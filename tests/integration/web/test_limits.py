@@ -10,6 +10,7 @@ import pytest
 
 from agent.domain.checkpoints import load
 from agent.usecases import limits
+from tests.integration.asking import column
 from tests.integration.web.conftest import Program, Street, shown
 from tests.integration.web.test_executors import claim, kind, report
 from tests.integration.web.test_facts import approve, billing, opened
@@ -61,6 +62,9 @@ async def test_what_a_program_is_told_counts_once_under_its_name(site: Street) -
     for _ in range(3):
         assert (await refund(program, "r-1", 600)).json()["status"] == "not_required"
     assert await used(site) == [(Decimal(600), Decimal(0))]
+    before = await column(site.db, "SELECT at FROM limit_use")
+    assert (await refund(program, "r-1", 600)).json()["status"] == "not_required"
+    assert await column(site.db, "SELECT at FROM limit_use") == before
     assert (await refund(program, "r-1", 400, order=8)).json()["status"] == "not_required"
     asked = await opened(await refund(program, "r-2", 0.5))
     assert asked["checkpoint_id"] == "limit_reached"
@@ -91,6 +95,8 @@ async def test_changed_facts_move_the_use_to_the_question_that_asks_again(site: 
     program = await billing(site)
     asked = await opened(await refund(program, "r-1", 1200))
     await approve(site, asked["id"])
+    assert (await program.get("/pending/r-1")).json()["status"] == "approved"
+    assert await used(site) == [(Decimal(1200), Decimal(0))]  # it has read so, and may have begun
     assert kind(await claim(program, facts={"price": 1300})) == (409, "facts-changed")
     assert await used(site) == [(Decimal(0), Decimal(1300))]
 
