@@ -11,7 +11,7 @@ from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Coverage, Facts, coverage
 from agent.domain.limits import LimitState
-from agent.domain.policy import Rule, check_epoch
+from agent.domain.policy import Judgement, Rule, check_epoch
 from agent.store import audit, exclusions, external_executions, outbox, void_requests
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
@@ -31,8 +31,8 @@ async def void_and_ask(
     *,
     rule: Rule | None,
     destination: Destination | None,
+    judgement: Judgement,
     limits: tuple[LimitState, ...] = (),
-    policy_epoch: int = 0,
 ) -> UUID:
     """Make an approval void whose facts are not these any more, and ask people again: once, however often it is called.
 
@@ -50,7 +50,7 @@ async def void_and_ask(
             if again is None:
                 raise NotFound("there is no such request any more")
             return again
-        check_epoch(policy_epoch, found.policy_epoch)
+        check_epoch(judgement.epoch, found.policy_epoch)
         claimable_action(found, None)
         if coverage(found.approved_facts, facts, are_read=True) is not Coverage.CHANGED:
             raise Conflict("the facts are those that were approved")
@@ -61,8 +61,9 @@ async def void_and_ask(
             destination=destination or question.destination,
             facts=facts.values,
             facts_source=facts.source,
+            judgement=judgement,
             limits=limits,
-            policy_epoch=policy_epoch,
+            policy_epoch=judgement.epoch,
         )
         if new.rule.description_template is not None:
             new = replace(new, description=new.rule.describe(new.action, new.facts))

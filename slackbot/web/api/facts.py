@@ -95,7 +95,7 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
         rule=rule,
         destination=destination,
         limits=states,
-        policy_epoch=judged.epoch,
+        judgement=judged,
     )
     return await _asked_again(ctx, again)
 

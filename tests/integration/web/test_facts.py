@@ -160,6 +160,7 @@ async def test_other_facts_at_the_claim_void_the_approval_and_people_are_asked_a
     assert await column(site.db, "SELECT count(*) FROM execution") == [1]
     events = [event for _, event, _ in await site.events(f"request:{first['id']}")]
     assert events[-1] == "request.reopened"
+    assert await column(site.db, "SELECT count(*) FROM judgement WHERE request_id IS NOT NULL") == [2]
 
 
 async def test_claims_at_once_with_other_facts_ask_again_once(site: Street) -> None:
