@@ -40,6 +40,7 @@ TERMS = {
     "escalate_to": checkpoint_fields.escalate_to,
     "redact": checkpoint_fields.redact,
     "execute_within": checkpoint_fields.duration,
+    "rejected_holds": checkpoint_fields.duration,
     "facts_max_age": checkpoint_fields.duration,
     "email": checkpoint_fields.email,
     "email_facts": checkpoint_fields.email_facts,

@@ -113,6 +113,13 @@ class Terms(BaseModel):
     email_facts: tuple[str, ...] = ()
     """Names or dotted paths of the facts that these e-mails carry."""
 
+    rejected_holds: timedelta | None = None
+    """How long a rejection of the very same action holds in every run of its agent; None: in its run alone."""
+
+    @field_serializer("rejected_holds")
+    def _seconds_if_any(self, duration: timedelta | None) -> float | None:
+        return None if duration is None else duration.total_seconds()
+
     @field_serializer("timeout", "execute_within", "facts_max_age")
     def _seconds(self, duration: timedelta) -> float:
         return duration.total_seconds()
@@ -124,8 +131,8 @@ class Terms(BaseModel):
         return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}
 
 
-_NEW_KEYS = frozenset({"email_facts", "allow_grants", "grant_free", "facts_max_age"})
-_UNUSED: tuple[Any, ...] = (False, (), [], {}, FACTS_MAX_AGE.total_seconds())
+_NEW_KEYS = frozenset({"email_facts", "rejected_holds", "allow_grants", "grant_free", "facts_max_age"})
+_UNUSED: tuple[Any, ...] = (None, False, (), [], {}, FACTS_MAX_AGE.total_seconds())
 """What these say where nobody has said anything."""
 
 CARDS_PER_MINUTE = 10

@@ -16,7 +16,15 @@ from agent.runtime import approval_check, attempts, stored_text
 from agent.runtime.agents import Agent
 from agent.runtime.granted_calls import covers_of_call
 from agent.runtime.hooks import run_hook
-from agent.runtime.judgement import judge, look_up, question, read_action, uses_of, within_limits
+from agent.runtime.judgement import (
+    after_rejections,
+    judge,
+    look_up,
+    question,
+    read_action,
+    uses_of,
+    within_limits,
+)
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
@@ -120,6 +128,9 @@ async def _ask(
     """Ask people, unless they have said no in this run or yes in advance."""
     if (no := await _earlier_no(services, work, action)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
+    judgement = await after_rejections(services.db, agent.name, action, judgement)
+    if judgement.verdict == "deny":
+        return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     uses = tuple(state.use for state in states)
     if await _run_under_grant(services, work, agent, tool, action, facts, judgement, uses):
         return True

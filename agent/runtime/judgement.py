@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import structlog
 from pydantic_core import to_jsonable_python
 
+from agent.database.pools import Database
 from agent.domain.facts import Facts
 from agent.domain.limits import LimitState, Use
 from agent.domain.policy import Judgement, Rule
@@ -90,6 +91,19 @@ async def within_limits(
     states = await limits.states(services.db, work.call.id, uses)
     limited = services.policy.within_limits(judgement, states, tool.traits, action, facts.values)
     return _in_terms(limited, tool, action, facts), states
+
+
+async def after_rejections(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
+    """The judgement, or a refusal where people have rejected the very same action and their no still holds."""
+    holds = judgement.rule.rejected_holds if judgement.rule else None
+    if holds is None:
+        return judgement
+    async with db.connection() as connection:
+        rejected = await views.lasting_rejection(connection, agent, action.digest, holds)
+    if rejected is None:
+        return judgement
+    because = f"the very same action was rejected lately, see request {rejected.request_id}"
+    return replace(judgement, verdict="deny", rule=None, because=because)
 
 
 def _in_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) -> Judgement:

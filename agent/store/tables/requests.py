@@ -249,6 +249,7 @@ decision = Table(
     CheckConstraint("outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL", name="people_decide"),
     CheckConstraint("octet_length(digest) = 32", name="digest_size"),
     Index("ix_decision_person", "team_id", "user_id", "decided_at", "request_id"),
+    Index("ix_decision_rejected", "digest", "decided_at", postgresql_where=text("outcome = 'rejected'")),
 )
 
 card_place = Table(

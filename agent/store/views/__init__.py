@@ -33,6 +33,7 @@ from agent.store.views.request_events import request_events
 from agent.store.views.request_lists import found_requests, requests_of
 from agent.store.views.requests import (
     VoteContext,
+    lasting_rejection,
     rejection,
     request_at,
     request_view,
@@ -119,6 +120,7 @@ __all__ = [
     "flood",
     "found_requests",
     "is_busy",
+    "lasting_rejection",
     "live_grants",
     "messages",
     "now",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -104,6 +104,15 @@ class Rejection:
 async def rejection(connection: Connection, run_id: UUID, digest: bytes) -> Rejection | None:
     """The latest rejection in this run of this very action, as it was proposed or as it was edited."""
     row = (await connection.execute(_REJECTION, {"run": run_id, "digest": digest})).one_or_none()
+    return Rejection(row.id, row.reason) if row is not None else None
+
+
+async def lasting_rejection(
+    connection: Connection, agent: str, digest: bytes, within: timedelta
+) -> Rejection | None:
+    """The latest rejection of this very action of the agent, in any run or of any program, not longer ago than that."""
+    parameters = {"agent": agent, "digest": digest, "seconds": within.total_seconds()}
+    row = (await connection.execute(_LASTING_REJECTION, parameters)).one_or_none()
     return Rejection(row.id, row.reason) if row is not None else None
 
 
@@ -222,6 +231,12 @@ FROM approval_request AS r WHERE r.id = :id
 _PLACE = text("""
 SELECT surface::text AS surface, team_id, user_id, channel_id, ts FROM card_place
 WHERE nonce = :nonce AND request_id = :id
+""")
+_LASTING_REJECTION = text("""
+SELECT r.id, d.reason FROM decision AS d JOIN approval_request AS r ON r.id = d.request_id
+WHERE d.outcome = 'rejected' AND d.digest = :digest AND r.agent = :agent
+  AND d.decided_at > clock_timestamp() - make_interval(secs => :seconds)
+ORDER BY d.decided_at DESC LIMIT 1
 """)
 _REJECTION = text("""
 SELECT r.id, d.reason FROM approval_request AS r

@@ -14,6 +14,7 @@ from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
 from agent.domain.policy import Judgement, Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL
+from agent.runtime.judgement import after_rejections
 from agent.store import views
 from agent.usecases import requests
 from agent.usecases.grants import ProgramCall
@@ -201,6 +202,7 @@ async def _judge_and_open(
     uses = policy.uses(action, facts.values, agent, requester.person)
     asked = ProgramCall(principal.name, body.request_id, content, principal.key_id, uses)
     judged, states = await within_limits(ctx, principal, asked, body.traits, action, facts, judged)
+    judged = await after_rejections(ctx.db, agent, action, judged)
     if judged.rule is None:
         return await without_review(ctx, principal, asked, action, facts, judged)
     call = CallToCover(

@@ -1,0 +1,35 @@
+"""A rejection that holds: the very same action is refused in every run of its agent, for as long as policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+
+from agent.domain.policy import Defaults, Policy
+from agent.domain.run import AnswerKind, CallState
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration.runtime.conftest import Stage
+from tests.integration.runtime.test_immediate_claims import asked, cleaner, done
+
+
+@pytest.mark.parametrize("holds", [timedelta(hours=1), timedelta(milliseconds=1), None], ids=str)
+async def test_what_was_rejected_is_refused_in_another_run(
+    stage: Callable[..., Awaitable[Stage]], holds: timedelta | None
+) -> None:
+    """Within the time the model is pointed to the rejection; afterwards, or without the key, people are asked."""
+    policy = Policy(defaults=Defaults(rejected_holds=holds, on_reject="tell_model"))
+    on = await stage(cleaner(), policy=policy)
+    call = await asked(on, "users", "Understood.")
+    await on.reject(call, "not these")
+    on.model.script(ScriptedTurn(calls=(ScriptedCall("delete", {"what": "users"}),)), "Understood.")
+    (again,) = await on.calls(await on.go("cleaner", "delete users once more"))
+    if holds != timedelta(hours=1):
+        assert again.state is CallState.ASKED
+        return
+    assert again.answer is not None
+    assert (again.answer.kind, done) == (AnswerKind.DENIED, [])
+    assert again.answer.text == f"the very same action was rejected lately, see request {call.request_id}"
+    other = await asked(on, "logs")
+    assert other.state is CallState.ASKED
