@@ -27,6 +27,7 @@ from agent.domain.field_constraints import (
 from agent.domain.people import Standing
 from agent.domain.policy import Rule, snapshot_digest
 from agent.domain.request import Verdict
+from signoff import formats
 from signoff.values import Action, Person, Risk
 
 GRANT = "allow_similar"
@@ -156,7 +157,7 @@ class Grant:
             if self.max_sum is not None
             else ""
         )
-        until = self.until.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        until = formats.moment(self.until)
         return (
             f"Allow similar calls of {self.kind.tool} ({'; '.join(open_fields) or 'all the same'}) {for_whom}, "
             f"{self.max_uses:,} times until {until}{total}"

@@ -73,7 +73,7 @@ def _asked(judged: Judgement) -> list[str]:
     where = rule.channel or "the service's own channel"
     return [
         f"asked: {', '.join(rule.approvers)} in {where}; {needed}, risk {rule.risk.value}",
-        f"until: {terminal.when(until)} UTC if it were asked now; {end}",
+        f"until: {terminal.when(until)} if it were asked now; {end}",
         f"title: {judged.description}",
     ]
 

@@ -45,7 +45,7 @@ def list_grants(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -
             [
                 str(each.id),
                 f"{each.uses} of {each.max_uses}",
-                each.until.strftime("%Y-%m-%d %H:%M:%SZ"),
+                terminal.when(each.until),
                 terminal.line(clean_now(each.description), 200),
             ]
             for each in found

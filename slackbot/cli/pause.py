@@ -11,6 +11,7 @@ import typer
 
 from agent.domain.pause import Pause
 from agent.usecases import pause as stop_switch
+from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, current_database_url, open_database, read_settings
 from slackbot.masking import clean_now
 from slackbot.settings import Settings
@@ -52,7 +53,7 @@ def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bo
         typer.echo(clean_now(words), err=True)
     for each in now:
         why = f": {each.reason}" if each.reason else ""
-        since = each.since.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+        since = terminal.when(each.since)
         typer.echo(clean_now(f"paused now: {each.agent or 'every agent'}, by {each.by}, since {since}{why}"))
 
 

@@ -101,7 +101,7 @@ def history(
 
     found = with_database(read_settings(), use_embedded, work)
     terminal.table(
-        ["policy", "in force since (UTC)", "by", "digest", "brings back"],
+        ["policy", "in force since", "by", "digest", "brings back"],
         [
             (
                 str(each.epoch),

@@ -36,7 +36,7 @@ def replay(
 
     totals, changed = with_database(configured, use_embedded, work)
     terminal.table(
-        ["when (UTC)", "tool", "was", "would be", "people said", "request"],
+        ["when", "tool", "was", "would be", "people said", "request"],
         [_row(each) for each in changed],
         nothing="no judgement comes out otherwise",
     )

@@ -63,7 +63,7 @@ def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
         return
     table = Table("name", "address", "events", "still to be told", "given up", "last told")
     for line in lines:
-        last = line.last_sent_at.strftime("%Y-%m-%d %H:%M:%SZ") if line.last_sent_at else "never"
+        last = terminal.when(line.last_sent_at) or "never"
         shown = (
             line.name,
             clean_now(line.url),
