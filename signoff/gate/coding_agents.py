@@ -34,17 +34,16 @@ class ToolCall:
     session: str
     folder: str
 
-    def key(self, number: int) -> str:
-        """The name of the question about this call: the same for the same call, in the same session and folder.
+    @property
+    def digest(self) -> str:
+        """The same for the same call, in the same session and folder.
 
-        `number` counts the questions: an approval is used once. A model words the `description` of a shell command
-        anew each time, so that does not make it another command.
+        A model words the `description` of a shell command anew each time, so that does not make it another command.
         """
         arguments = dict(self.arguments)
         if self.tool in _SHELLS:
             arguments.pop("description", None)
-        told = [self.session, self.folder, self.tool, arguments, number]
-        return f"hook-{sha256(canonical_bytes(told)).hexdigest()[:40]}"
+        return sha256(canonical_bytes([self.session, self.folder, self.tool, arguments])).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from signoff.canonical import canonical_bytes
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.handover import hand_over
-from signoff.errors import AlreadyClaimed, CollaborationError, Conflict, SignoffError
+from signoff.errors import CollaborationError, Conflict, SignoffError
 from signoff.gate.coding_agents import CodingAgent, Permission, ToolCall
+from signoff.gate.open_questions import open_question
 
 PATIENCE = 30.0
 """Seconds that Signoff may be away while a question is put."""
@@ -33,23 +33,24 @@ class HookSteps:
 
     def permission(self) -> Permission:
         """Ask, or take up the question that was asked before, and wait. Raises SignoffError for a denial, too."""
-        for number in count():
-            asked = self._asked(self.call.key(number))
+        with open_question(self.call.digest) as question:
+            asked = self._asked(question.key)
+            if isinstance(asked, Review) and _is_over(asked):
+                question.renew()
+                asked = self._asked(question.key)
             if isinstance(asked, Approval):
+                question.close()
                 return Permission("none")
-            if _is_over(asked):
-                continue
             if asked.status == "waiting":
                 asked = self.client.get(asked.id, wait=self._left(), patience=1.0)
             if asked.status == "waiting":
                 return Permission("deny", _later(asked))
             try:
-                return self._handed_over(concluded(asked))
-            except AlreadyClaimed:  # by the same call beside this one; this is another use of the tool
-                continue
+                permission = self._handed_over(concluded(asked))
             except CollaborationError as refusal:
                 return Permission("deny", f"{refusal}. Do not do it in another way.")
-        raise AssertionError("unreachable")
+            question.close()
+            return permission
 
     def _asked(self, key: str) -> Review | Approval:
         call, context = self.call, {"coding_agent": self.agent.title, "folder": self.call.folder}

@@ -103,6 +103,7 @@ class Shell:
         secret = await api_keys.create(site.db, "ci", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
         (folder / "key").write_text(f"{secret}\n")
         settings = {"SIGNOFF_URL": site.url, "SIGNOFF_KEY_FILE": str(folder / "key")}
+        settings["XDG_STATE_HOME"] = str(folder / "state")
         shell = cls(site, folder, settings, processes)
         yield shell
         for each in shell.started:

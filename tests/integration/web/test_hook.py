@@ -20,6 +20,7 @@ from signoff.gate.hook_settings import HookSettings
 from slackbot.reviewing import edits
 from tests import hook_events as events
 from tests.hook_events import told
+from tests.integration.asking import column
 from tests.integration.crash.process import environment
 from tests.integration.integrations.conftest import ROOT
 from tests.integration.web.conftest import GRACE, Program, Street, until
@@ -147,19 +148,25 @@ async def test_the_same_call_picks_up_the_decision(hook: Hook, grace: Program) -
     assert await hook.statuses() == ["approved", "expired", "waiting"]
 
 
-async def test_one_approval_is_for_one_of_two_same_calls(hook: Hook, grace: Program) -> None:
-    """Two calls at once wait for one question; one of them has its approval, and people are asked about the other."""
+async def test_two_same_calls_are_two_questions(hook: Hook, grace: Program) -> None:
+    """Two calls at once are decided apart; what policy lets run is another use each time, under a name of its own."""
     both = [hook("claude", told(events.CLAUDE_BASH)) for _ in range(2)]
-    first = await hook.request()
+    sql = "SELECT id::text FROM approval_request WHERE status = 'waiting'"
+
+    async def are_two() -> list[str] | None:
+        found = await column(hook.site.db, sql)
+        return found if len(found) == 2 else None
+
+    first, second = await until(are_two) or []
     await grace.decides(first)
-
-    async def is_another() -> str | None:
-        return next((each for each in [await hook.request()] if each != first), None)
-
-    second = await until(is_another)
-    await grace.decides(str(second), "rejected")
-    answers = sorted([(await hook.claude(each))[0] for each in both])
-    assert (answers, await hook.statuses()) == (["allow", "deny"], ["approved", "rejected"])
+    await grace.decides(second, "rejected")
+    assert sorted([(await hook.claude(each))[0] for each in both]) == ["allow", "deny"]
+    for _ in range(2):
+        assert await hook.answer(hook("claude", told(events.CLAUDE_BASH, {"command": "git status"}))) == {}
+    names = await column(
+        hook.site.db, "SELECT detail ->> 'request' FROM audit_event WHERE event = 'review.not_required'"
+    )
+    assert len(set(names)) == 2
 
 
 @pytest.mark.parametrize(
