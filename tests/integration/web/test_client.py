@@ -151,13 +151,13 @@ async def test_rejected_is_logged_and_raised(
     running = asyncio.create_task(caller.guard(calls.append, action="delete_records")("users"))
     with caplog.at_level(logging.INFO, "signoff.client"):
         request = await waiting(site)
+        await until(lambda: "paused: waiting for people" in caplog.text)
         await grace.decides(request, "rejected", reason="Not these users")
         with pytest.raises(CollaborationError, match=r"rejected by .*: Not these users") as raised:
             await running
     assert (raised.value.cause, raised.value.reason) == ("rejected", "Not these users")
     assert raised.value.reviewer == GRACE.user_id
     assert "CollaborationError: rejected" in caplog.text
-    assert "paused: waiting for people" in caplog.text
     assert calls == []
 
 
