@@ -149,9 +149,13 @@ async def test_rejected_is_logged_and_raised(
     """The error names reviewer and reason, is logged as "CollaborationError: rejected", and nothing runs."""
     calls: list[str] = []
     running = asyncio.create_task(caller.guard(calls.append, action="delete_records")("users"))
+
+    async def paused() -> bool:
+        return "paused: waiting for people" in caplog.text
+
     with caplog.at_level(logging.INFO, "signoff.client"):
         request = await waiting(site)
-        await until(lambda: "paused: waiting for people" in caplog.text)
+        await until(paused)
         await grace.decides(request, "rejected", reason="Not these users")
         with pytest.raises(CollaborationError, match=r"rejected by .*: Not these users") as raised:
             await running
