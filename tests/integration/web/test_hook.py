@@ -111,8 +111,8 @@ async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -
     other = await hook.request()
     assert other != request
     await grace.decides(other, "rejected", reason="Not on a Friday")
-    for started in (second, hook("claude", bash)):
-        decision, reason, given = await hook.claude(started)
+    for begin in (lambda: second, lambda: hook("claude", bash)):  # the next one after the answer to the first
+        decision, reason, given = await hook.claude(begin())
         assert (decision, given) == ("deny", None)
         assert "Not on a Friday" in reason
     assert await hook.statuses() == ["approved", "rejected"]
