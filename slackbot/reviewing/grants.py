@@ -80,6 +80,7 @@ async def save(
     Whatever ends in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused`` when only the approval
     counts.
     """
+    policy_epoch = services.policy.epoch
     limits = await limits_for(services, view)
     await cast_vote(votes, directory, vote)
     wish = GrantWish(
@@ -95,7 +96,12 @@ async def save(
     )
     choices = choices_of(services.registry, view)
     opened = await grants.propose(
-        services.db, wish, limits, choices, Destination(view.team_id, view.channel_id)
+        services.db,
+        wish,
+        limits,
+        choices,
+        Destination(view.team_id, view.channel_id),
+        policy_epoch=policy_epoch,
     )
     await cast_vote(votes, directory, replace(vote, request_id=opened.request_id, revision=1, place=None))
 

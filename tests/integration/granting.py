@@ -15,7 +15,7 @@ from agent.domain.field_constraints import Between, Constraint
 from agent.domain.grants import CallToCover
 from agent.domain.people import Standing
 from agent.domain.policy import GrantLimits, Rule
-from agent.usecases import grants
+from agent.usecases import grants, policy
 from agent.usecases.attempts import Claim, ClaimTerms
 from agent.usecases.executions import CallToClaim
 from agent.usecases.grants import Cover, GrantWish
@@ -63,8 +63,9 @@ def wish(asked: Asked, by: Person = GRACE, **changes: Any) -> GrantWish:
 async def propose(
     db: Database, wanted: GrantWish, limits: GrantLimits | None = LIMITS, **choices: tuple[object, ...]
 ) -> UUID:
-    """The grant's request, for which nobody has voted yet."""
-    return (await grants.propose(db, wanted, limits, choices, REVIEWS)).request_id
+    """The grant's request under the policy in force, for which nobody has voted yet."""
+    epoch = await policy.epoch_in_force(db)
+    return (await grants.propose(db, wanted, limits, choices, REVIEWS, policy_epoch=epoch)).request_id
 
 
 async def approve(db: Database, asked: Asked, *people: Person) -> None:

@@ -37,6 +37,7 @@ from tests.integration.asking import (
     GRACE,
     LINUS,
     REVIEWERS,
+    REVIEWS,
     TEAM,
     Asked,
     ask,
@@ -221,6 +222,16 @@ async def test_who_gave_it_must_be_able_to_approve_this_very_call(database: Data
         covering = cover(grant_id, to_cover(requester=requester))
         assert await use(database, covering, (run_id, call_id)) is None
     assert await use(database, cover(grant_id)) is not None
+
+
+async def test_limits_of_an_earlier_policy_allow_no_grant(database: Database) -> None:
+    """A grant is proposed under the policy in force, or not at all."""
+    asked = await ask(database, granting_rule())
+    await approve(database, asked, GRACE)
+    judged_by = await policies.epoch_in_force(database)
+    await policies.apply(database, load("[defaults]\n", filename="checkpoints.toml"), by="cli:root")
+    with pytest.raises(GrantRefused, match="policy has just changed"):
+        await grants.propose(database, wish(asked), LIMITS, {}, REVIEWS, policy_epoch=judged_by)
 
 
 async def test_every_one_of_a_quorum_counts(database: Database) -> None:

@@ -16,9 +16,9 @@ from agent.domain.facts import Facts
 from agent.domain.field_constraints import Constraint, constraint_as_json
 from agent.domain.grant_terms import MOST_LIVE, freeing_problem, limits_problem, rule_of_grant
 from agent.domain.grants import GRANT, CallToCover, Grant, uncoverable
-from agent.domain.policy import GrantLimits, Rule
+from agent.domain.policy import GrantLimits, Rule, outdated
 from agent.domain.request import RequestStatus, RequestView, Verdict
-from agent.store import audit, clock, grants, request_locks, views
+from agent.store import audit, exclusions, grants, request_locks, views
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
@@ -62,15 +62,18 @@ async def propose(
     limits: GrantLimits | None,
     choices: Mapping[str, Sequence[object]],
     destination: Destination,
+    *,
+    policy_epoch: int = 0,
 ) -> OpenOutcome:
     """Put the grant to those who may approve the call; the same wish again is one.
 
-    ``choices``: of arguments that take one of a list, by name. The vote of who proposes is cast afterwards, like any
-    other. Raises ``GrantRefused``, and ``Refused`` for an unknown request.
+    ``limits`` are those of the policy ``policy_epoch``, which has to be in force still. ``choices``: of arguments that
+    take one of a list, by name. The vote of who proposes is cast afterwards, like any other. Raises ``GrantRefused``,
+    and ``Refused`` for an unknown request.
     """
     async with db.transaction() as tx:
         client_id, content = f"{wish.origin}:{wish.by}", wish.digest()
-        existing = await request_locks.lock_client_id(tx, GRANT, client_id)
+        existing = await request_locks.lock_client_id(tx, GRANT, client_id, hold=True)
         if existing is not None:
             if existing[1] != content:
                 raise GrantRefused("You have already allowed similar calls from this card, in another way.")
@@ -82,14 +85,16 @@ async def propose(
         rule = (await request_locks.revision(tx, view.id, view.revision)).rule
         signature = await grants.signature_of(tx, view.id)
         call = _call(view, rule, signature)
-        now = await clock.now(tx)
+        at, _ = await exclusions.involved(tx, None, None)
+        if outdated(policy_epoch, at.policy_epoch) is not None:
+            raise GrantRefused("The policy has just changed. Please try again.")
         grant = Grant(
             kind=call.kind,
             arguments=wish.arguments,
             facts=wish.facts,
             anyone=wish.anyone,
             requester=None if wish.anyone else view.requester,
-            until=now + wish.lasts,
+            until=at.now + wish.lasts,
             max_uses=wish.max_uses,
             sum_of=wish.sum_of,
             max_sum=wish.max_sum,
@@ -117,8 +122,9 @@ async def propose(
             client_id=client_id,
             source=GRANT,
             content=content,
+            policy_epoch=policy_epoch,
         )
-        head = audit.new_head(request_subject(grant_id), now)
+        head = audit.new_head(request_subject(grant_id), at.now)
         write_request(tx, grant_id, new, 1, head, view.excluded)
         grants.insert(tx, grant_id, grant)
     return OpenOutcome(grant_id, created=True)
