@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 
 from agent.database.transaction import Connection
 
@@ -49,17 +49,7 @@ async def transitions(
     limit: int,
 ) -> list[Transition]:
     """Events of these kinds since then and behind ``after``, oldest first; a slow commit may still appear."""
-    at, subject, seq = after or (since, "", 0)
-    parameters = {
-        "kinds": list(kinds),
-        "since": since,
-        "limit": limit,
-        "at": at,
-        "subject": subject,
-        "seq": seq,
-    }
-    rows = await connection.execute(_HAPPENED, parameters)
-    return [Transition(row.subject, row.seq, row.at, row.event, row.outcome) for row in rows]
+    return await _read(connection, _HAPPENED, kinds, since, after, limit)
 
 
 async def run_transitions(
@@ -72,17 +62,21 @@ async def run_transitions(
     limit: int,
 ) -> list[Transition]:
     """The same of one run and its requests."""
+    return await _read(connection, _HAPPENED_IN_RUN, kinds, since, after, limit, run=run_id)
+
+
+async def _read(
+    connection: Connection,
+    statement: TextClause,
+    kinds: Sequence[str],
+    since: datetime,
+    after: Key | None,
+    limit: int,
+    **more: UUID,
+) -> list[Transition]:
     at, subject, seq = after or (since, "", 0)
-    parameters = {
-        "kinds": list(kinds),
-        "run": run_id,
-        "since": since,
-        "limit": limit,
-        "at": at,
-        "subject": subject,
-        "seq": seq,
-    }
-    rows = await connection.execute(_HAPPENED_IN_RUN, parameters)
+    behind = {"since": since, "at": at, "subject": subject, "seq": seq}
+    rows = await connection.execute(statement, {"kinds": list(kinds), "limit": limit, **behind, **more})
     return [Transition(row.subject, row.seq, row.at, row.event, row.outcome) for row in rows]
 
 
