@@ -8,8 +8,8 @@ from typing import Any
 CLAUDE_BASH: dict[str, Any] = {
     "session_id": "5b0c9a4e-claude",
     "prompt_id": "0b8f2a36-5f3e-4a0f-9f6e-1d8a4f1d2c10",
-    "transcript_path": "/home/ada/.claude/projects/-home-ada-shop/5b0c9a4e.jsonl",
-    "cwd": "/home/ada/shop",
+    "transcript_path": "/srv/ada/.claude/projects/-srv-ada-shop/5b0c9a4e.jsonl",
+    "cwd": "/srv/ada/shop",
     "permission_mode": "default",
     "hook_event_name": "PreToolUse",
     "tool_name": "Bash",
@@ -30,7 +30,7 @@ CODEX_BASH: dict[str, Any] = {
     "session_id": "0199a-codex",
     "turn_id": "turn-4",
     "transcript_path": None,
-    "cwd": "/home/ada/shop",
+    "cwd": "/srv/ada/shop",
     "model": "gpt-5.2-codex",
     "permission_mode": "default",
     "hook_event_name": "PreToolUse",
@@ -47,7 +47,7 @@ _CURSOR: dict[str, Any] = {
     "generation_id": "490b90b7-a2ce-4c2c-bb76-cb77b125df2f",
     "model": "default",
     "cursor_version": "2026.09.26-dd393fe",
-    "workspace_roots": ["/home/ada/shop"],
+    "workspace_roots": ["/srv/ada/shop"],
     "user_email": "ada@example.com",
     "transcript_path": None,
 }
@@ -67,7 +67,7 @@ CURSOR_MCP: dict[str, Any] = _CURSOR | {
 CURSOR_WRITE: dict[str, Any] = _CURSOR | {
     "hook_event_name": "preToolUse",
     "tool_name": "Write",
-    "tool_input": {"file_path": "/home/ada/shop/a.txt", "content": "hello\n"},
+    "tool_input": {"file_path": "/srv/ada/shop/a.txt", "content": "hello\n"},
     "tool_use_id": "call-5\nfc_1",
 }
 CURSOR_TOOL_SHELL: dict[str, Any] = _CURSOR | {
@@ -75,7 +75,7 @@ CURSOR_TOOL_SHELL: dict[str, Any] = _CURSOR | {
     "tool_name": "Shell",
     "tool_input": {"command": "git push --force", "cwd": "", "timeout": 30000},
     "tool_use_id": "2f690fc9",
-    "cwd": "/home/ada/shop/api",
+    "cwd": "/srv/ada/shop/api",
 }
 
 

@@ -96,7 +96,7 @@ async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -
         "tool_version": "",
         "arguments": events.CLAUDE_BASH["tool_input"],
     }
-    assert asked["agent_context"] == {"coding_agent": "Claude Code", "folder": "/home/ada/shop"}
+    assert asked["agent_context"] == {"coding_agent": "Claude Code", "folder": "/srv/ada/shop"}
     await hook.edit(request, command="git push")
     await grace.decides(request, revision=2, reason="Without force")
     answer = await hook.answer(waiting)

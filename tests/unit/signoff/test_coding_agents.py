@@ -21,14 +21,14 @@ PUSH = "git push --force"
 @pytest.mark.parametrize(
     ("event", "tool", "arguments", "folder"),
     [
-        (events.CLAUDE_BASH, "Bash", events.CLAUDE_BASH["tool_input"], "/home/ada/shop"),
-        (events.CLAUDE_MCP, "mcp__github__create_release", {"tag": "v7", "draft": False}, "/home/ada/shop"),
-        (events.CODEX_BASH, "Bash", {"command": PUSH}, "/home/ada/shop"),
-        (events.CODEX_PATCH, "apply_patch", events.CODEX_PATCH["tool_input"], "/home/ada/shop"),
-        (events.CURSOR_SHELL, "Bash", {"command": PUSH}, "/home/ada/shop"),
-        (events.CURSOR_MCP, "mcp__github__create_release", {"tag": "v7"}, "/home/ada/shop"),
-        (events.CURSOR_WRITE, "Write", events.CURSOR_WRITE["tool_input"], "/home/ada/shop"),
-        (events.CURSOR_TOOL_SHELL, "Bash", events.CURSOR_TOOL_SHELL["tool_input"], "/home/ada/shop/api"),
+        (events.CLAUDE_BASH, "Bash", events.CLAUDE_BASH["tool_input"], "/srv/ada/shop"),
+        (events.CLAUDE_MCP, "mcp__github__create_release", {"tag": "v7", "draft": False}, "/srv/ada/shop"),
+        (events.CODEX_BASH, "Bash", {"command": PUSH}, "/srv/ada/shop"),
+        (events.CODEX_PATCH, "apply_patch", events.CODEX_PATCH["tool_input"], "/srv/ada/shop"),
+        (events.CURSOR_SHELL, "Bash", {"command": PUSH}, "/srv/ada/shop"),
+        (events.CURSOR_MCP, "mcp__github__create_release", {"tag": "v7"}, "/srv/ada/shop"),
+        (events.CURSOR_WRITE, "Write", events.CURSOR_WRITE["tool_input"], "/srv/ada/shop"),
+        (events.CURSOR_TOOL_SHELL, "Bash", events.CURSOR_TOOL_SHELL["tool_input"], "/srv/ada/shop/api"),
     ],
     ids=lambda value: value.get("hook_event_name") if isinstance(value, dict) else None,
 )
