@@ -33,7 +33,10 @@ MOST_BATCHES = 5
 """How far one page looks for lines that its reader may see; the next page goes on from there."""
 
 MOST_COUNTED = 1000
-"""Requests that are counted, so that a count stays cheap."""
+"""Requests that are counted with a page, so that the page stays quick."""
+
+EVERY_ONE = 1_000_000_000
+"""More than there are: the count is exact."""
 
 MOST_CHOICES = 200
 """The latest requests whose agents, rules, people and channels a filter offers."""
@@ -122,10 +125,25 @@ class PersonalLists:
         """What of this kind a filter finds and this person may see."""
         return await self._visible(self._fetch(kind, wanted, order), at, size, batches)
 
-    async def count(self, kind: RequestKind, wanted: RequestFilter) -> Count:
+    async def count(self, kind: RequestKind, wanted: RequestFilter, at_most: int = MOST_COUNTED) -> Count:
         """How many there are on all pages of `found`."""
-        counts, more = await self._counts(kind, wanted)
+        counts, more = await self._counts(kind, wanted, at_most)
         return Count(sum(each.number for each in counts), more)
+
+    async def count_for_me(self, wanted: RequestFilter, at_most: int = MOST_COUNTED) -> Count:
+        """How many there are on all pages of `waiting_for_me`."""
+        scope = await self._scope()
+        theirs = (self._team, self.person.user_id, scope.roles, scope.channels)
+        async with self.db.connection() as connection:
+            return await views.count_waiting_for(connection, *theirs, at_most, wanted)
+
+    async def count_for_others(self, wanted: RequestFilter, at_most: int = MOST_COUNTED) -> Count:
+        """How many this person may see that others decide."""
+        audiences = await self._audiences()
+        scope = await reviewer_scope(self.directory, self.person, audiences)
+        theirs = await self._seen_by(scope, audiences)
+        async with self.db.connection() as connection:
+            return await views.count_waiting_for_others(connection, *theirs, wanted, at_most)
 
     async def choices(self, kind: RequestKind) -> FilterChoices:
         """What there is to filter by, among the latest of this kind that this person may see."""
@@ -190,23 +208,28 @@ class PersonalLists:
         wanted: RequestFilter,
         order: RequestOrder,
     ) -> ListPage[HistoryLine]:
-        if not await self.directory.is_admin(self.person):
-            audiences = list(await seen_audiences(self.directory, self.person, audiences))
-        theirs = (self.person, scope.roles, scope.channels, audiences)
+        theirs = await self._seen_by(scope, audiences)
         async with self.db.connection() as connection:
             count = await views.count_waiting_for_others(connection, *theirs, wanted, MOST_COUNTED)
             found = await views.waiting_for_others(connection, *theirs, size + 1, wanted, order)
         return await _page(found, Cursor(), size, count)
 
+    async def _seen_by(
+        self, scope: ReviewerScope, audiences: Sequence[tuple[tuple[str, ...], str]]
+    ) -> tuple[Person, Sequence[str], Sequence[str], Sequence[tuple[tuple[str, ...], str]]]:
+        if not await self.directory.is_admin(self.person):
+            audiences = list(await seen_audiences(self.directory, self.person, audiences))
+        return self.person, scope.roles, scope.channels, audiences
+
     async def _counts(
-        self, kind: RequestKind, wanted: RequestFilter
+        self, kind: RequestKind, wanted: RequestFilter, at_most: int
     ) -> tuple[list[views.AudienceCount], bool]:
         """How many requests this person may see, by audience; and whether there are more than were counted."""
         async with self.db.connection() as connection:
-            found = await views.audience_counts(connection, self.person, kind, wanted, MOST_COUNTED + 1)
+            found = await views.audience_counts(connection, self.person, kind, wanted, at_most + 1)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
-        return shown, sum(each.number for each in found) > MOST_COUNTED
+        return shown, sum(each.number for each in found) > at_most
 
     def _fetch(
         self, kind: RequestKind, wanted: RequestFilter, order: RequestOrder

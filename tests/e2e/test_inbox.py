@@ -215,6 +215,19 @@ async def test_from_one_request_to_the_next(actors: Desk) -> None:
     await expect(actors.page.locator("#what")).to_contain_text("“orders”")
 
 
+async def test_more_than_a_thousand_are_counted_after_the_page(actors: Desk) -> None:
+    """A heading that began with 1,000+ has the exact number a moment later, and keeps it when the lists change."""
+    await actors.porch.multiply(await actors.porch.asked(7))
+    await actors.sign_in()
+    heading = actors.page.get_by_role("heading", name="Waiting for you")
+    await expect(heading).to_have_text("Waiting for you 1,001")
+    async with actors.page.expect_response("**/inbox/waiting*"):
+        await actors.porch.asked(8)
+    await expect(heading).to_have_text("Waiting for you 1,001")
+    await actors.page.reload()
+    await expect(heading).to_have_text("Waiting for you 1,002")
+
+
 async def test_what_is_typed_into_the_filters_narrows_the_lists(plain_desk: Desk) -> None:
     """Filters, order and search are plain forms, which a page without scripts sends just as well."""
     await plain_desk.porch.asked(7)

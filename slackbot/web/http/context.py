@@ -58,6 +58,11 @@ class WebContext:
         return {}
 
     @cached_property
+    def exact_count(self) -> asyncio.Lock:
+        """Held while one list is counted to its end: that reads every entry, so no two do it at once."""
+        return asyncio.Lock()
+
+    @cached_property
     def streams(self) -> Counter[str]:
         """How many streams of events each key has open."""
         return Counter()

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Collection, Iterable, Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from agent.domain.errors import Refused
-from agent.domain.request import HistoryLine, RequestLine, RequestView
+from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
 from agent.domain.request_filter import RequestKind, RequestOrder
 from agent.store import views
 from slackbot.cards import Names, parse_id
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view
-from slackbot.reviewing.listing import PersonalLists
+from slackbot.reviewing.listing import EVERY_ONE, PersonalLists
 from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.problems import retry_later
 from slackbot.web.inbox.filters import FilterOffer, ListQuery
-from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
+from slackbot.web.inbox.rendering import HEADERS, PageRoute, page, redirect_after_form
 from slackbot.web.inbox.row_forms import row_forms
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -31,6 +34,20 @@ LATELY = 5
 
 At = Annotated[str, Query(max_length=1000)]
 Word = Annotated[str, Query(max_length=200)]
+
+LONGEST_COUNT = 5.0
+"""Seconds that counting a list to its end may take, with waiting for the count before it."""
+
+TOO_MANY = "There are too many to count now."
+
+
+class CountedList(StrEnum):
+    """The lists whose headings have a number."""
+
+    MINE = "mine"
+    OTHERS = "others"
+    HISTORY = "history"
+
 
 _ID = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{0,28}\Z", re.ASCII)
 
@@ -88,6 +105,28 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
         offered=await _offered(ctx, who, kind, query, _people(list_page.lines)),
         **await _named(ctx, who, list_page.lines),
     )
+
+
+@router.get("/inbox/count/{name}")
+async def count(request: Request, who: Signed, name: CountedList) -> Response:
+    """How many are on a list of more than the page counted, to the last one. 503 after a few seconds."""
+    ctx = web_context(request)
+    try:
+        async with asyncio.timeout(LONGEST_COUNT), ctx.exact_count:
+            found = await _counted(ctx, who, request, name)
+    except TimeoutError:
+        raise retry_later("count-under-way", "Too many to count now", TOO_MANY, 60) from None
+    return Response(f"{found}", headers=HEADERS, media_type="text/plain")
+
+
+async def _counted(ctx: WebContext, who: Visitor, request: Request, name: CountedList) -> Count:
+    lists = _lists(ctx, who)
+    if name is CountedList.HISTORY:
+        query = ListQuery.of_history(request)
+        return await lists.count(query.kind(), query.read(ctx), EVERY_ONE)
+    wanted = ListQuery.of_waiting(request).read(ctx)
+    count = lists.count_for_me if name is CountedList.MINE else lists.count_for_others
+    return await count(wanted, EVERY_ONE)
 
 
 async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> dict[str, Any]:

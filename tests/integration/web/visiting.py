@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from agent.domain.run import ProposedCall, Turn
 from agent.runtime.agents import Agent
@@ -40,6 +41,21 @@ def data_agent() -> Agent:
         return f"Deleted {count} records from {table_name}"
 
     return Agent("data", "You manage data.", [delete_records])
+
+
+_MANY = """
+WITH many AS (
+    INSERT INTO approval_request
+    SELECT (jsonb_populate_record(r, jsonb_build_object(
+        'id', gen_random_uuid(), 'client_id', 'many-' || n, 'source', 'api', 'call_id', NULL,
+        'run_id', NULL))).*
+    FROM approval_request AS r, generate_series(1, 1000) AS n WHERE r.id = CAST(:id AS uuid)
+    RETURNING id
+)
+INSERT INTO request_revision
+SELECT (jsonb_populate_record(v, jsonb_build_object('request_id', many.id))).*
+FROM request_revision AS v, many WHERE v.request_id = CAST(:id AS uuid)
+"""
 
 
 @dataclass
@@ -85,6 +101,11 @@ class Porch:
         client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.service.port}", timeout=10)
         self.visitors.append(client)
         return Visitor(client)
+
+    async def multiply(self, asked: str) -> None:
+        """A thousand more requests like this one, which wait, too."""
+        async with self.house.db.transaction() as tx:
+            await tx.execute(text(_MANY), {"id": asked})
 
     async def link(self, user: str) -> str:
         """The path of the personal link that Slack shows to this person."""
