@@ -29,15 +29,8 @@ from signoff.values import Person, Risk
 
 if TYPE_CHECKING:
     from agent.runtime.agents import Agent, LoadError, Registry, load_agents
-    from agent.runtime.function_agents import (
-        Decision,
-        FunctionAgent,
-        StepFailed,
-        ask,
-        function_agent,
-        set_status,
-        step,
-    )
+    from agent.runtime.function_agents import FunctionAgent, function_agent
+    from agent.runtime.steps import Decision, Started, StepFailed, ask, set_status, sleep, start, step
     from agent.runtime.tool import NotDone, Tool, ToolContext, tool
     from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
     from signoff.client.webhook import is_from_signoff
@@ -59,6 +52,7 @@ __all__ = [
     "Registry",
     "Risk",
     "SignoffError",
+    "Started",
     "StepFailed",
     "Tool",
     "ToolContext",
@@ -69,6 +63,8 @@ __all__ = [
     "is_from_signoff",
     "load_agents",
     "set_status",
+    "sleep",
+    "start",
     "step",
     "tool",
 ]
@@ -81,19 +77,22 @@ _CLIENT = {
 }
 _SERVICE = {
     "Agent": "agent.runtime.agents",
-    "Decision": "agent.runtime.function_agents",
+    "Decision": "agent.runtime.steps",
     "FunctionAgent": "agent.runtime.function_agents",
     "LoadError": "agent.runtime.agents",
     "NotDone": "agent.runtime.tool",
     "Registry": "agent.runtime.agents",
-    "StepFailed": "agent.runtime.function_agents",
+    "Started": "agent.runtime.steps",
+    "StepFailed": "agent.runtime.steps",
     "Tool": "agent.runtime.tool",
     "ToolContext": "agent.runtime.tool",
-    "ask": "agent.runtime.function_agents",
+    "ask": "agent.runtime.steps",
     "function_agent": "agent.runtime.function_agents",
     "load_agents": "agent.runtime.agents",
-    "set_status": "agent.runtime.function_agents",
-    "step": "agent.runtime.function_agents",
+    "set_status": "agent.runtime.steps",
+    "sleep": "agent.runtime.steps",
+    "start": "agent.runtime.steps",
+    "step": "agent.runtime.steps",
     "tool": "agent.runtime.tool",
 }
 

@@ -116,6 +116,8 @@ class ProposedCall:
     model_call_id: str
     tool: str
     raw_arguments: str
+    place: str | None = None
+    """Which task of a function agent proposes it there as its how-manieth, if anything else is open beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class CallView:
     notes: tuple[str, ...] = ()  # what its reviewers wrote when they approved it
     created_at: datetime | None = None
     answered_at: datetime | None = None
+    place: str | None = None  # in a function agent, where it was open beside others
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,7 @@ class RunView:
     answer: str | None = None
     waiting: int = 0  # requests of its calls that people have not decided yet
     in_doubt: int = 0  # calls whose effect is unknown
+    sleeping_until: datetime | None = None  # the end of its shortest sleep, while nothing else of it goes on
     waiting_below: tuple[str, ...] = ()  # the agent of each such request in a run below
     progress: str | None = None  # what a function agent last said about how far it is
     erased_at: datetime | None = None  # what was said and done until then is gone
@@ -249,3 +253,8 @@ class Turn:
     tokens: int
     heard: int  # the run's input counter when the transcript was read
     finish_reason: str = "stop"
+
+    @property
+    def branches(self) -> bool:
+        """Whether its calls are open beside others, and each wakes the run by itself."""
+        return any(call.place is not None for call in self.calls)

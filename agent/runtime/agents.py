@@ -86,9 +86,10 @@ class Agent:
         description: str = "",
         requires_approval: bool = False,
         risk: Risk | str | None = None,
+        background: bool = False,
     ) -> Tool:
         """This agent as a tool of another one: a call is a run of its own, asked about if a checkpoint or the tool
-        says so.
+        says so. `background`: the model above goes on at once, and hears the answer in a later note.
         """
         return Delegate(
             _handed_down,
@@ -97,6 +98,7 @@ class Agent:
             requires_approval=requires_approval,
             risk=risk,
             read_only=True,
+            background=background,
             version=self.version,
             agent=self,
         )

@@ -79,7 +79,7 @@ async def run_tool(
     `epoch`: of the policy by which it runs. Raises OutdatedPolicy.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
-        await _hand_down(services, work, tool.agent, uses, epoch)
+        await _hand_down(services, work, tool, tool.agent, uses, epoch)
         return
     everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
     terms = ClaimTerms(
@@ -181,11 +181,18 @@ async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, f
 
 
 async def _hand_down(
-    services: Services, work: OpenCallDetails, agent: Agent, uses: tuple[Use, ...], epoch: int
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    agent: Agent,
+    uses: tuple[Use, ...],
+    epoch: int,
 ) -> None:
     terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch)
     call = _to_claim(work, terms)
-    below = await runs.delegate(services.db, call, agent=agent.name, version=agent.version)
+    below = await runs.delegate(
+        services.db, call, agent=agent.name, version=agent.version, background=tool.background
+    )
     if below is not None:
         log.info(
             "handed down",

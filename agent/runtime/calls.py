@@ -26,6 +26,7 @@ from agent.runtime.judgement import (
     within_limits,
 )
 from agent.runtime.services import Services
+from agent.runtime.step_tools import SleepTool
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
 from agent.store.views import OpenCallDetails
@@ -65,6 +66,8 @@ async def _step(services: Services, call_id: UUID) -> bool:
             return await _judge(services, work, agent, tool)
         case CallState.ASKED if not work.announced:
             return await _announce(services, work, tool)
+        case CallState.READY if not work.retried_later and isinstance(tool, SleepTool):
+            await runs.wake_up(services.db, work.call.id)
         case CallState.READY if not work.retried_later:
             point("before_resume")
             await _take_back(services, work, tool)
@@ -96,6 +99,9 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     except MalformedArguments as error:
         text = f"the arguments of {tool.name} cannot be used, so it was not called: {error}"
         return await _refuse(services, work, AnswerKind.MALFORMED, text)
+    if isinstance(tool, SleepTool):
+        await runs.fall_asleep(services.db, work.call.id, action, float(action.arguments["seconds"]))
+        return False
     try:
         facts = await look_up(services, tool, action)
     except NotDone as nothing:

@@ -94,7 +94,7 @@ def _turn(agent: Agent, message: Message, calls: Sequence[CallView]) -> list[Cha
 
 def answer_text(agent: Agent, call: CallView) -> str:
     """What the model is told in answer to its call: the outcome, or truly what is going on."""
-    if call.answer is None or (call.request_id is not None and not call.blocking):
+    if call.answer is None or not call.blocking:
         return _pending(agent, call)
     ended = outcome(call.answer.kind, call.answer.text)
     told = changes.approval_note(call.edited, call.notes)
@@ -123,6 +123,8 @@ def outcome(kind: AnswerKind, words: str | None) -> str:
 
 
 def _pending(agent: Agent, call: CallView) -> str:
+    if call.request_id is None and not call.blocking:
+        return f"{call.tool} works on it in the background. The outcome follows in a later note."
     if call.request_id is None:
         return "Not finished yet; no result so far."
     state = f"pending, request id {call.request_id}"

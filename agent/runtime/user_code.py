@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 
+from agent.runtime import branches
 from agent.runtime.signature import CONTEXT
 from agent.runtime.user_call import UserCall, contained
 from agent.runtime.watchdog import Watchdog
@@ -166,9 +167,17 @@ def _begin_task(call: UserCall, run: Callable[[], Awaitable[Any]], context: cont
 
 
 def _named_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """A task with the name of what runs, also where user code makes it, so that the watchdog can tell."""
-    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    """A task with the name of what runs, also where user code makes it, so that the watchdog can tell.
+
+    Those of a function agent are its branches.
+    """
     context: contextvars.Context = options.get("context") or contextvars.copy_context()
+    forked = branches.fork(context)
+    if forked is not None:
+        options["context"] = forked[1]
+    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    if forked is not None:
+        forked[0].add(task)
     if name := context.get(_running):
         task.set_name(name)
     return task

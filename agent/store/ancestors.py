@@ -39,6 +39,11 @@ async def child_run(
     )
 
 
+async def run_below(connection: Connection, call_id: UUID) -> UUID | None:
+    """The run that carries out this call."""
+    return (await connection.execute(_BELOW, {"call": call_id})).scalar_one_or_none()
+
+
 def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> list[OutboxMessage]:
     """The first messages of the runs above, nearest first; they are in the run's own channel."""
     return [outbox.run_root(destination, run_id) for run_id in reversed(ancestor_ids)]
@@ -52,6 +57,10 @@ async def orphans(connection: Connection, limit: int = 100) -> list[UUID]:
 _ORIGIN = text("""
 SELECT principal, api_key_id, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id
 FROM agent_run WHERE id = :run
+""")
+_BELOW = text("""
+SELECT r.id FROM tool_call AS c JOIN agent_run AS r ON r.parent_run_id = c.run_id AND r.parent_call_id = c.id
+WHERE c.id = :call
 """)
 _ORPHANS = text("""
 SELECT r.id FROM tool_call AS c

@@ -39,6 +39,7 @@ def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[Proposed
             "model_call_id": call.model_call_id,
             "tool": call.tool,
             "raw_arguments": call.raw_arguments,
+            "place": call.place,
         }
         for index, call in enumerate(proposed)
     ]
@@ -62,6 +63,12 @@ def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
 def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
     """Policy lets the call run."""
     tx.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
+
+
+def fall_asleep(tx: Transaction, call_id: UUID, action: Action, seconds: float) -> None:
+    """The call is ready, but only after so many seconds."""
+    mark_ready(tx, call_id, action)
+    tx.add(_SLEEP, call=call_id, seconds=seconds)
 
 
 def judge_again(tx: Transaction, call_id: UUID, agent: str) -> None:
@@ -114,9 +121,9 @@ def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
     tx.wake(Wakeup.call(call_id, agent))
 
 
-def delegate(tx: Transaction, call_id: UUID) -> None:
-    """Another agent works on it, since the attempt that was claimed for that."""
-    tx.add(_DELEGATE, call=call_id)
+def delegate(tx: Transaction, call_id: UUID, *, blocking: bool) -> None:
+    """Another agent works on it, since the attempt that was claimed for that; its run waits if it is ``blocking``."""
+    tx.add(_DELEGATE, call=call_id, blocking=blocking)
 
 
 def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
@@ -140,9 +147,10 @@ async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
 
 
 _PROPOSE = text("""
-INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking)
+INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, place, blocking)
 SELECT e.*, true FROM json_to_recordset(:rows) AS e (
-    id uuid, run_id uuid, agent text, turn int, index int, model_call_id text, tool text, raw_arguments text)
+    id uuid, run_id uuid, agent text, turn int, index int, model_call_id text, tool text, raw_arguments text,
+    place text)
 """)
 _ASK = text("""
 UPDATE tool_call SET state = 'asked', tool_version = :version, action = :action, digest = :digest,
@@ -153,6 +161,9 @@ WHERE id = :call
 _LET_RUN = text("""
 UPDATE tool_call SET state = 'ready', tool_version = :version, action = :action, digest = :digest
 WHERE id = :call AND state = 'new'
+""")
+_SLEEP = text("""
+UPDATE tool_call SET retry_at = clock_timestamp() + make_interval(secs => CAST(:seconds AS float)) WHERE id = :call
 """)
 _JUDGE_AGAIN = text("UPDATE tool_call SET state = 'new' WHERE id = :call AND state = 'ready'")
 _REFUSE = text("""
@@ -187,7 +198,9 @@ _LET_GO = text("UPDATE tool_call SET held = NULL WHERE id = :call AND held = :ac
 _MOVE_ON = text("""
 UPDATE tool_call SET announced_at = NULL WHERE id = :call AND state = 'asked' AND held IS NOT NULL
 """)
-_DELEGATE = text("UPDATE tool_call SET state = 'delegated' WHERE id = :call AND state = 'claimed'")
+_DELEGATE = text("""
+UPDATE tool_call SET state = 'delegated', blocking = blocking AND :blocking WHERE id = :call AND state = 'claimed'
+""")
 _DOUBT = text("UPDATE tool_call SET state = 'in_doubt' WHERE id = :call AND state = 'claimed'")
 _READY_AGAIN = text("""
 UPDATE tool_call

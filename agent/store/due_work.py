@@ -88,12 +88,12 @@ WITH served AS MATERIALIZED (
 )
 SELECT 'call' AS kind, 'ready' AS lane, due.id, NULL AS target, s.agent, due.at
 FROM served AS s CROSS JOIN LATERAL (
-    SELECT c.id, c.created_at AS at FROM tool_call AS c
-    WHERE NOT s.paused AND c.state = 'ready' AND c.agent = s.agent AND c.created_at > s.ready
-      AND (c.retry_at IS NULL OR c.retry_at <= (SELECT clock_timestamp()))
+    SELECT c.id, coalesce(c.retry_at, c.created_at) AS at FROM tool_call AS c
+    WHERE NOT s.paused AND c.state = 'ready' AND c.agent = s.agent AND coalesce(c.retry_at, c.created_at) > s.ready
+      AND coalesce(c.retry_at, c.created_at) <= (SELECT clock_timestamp())
       AND NOT (SELECT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents))
                FROM agent_run AS a WHERE a.id = c.run_id)
-    ORDER BY c.created_at LIMIT :page) AS due
+    ORDER BY coalesce(c.retry_at, c.created_at) LIMIT :page) AS due
 UNION ALL
 SELECT 'call', 'other', due.id, NULL, s.agent, due.at
 FROM served AS s CROSS JOIN LATERAL (

@@ -116,6 +116,7 @@ def record_turn(
         "tokens": turn.tokens,
         "heard": turn.heard,
         "proposed": proposed,
+        "branches": turn.branches,
         "final": final,
         "answer": turn.text,
     }
@@ -144,6 +145,7 @@ WITH locked AS (
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 ), taken AS (
     UPDATE agent_run AS run SET lease_epoch = run.lease_epoch + 1, lease_worker = :worker,
+                                branches_epoch = CASE WHEN run.branches THEN run.lease_epoch + 1 END,
                                 lease_until = clock_timestamp() + make_interval(secs => :seconds)
     FROM locked WHERE run.id = locked.id
       AND run.inputs > run.heard AND run.status IN ('working', 'pending_approval')
@@ -169,12 +171,13 @@ WHERE id IN (SELECT r.id FROM agent_run AS r
 """)
 _RECORD_TURN = text("""
 UPDATE agent_run AS a SET turn = e.turn, steps = a.steps + 1, tokens = a.tokens + e.tokens, heard = e.heard,
-       awaiting_calls = a.awaiting_calls + e.proposed, model_failures = 0, look_at = NULL,
+       awaiting_calls = a.awaiting_calls + e.proposed, branches = a.branches OR e.branches,
+       model_failures = 0, look_at = NULL,
        lease_until = NULL, lease_worker = NULL, updated_at = clock_timestamp(),
        status = CASE WHEN e.final THEN 'completed'::run_status ELSE a.status END,
        answer = CASE WHEN e.final THEN e.answer ELSE a.answer END
 FROM (SELECT * FROM json_to_recordset(:rows) AS t (
-          id uuid, turn int, tokens bigint, heard int, proposed int, final boolean, answer text)
+          id uuid, turn int, tokens bigint, heard int, proposed int, branches boolean, final boolean, answer text)
       LIMIT (SELECT CAST(:many AS int))) AS e
 WHERE a.id = e.id
 """)

@@ -30,6 +30,7 @@ class LockedRun:
     principal: str
     requester: Person | None
     awaiting_calls: int
+    branches: bool
     inputs: int
     heard: int
     turn: int
@@ -200,7 +201,7 @@ WHERE a.id = e.id AND a.status = 'pending_approval'
 # PostgreSQL keeps a plan for an array only where it cannot know its length, hence ARRAY(…).
 READ = text("""
 SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
-       principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
+       principal, requester_team_id, requester_user_id, awaiting_calls, branches, inputs, heard, turn,
        lease_epoch, lease_until IS NOT NULL AS leased, clock_timestamp() AS at,
        (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
 FROM agent_run WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))

@@ -13,7 +13,9 @@ def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) 
     """Answer a call of a locked run. That of a background call, or a repeated one, becomes a note in the transcript."""
     calls.answer(tx, call.id, given)
     if call.blocking:
-        runs.count_answer(tx, run.id, run.agent, last=run.awaiting_calls <= 1 and not run.over)
+        runs.count_answer(
+            tx, run.id, run.agent, last=(run.branches or run.awaiting_calls <= 1) and not run.over
+        )
         return
     runs.add_message(tx, run, "note", call.note(given))
     if note_wakes(run.status, call, given):

@@ -159,6 +159,7 @@ def run_root(run: RunView, *, card: str | None = None, delivery_id: object | Non
     agent = inert.line(run.chain, 160)
     first = blocks.section(
         blocks.text(run_words(run), bold=True),
+        *until(run),
         *((blocks.text(" · "), blocks.link(card, "open the card")) if card else ()),
         blocks.text(f" · agent {agent}, version {inert.line(run.agent_version, 40)} · asked by "),
         blocks.person(run.requester, "nobody in Slack"),
@@ -173,7 +174,10 @@ def run_root(run: RunView, *, card: str | None = None, delivery_id: object | Non
     text = f"{inert.escaped(run_words(run))}: {inert.mrkdwn(f'{run.chain}: {run.task}', 300)}"
     return Card(
         text,
-        blocks.with_ids(rows, f"{run.id}:{run_words(run)}:{run.waiting}:{run.turn}:{run.progress}:{card}"),
+        blocks.with_ids(
+            rows,
+            f"{run.id}:{run_words(run)}:{run.sleeping_until}:{run.waiting}:{run.turn}:{run.progress}:{card}",
+        ),
         metadata(delivery_id, run=run.id),
     )
 
@@ -191,7 +195,16 @@ def run_words(run: RunView) -> str:
         )
     if run.standing is ExecutionStatus.IN_DOUBT:
         return "⚠ In doubt, see its card or thread"
+    if run.sleeping_until is not None and run.shown is RunStatus.WORKING:
+        return "💤 Sleeping"
     return _RUN_WORDS[run.shown]
+
+
+def until(run: RunView) -> list[Json]:
+    """Until when a run sleeps, behind the words that say so."""
+    if run.sleeping_until is None or run.shown is not RunStatus.WORKING:
+        return []
+    return [blocks.text(" until "), blocks.moment(run.sleeping_until)]
 
 
 def _voted(words: str, body: Mapping[str, Any]) -> str:

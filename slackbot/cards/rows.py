@@ -8,7 +8,7 @@ from agent.domain.request import HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, inert, status
-from slackbot.cards.lines import run_words
+from slackbot.cards.lines import run_words, until
 from slackbot.cards.values import ACTION_CANCEL_RUN, ACTION_OPEN, Json
 
 MAX_WORDS = 160
@@ -45,7 +45,7 @@ def run(view: RunView, *, cancellable: bool) -> list[Json]:
     """A run with its task; a `cancellable` one can be ended from here."""
     title = f"{inert.line(view.chain, 80)}: {inert.line(view.task, MAX_WORDS)}"
     below = _below(
-        blocks.text(run_words(view), bold=True),
+        [blocks.text(run_words(view), bold=True), *until(view)],
         blocks.person(view.requester, "nobody in Slack"),
         *([blocks.channel(view.channel_id)] if view.channel_id else []),
         blocks.text(short_id(view.id), code=True),

@@ -75,6 +75,7 @@ def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag =
             ("requester", terminal.who(run.requester)),
             ("status", run.standing.value),
             ("waiting", _waiting(run)),
+            ("sleeps until", terminal.when(run.sleeping_until)),
             ("why", terminal.line(run.cause or "", 500)),
             ("made", terminal.when(run.created_at)),
             ("changed", terminal.when(run.updated_at)),
@@ -183,8 +184,13 @@ def _row(view: RunView) -> list[str]:
         terminal.line(view.task, 80),
         str(view.turn),
         str(view.asked),
-        terminal.line(view.cause or "", 60),
+        terminal.line(_why(view), 60),
     ]
+
+
+def _why(run: RunView) -> str:
+    """Why it stands as it does."""
+    return f"sleeps until {terminal.when(run.sleeping_until)}" if run.sleeping_until else run.cause or ""
 
 
 def _waiting(run: RunView) -> str:
@@ -212,6 +218,7 @@ def run_record(view: RunView) -> dict[str, Any]:
         "tokens": view.tokens,
         "waiting": view.asked,
         "in_doubt": view.in_doubt,
+        "sleeping_until": terminal.rfc3339(view.sleeping_until),
         "timestamp": terminal.rfc3339(view.created_at),
         "updated_at": terminal.rfc3339(view.updated_at),
         "erased_at": terminal.rfc3339(view.erased_at),

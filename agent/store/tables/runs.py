@@ -65,6 +65,8 @@ agent_run = Table(
     Column("inputs", Integer, nullable=False, server_default="0"),  # how many things the model should hear
     Column("heard", Integer, nullable=False, server_default="0"),  # how many of them the last turn had read
     Column("awaiting_calls", Integer, nullable=False, server_default="0"),  # unanswered blocking calls
+    Column("branches", Boolean, nullable=False, server_default="false"),  # each answer of them wakes it
+    Column("branches_epoch", BigInteger),  # of a lease whose worker knows what to do with such a run
     Column("model_failures", Integer, nullable=False, server_default="0"),
     Column("look_at", Timestamp),  # not before: back-off after a model error
     Column("lease_epoch", BigInteger, nullable=False, server_default="0"),
@@ -155,9 +157,10 @@ tool_call = Table(
     Column("answer", Text),
     Column("answered_at", Timestamp),
     Column("lease_until", Timestamp),  # somebody is looking at it; guards hooks, not effects
-    Column("retry_at", Timestamp),  # its last attempt failed in passing, and the next one begins then
+    Column("retry_at", Timestamp),  # ready from then on: the end of a sleep, or the next attempt
     created(),
     Column("agent", Text),  # of its run; of a call that version 0006 or an earlier one answered, null
+    Column("place", Text),  # of a function agent's: which task of it, and the how-manieth there
     UniqueConstraint("run_id", "turn", "index"),
     CheckConstraint("(action IS NULL) = (digest IS NULL)", name="action_with_digest"),
     CheckConstraint("digest IS NULL OR digest = sha256(action)", name="digest_of_action"),
@@ -169,7 +172,12 @@ tool_call = Table(
         "state IN ('new', 'refused', 'answered') OR action IS NOT NULL", name="judged_has_action"
     ),
     CheckConstraint("state = 'answered' OR agent IS NOT NULL", name="open_with_agent"),
-    Index("ix_tool_call_ready", "agent", "created_at", postgresql_where=text("state = 'ready'")),
+    Index(
+        "ix_tool_call_due",
+        "agent",
+        func.coalesce(text("retry_at"), text("created_at")),
+        postgresql_where=text("state = 'ready'"),
+    ),
     Index(
         "ix_tool_call_to_do",
         "agent",
@@ -179,4 +187,5 @@ tool_call = Table(
     Index("ix_tool_call_open", "agent", "state", "run_id", postgresql_where=text("state <> 'answered'")),
     Index("ix_tool_call_delegated", "run_id", postgresql_where=text("state = 'delegated'")),
     Index("uq_tool_call_repeats", "repeats", unique=True),
+    Index("uq_tool_call_place", "run_id", "place", unique=True, postgresql_where=text("place IS NOT NULL")),
 )

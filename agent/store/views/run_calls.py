@@ -140,7 +140,7 @@ _proposed_action = (
 _CALL_VIEW = (
     select(
         *tool_call.c["id", "run_id", "turn", "model_call_id", "tool", "raw_arguments", "state"],
-        *tool_call.c["blocking", "answer_kind", "answer", "repeats", "created_at", "answered_at"],
+        *tool_call.c["blocking", "answer_kind", "answer", "repeats", "created_at", "answered_at", "place"],
         tool_call.c.index.label("position"),
         _request.c.id.label("request_id"),
         _edit.c.action.label("edited_action"),

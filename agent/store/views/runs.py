@@ -110,6 +110,7 @@ def run_of(row: Row[Any]) -> RunView:
 
 _asked = tool_call.alias("asked")
 _doubtful = tool_call.alias("doubtful")
+_sleeping = tool_call.alias("sleeping")
 RUN_VIEW = select(
     agent_run,
     select(func.count())
@@ -120,6 +121,15 @@ RUN_VIEW = select(
     .where(_doubtful.c.run_id == agent_run.c.id, _doubtful.c.state == CallState.IN_DOUBT)
     .scalar_subquery()
     .label("in_doubt"),
+    select(func.min(_sleeping.c.retry_at))
+    .where(
+        _sleeping.c.run_id == agent_run.c.id,
+        _sleeping.c.state == CallState.READY,
+        _sleeping.c.tool == "sleep",
+    )
+    .having(func.count() == agent_run.c.awaiting_calls)
+    .scalar_subquery()
+    .label("sleeping_until"),
     waiting_descendants(agent_run.c.id).label("waiting_below"),
 )
 """Runs with what `run_of` reads."""

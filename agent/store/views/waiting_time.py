@@ -1,4 +1,4 @@
-"""How long a run has waited for people, which is no work of its own."""
+"""How long a run has waited for people, or slept, which is no work of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.database.transaction import Connection
 
 
 async def seconds_waited(connection: Connection, run_id: UUID, since: datetime) -> float:
-    """Seconds since then in which the run, or one below it, waited for a decision or for a word on a doubt."""
+    """Seconds since then in which the run, or one below it, slept or waited for a decision, or a word on a doubt."""
     found: float = (await connection.execute(_WAITED, {"run": run_id, "since": since})).scalar_one()
     return found
 
@@ -27,6 +27,9 @@ WITH RECURSIVE family AS (
     SELECT e.finished_at, s.created_at FROM family AS f JOIN tool_call AS c ON c.run_id = f.id
     JOIN execution AS e ON e.call_id = c.id AND e.status = 'in_doubt'
     LEFT JOIN settlement AS s ON s.execution_id = e.id
+    UNION ALL
+    SELECT c.created_at, c.answered_at FROM tool_call AS c JOIN family AS f ON c.run_id = f.id
+    WHERE c.tool = 'sleep' AND c.retry_at IS NOT NULL
 )
 SELECT coalesce(sum(extract(epoch FROM upper(w) - lower(w))), 0)::float FROM unnest((
     SELECT range_agg(tstzrange(greatest(began, :since), coalesce(ended, clock_timestamp()))) FROM spell

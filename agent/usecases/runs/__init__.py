@@ -5,6 +5,7 @@ from agent.usecases.runs.calls import answer_call, pass_call, refuse_call
 from agent.usecases.runs.cancellation import cancel, cancel_by_operator, cancel_by_program, end_orphans
 from agent.usecases.runs.delegation import delegate
 from agent.usecases.runs.messages import add_message, replace_deleted_root
+from agent.usecases.runs.sleeping import fall_asleep, wake_up
 from agent.usecases.runs.starts import StartOutcome, start
 from agent.usecases.runs.turns import (
     LeasedRun,
@@ -18,6 +19,7 @@ from agent.usecases.runs.turns import (
     set_status,
     show_at_work,
 )
+from agent.usecases.runs.withdrawal import withdraw_call
 
 __all__ = [
     "LeaseRuns",
@@ -35,6 +37,7 @@ __all__ = [
     "drop_lease",
     "end",
     "end_orphans",
+    "fall_asleep",
     "pass_call",
     "record_model_failure",
     "refuse_call",
@@ -43,4 +46,6 @@ __all__ = [
     "set_status",
     "show_at_work",
     "start",
+    "wake_up",
+    "withdraw_call",
 ]

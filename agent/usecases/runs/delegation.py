@@ -8,7 +8,7 @@ from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NoRoom, OutdatedPolicy
 from agent.domain.request import ExecutionStatus
-from agent.store import ancestors, audit, call_locks, calls
+from agent.store import ancestors, audit, call_locks, calls, runs, views
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
 from agent.usecases import attempts
@@ -16,10 +16,12 @@ from agent.usecases.executions.claims import CallToClaim, begin_attempt
 from agent.usecases.runs.starts import write_run
 
 
-async def delegate(db: Database, call: CallToClaim, *, agent: str, version: str) -> UUID | None:
+async def delegate(
+    db: Database, call: CallToClaim, *, agent: str, version: str, background: bool = False
+) -> UUID | None:
     """Start a child run for a ready call, which that run's end answers: its attempt is over.
 
-    ``None``: nothing to run. Raises ``OutdatedPolicy``.
+    ``background``: the model of the call's run goes on at once. ``None``: nothing to run. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         locked = await call_locks.lock_ready(
@@ -39,5 +41,9 @@ async def delegate(db: Database, call: CallToClaim, *, agent: str, version: str)
         attempts.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}")
         detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
         audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{claimed.worker}", detail))
-        calls.delegate(tx, call.call_id)
+        calls.delegate(tx, call.call_id, blocking=not background)
+        if background and found is not None and found.call.blocking:
+            above = await views.run_view(tx, call.run_id)  # locked before
+            waits_for = above.awaiting_calls if above else 0
+            runs.release_call(tx, call.run_id, found.call.agent, last=waits_for <= 1)
     return run_id

@@ -118,7 +118,7 @@ class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
         if found.run.lease_epoch != lease.epoch or not found.run.leased:
             return _lost(lease)
         run = found.run
-        side_turn = run.awaiting_calls > 0
+        side_turn = run.awaiting_calls > 0 and not turn.branches
         proposed = () if side_turn else turn.calls
         number = run.turn + 1
         final = not proposed and not side_turn and run.inputs == turn.heard

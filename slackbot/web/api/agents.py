@@ -101,6 +101,7 @@ class AgentStatus(ResponseModel):
     cause: str | None
     waiting: int
     in_doubt: int
+    sleeping_until: Moment | None
     requests: list[QuestionOut]
 
     @classmethod
@@ -123,6 +124,7 @@ class AgentStatus(ResponseModel):
             cause=run.cause,
             waiting=run.asked,
             in_doubt=run.in_doubt,
+            sleeping_until=run.sleeping_until,
             requests=asked,
         )
 

@@ -259,3 +259,42 @@ def test_an_agent_is_handed_over_as_a_tool():
     """Who lists an agent among the tools of one with a model is told what to write."""
     with pytest.raises(TypeError, match=r"refunds is an agent; hand it over as refunds\.as_tool\(\)"):
         Agent("orders", "You handle orders.", [refunds])  # type: ignore[list-item]
+
+
+def side_by_side(request: dict) -> ScriptedTurn | str:
+    """Two models are asked at the same time, in whatever order."""
+    below = "You refund." in str(request["messages"][0])
+    return calls(("pay_back", {"order": 7})) if below else "It is under way."
+
+
+async def test_a_model_goes_on_while_another_agent_works_in_the_background(stage):
+    """With `background=True` its turn comes at once; the answer is a note that wakes it, also after its own answer."""
+    away = Agent("orders", "You handle orders.", [refunds.as_tool(background=True)])
+    on = await stage(away, policy=TELL)
+    on.model.script(calls(("refunds", {"task": "refund order 7"})), side_by_side, side_by_side)
+    parent = await on.go("orders", "refund order 7")
+    (child,) = await below(on, parent)
+    (delegated,) = await on.calls(parent)
+    assert (delegated.state, delegated.blocking) == (CallState.DELEGATED, False)
+    run = await on.run(parent)
+    assert (run.answer, run.asked) == ("It is under way.", 1)
+
+    on.model.script("Order 7 is paid back.", "All done.")
+    (asked,) = await on.calls(child)
+    await on.approve(asked)
+    run = await on.run(parent)
+    assert (run.status, run.answer, done) == (RunStatus.COMPLETED, "All done.", ["order 7"])
+    notes = [said.text for said in await on.messages(parent) if said.role == "note"]
+    assert len(notes) == 1
+    assert "Order 7 is paid back." in (notes[0] or "")
+
+
+async def test_work_in_the_background_ends_with_its_parent(stage):
+    """Who cancels the run above cancels it, also when its model has answered in the meantime."""
+    away = Agent("orders", "You handle orders.", [refunds.as_tool(background=True)])
+    on = await stage(away, policy=TELL)
+    on.model.script(calls(("refunds", {"task": "refund order 7"})), side_by_side, side_by_side)
+    parent = await on.go("orders", "refund order 7")
+    (child,) = await below(on, parent)
+    assert await runs.cancel(on.db, parent, Standing(ASKER))
+    assert (await on.run(child)).status is RunStatus.CANCELLED

@@ -11,7 +11,7 @@ import pytest
 from agent.domain.checkpoints import explain
 from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, LoadError, Registry, load_agents
-from agent.runtime.function_agents import StepTool
+from agent.runtime.step_tools import StepTool
 from agent.runtime.tool import Tool, tool
 
 

@@ -42,6 +42,7 @@ def test_the_public_face_exports_exactly_this() -> None:
         "Registry",
         "Risk",
         "SignoffError",
+        "Started",
         "StepFailed",
         "Tool",
         "ToolContext",
@@ -52,6 +53,8 @@ def test_the_public_face_exports_exactly_this() -> None:
         "is_from_signoff",
         "load_agents",
         "set_status",
+        "sleep",
+        "start",
         "step",
         "tool",
     ]

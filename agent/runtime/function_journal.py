@@ -1,0 +1,279 @@
+"""What a function agent talks to while it runs: the record of its run, matched with what it does now.
+
+What was recorded one by one (no other step or question was open then; so by all earlier versions) is matched by its
+number, what was open beside another one by its place (`branches`). The function gets answers in the order in which they
+came, one after the other, so even a race between its tasks ends as it did before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic_core import to_jsonable_python
+
+from agent.domain.request import RequestView
+from agent.domain.run import CallView, ProposedCall
+from agent.runtime import recorded_answers, stored_text
+from agent.runtime.branches import Branch, branch, settle
+from agent.runtime.function_agents import FunctionAgent
+from agent.runtime.step_tools import ASK, SLEEP, SleepTool
+from agent.runtime.steps import Decision, NonDeterministic, StepFailed
+from signoff.canonical import canonical_bytes, parse_arguments, plain_json
+from signoff.errors import MalformedArguments
+
+
+class Suspended(BaseException):
+    """Leaves a function that goes on after its look is over, past its `except Exception`."""
+
+
+@dataclass(eq=False)
+class Entry:
+    """A step or question that the function has come to in this look."""
+
+    tool: str
+    arguments: str
+    place: str
+    call: CallView | None
+    """As recorded; None: it is new."""
+    heard: asyncio.Future[CallView]
+    """The recorded call with its answer, once it is this one's turn."""
+    waiting: int = 0
+    """How many tasks wait for it now."""
+    dropped: bool = False
+    """The task that waited for it was cancelled by the function."""
+
+
+@dataclass
+class FunctionJournal:
+    """The journal of one look: what is recorded, how far the function has come in it, and what it wants to do next."""
+
+    agent: FunctionAgent
+    recorded: Sequence[CallView]
+    repeats: Mapping[UUID | None, CallView]
+    asked: Mapping[UUID | None, RequestView]
+    entries: list[Entry] = field(default_factory=list, init=False)
+    broken: NonDeterministic | None = field(default=None, init=False)
+    status: str | None = field(default=None, init=False)
+    left: bool = field(default=False, init=False)
+    """The function waits for what is not recorded yet."""
+    over: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._one_by_one = [call for call in self.recorded if call.place is None]
+        self._by_place = {call.place: call for call in self.recorded if call.place is not None}
+        made = [call.created_at for call in self._by_place.values() if call.created_at is not None]
+        self._branched_at = min(made, default=None)
+
+    # --- what the function calls ------------------------------------------------------------------------------
+
+    def begin(self, tool: str, arguments: Mapping[str, Any]) -> Entry:
+        """What the function does next in this task. Raises LookupError and StepFailed for what it cannot do."""
+        self._check_open()
+        if self.agent.tool(tool) is None:
+            raise LookupError(f"{tool} is no step of {self.agent.name}: list it in tools=[…]")
+        here = _here()
+        wanted, place = _plain(tool, arguments), here.next_place()
+        call = self._recorded_at(place)
+        if call is None and len(self.entries) >= self.agent.max_steps:
+            raise StepFailed(f"more than {self.agent.max_steps} steps (max_steps)")
+        if call is not None:
+            self._compare(call, tool, wanted)
+        entry = Entry(tool, wanted, place, call, asyncio.get_running_loop().create_future())
+        self.entries.append(entry)
+        if call is not None and self._at_once(call):
+            entry.heard.set_result(self._latest(call))
+        here.moved.set()
+        return entry
+
+    async def outcome(self, entry: Entry) -> Any:
+        """A step's result, from the record; or wait, for ever in this look, until there is one."""
+        call = await self._heard(entry)
+        return recorded_answers.result(call, self.agent.tool(call.tool), self.asked.get(call.request_id))
+
+    async def ask(self, arguments: Mapping[str, Any]) -> Decision:
+        """People's decision, from the record; or wait for it as for a step."""
+        call = await self._heard(self.begin(ASK, arguments))
+        return recorded_answers.decision(call, self.asked.get(call.request_id))
+
+    async def sleep(self, seconds: float) -> None:
+        """Come back when the database's clock says so."""
+        if not isinstance(self.agent.tool(SLEEP), SleepTool):
+            raise LookupError(  # noqa: TRY004 - its name is taken
+                f'{self.agent.name} has a step of its own named "{SLEEP}": give it another name'
+            )
+        await self.outcome(self.begin(SLEEP, {"seconds": seconds}))
+
+    async def tell(self, status: str) -> None:
+        """Told only where the function has not been before; what it said on the way there is old news."""
+        if self.missed == 0 and not self.over:
+            self.status = stored_text.storable_text(status)[:500]
+
+    # --- how far it has come ----------------------------------------------------------------------------------
+
+    @property
+    def missed(self) -> int:
+        """How many recorded steps and questions the function has not come to."""
+        return len(self.recorded) - sum(entry.call is not None for entry in self.entries)
+
+    @property
+    def unanswered(self) -> list[CallView]:
+        """What is recorded and still open."""
+        return [entry.call for entry in self.entries if entry.call is not None and entry.call.answer is None]
+
+    @property
+    def given_up(self) -> list[CallView]:
+        """What of that nobody in the function waits for any more."""
+        return [
+            call for entry in self.entries if entry.dropped and (call := entry.call) and call.answer is None
+        ]
+
+    @property
+    def proposed(self) -> tuple[ProposedCall, ...]:
+        """What is new. It is recorded with its place if anything else is open beside it."""
+        new = [entry for entry in self.entries if entry.call is None and not entry.dropped]
+        beside = len(new) > 1 or bool(self._by_place or self.unanswered)
+        return tuple(
+            ProposedCall(
+                f"step_{len(self.recorded) + number}",
+                entry.tool,
+                stored_text.escape_json(entry.arguments),
+                entry.place if beside else None,
+            )
+            for number, entry in enumerate(new, 1)
+        )
+
+    async def run(self, task: str) -> Any:
+        """Run the function as far as it goes now, in the loop of user code. Its tasks end with the look."""
+        root = Branch([], asyncio.Event())
+        main = root.start(self.agent.begin(task))
+        try:
+            while True:
+                await settle(root, self._count_waiting)
+                if main.done() or self.broken is not None or not self._give_next():
+                    break
+            self.left = not main.done()
+            if self.broken is not None and main.done():
+                main.exception()  # that it was left is no error
+            return None if self.left or self.broken is not None else main.result()
+        finally:
+            self.over = True
+            root.cancel()
+
+    # --- parts ------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.over or self.broken is not None:
+            raise Suspended
+
+    def _recorded_at(self, place: str) -> CallView | None:
+        number = len(self.entries)
+        return self._one_by_one[number] if number < len(self._one_by_one) else self._by_place.get(place)
+
+    def _compare(self, call: CallView, tool: str, wanted: str) -> None:
+        try:
+            before = canonical_bytes(parse_arguments(call.raw_arguments))
+        except MalformedArguments:
+            before = call.raw_arguments.encode()
+        if call.tool == tool and before == wanted.encode():
+            return
+        number = self.recorded.index(call) + 1
+        self.broken = NonDeterministic(
+            f"step {number} was {call.tool} {call.raw_arguments} and is {tool} {wanted} now: "
+            "what lies between the steps must come out the same every time; nothing was executed"
+        )
+        _here().moved.set()
+        raise Suspended
+
+    def _at_once(self, call: CallView) -> bool:
+        """Whether the function had this answer before it did anything side by side."""
+        if call.place is not None or call.answer is None:
+            return False
+        latest = self._latest(call).answered_at
+        return self._branched_at is None or latest is None or latest < self._branched_at
+
+    def _give_next(self) -> bool:
+        """Give the function the next answer, in the order in which they came. False: it has all that there are."""
+        due = [
+            (latest.answered_at, latest.turn, latest.index, number)
+            for number, entry in enumerate(self.entries)
+            if not entry.heard.done() and entry.call is not None and entry.call.answer is not None
+            for latest in [self._latest(entry.call)]
+            if latest.answered_at is not None
+        ]
+        if not due:
+            return False
+        entry = self.entries[min(due)[-1]]
+        if entry.call is not None:
+            entry.heard.set_result(self._latest(entry.call))
+        return True
+
+    def _count_waiting(self) -> int:
+        return sum(entry.waiting for entry in self.entries if not entry.heard.done())
+
+    async def _heard(self, entry: Entry) -> CallView:
+        self._check_open()
+        if entry.heard.done():
+            return entry.heard.result()
+        entry.waiting += 1
+        entry.dropped = False
+        _here().moved.set()
+        try:
+            return await asyncio.shield(entry.heard)
+        except asyncio.CancelledError:
+            entry.dropped = entry.waiting == 1 and not self.over
+            raise
+        finally:
+            entry.waiting -= 1
+
+    def _latest(self, call: CallView) -> CallView:
+        """An expired question counts by the answer that it had, asked again perhaps, when the function went on."""
+        if call.id not in self.repeats:
+            return call
+        following = self._following(call)
+        while (again := self.repeats.get(call.id)) is not None and _is_answered(again, following):
+            call = again
+        return call
+
+    def _following(self, call: CallView) -> CallView | None:
+        """What the function did first after this call was answered."""
+        if call.place is None and (number := self.recorded.index(call) + 1) < len(self._one_by_one):
+            return self.recorded[number]
+        if (at := call.answered_at) is None:
+            return None
+        later = [each for each in self.recorded if each.created_at is not None and each.created_at > at]
+        return min(later, key=_made_at, default=None)
+
+
+def _here() -> Branch:
+    """The task that a step belongs to. Raises RuntimeError in a thread or an event loop of the author's own."""
+    here = branch.get(None)
+    if here is None or here.tasks[0].get_loop() is not asyncio.get_running_loop():
+        raise RuntimeError(
+            "a step, question or sleep belongs into the function's own event loop, not into a thread's"
+        )
+    return here
+
+
+def _made_at(call: CallView) -> tuple[datetime | None, int, int]:
+    return (call.created_at, call.turn, call.index)
+
+
+def _is_answered(call: CallView, following: CallView | None) -> bool:
+    """Whether the call has its answer, and had it before ``following`` was proposed."""
+    if call.answer is None or following is None:
+        return call.answer is not None
+    if call.answered_at is None or following.created_at is None:
+        return False
+    return call.answered_at < following.created_at
+
+
+def _plain(tool: str, arguments: Mapping[str, Any]) -> str:
+    try:
+        return canonical_bytes(plain_json(to_jsonable_python(dict(arguments)))).decode()
+    except (MalformedArguments, ValueError) as error:
+        raise StepFailed(f"{tool}: its arguments are no JSON: {error}") from None

@@ -1,0 +1,69 @@
+"""What the recorded answer of a step or a question means for the function that hears it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+from agent.domain.request import RequestView
+from agent.domain.run import AnswerKind, CallView
+from agent.runtime.agents import Delegate
+from agent.runtime.steps import Decision, StepFailed
+from agent.runtime.tool import Tool
+from signoff.errors import CollaborationError
+
+_CAUSES = {
+    AnswerKind.RESULT: "approved",
+    AnswerKind.DONE_BY_PERSON: "approved",
+    AnswerKind.REJECTED: "rejected",
+    AnswerKind.EXPIRED: "expired",
+    AnswerKind.WITHDRAWN: "withdrawn",
+}
+
+
+def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
+    """What the step returned. Raises what became of it instead: StepFailed, CollaborationError."""
+    kind, words = _answer(call)
+    if kind is AnswerKind.RESULT:
+        return words if isinstance(tool, Delegate) else from_json(words)
+    if kind is AnswerKind.DONE_BY_PERSON:
+        return None
+    if kind in (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN):
+        decision(call, asked).require()
+    if kind is AnswerKind.STOPPED:
+        raise _stopped(call, words)
+    raise StepFailed(f"{call.tool}: {words or kind.value}")
+
+
+def decision(call: CallView, asked: RequestView | None) -> Decision:
+    """What people said."""
+    kind, words = _answer(call)
+    cause = _CAUSES.get(kind, "denied")
+    decided = asked.decision if asked else None
+    approved = cause == "approved"
+    return Decision(
+        approved=approved,
+        cause=cause,
+        reason=(decided.reason if decided else None) or (None if approved else words or None),
+        reviewer=decided.person if decided else None,
+        request_id=call.request_id,
+        arguments=from_json(words) if approved and kind is AnswerKind.RESULT else None,
+        notes=asked.notes if asked else (),
+    )
+
+
+def _stopped(call: CallView, words: str) -> CollaborationError:
+    """The agent below was stopped by a person, or by nobody's answer: so is this one, unless it knows better."""
+    cause, _, reason = words.partition(": ")
+    known: Mapping[str, Literal["expired", "withdrawn"]] = {"expired": "expired", "withdrawn": "withdrawn"}
+    return CollaborationError(
+        known.get(cause, "rejected"), request_id=f"below call {call.id}", reason=reason or None
+    )
+
+
+def _answer(call: CallView) -> tuple[AnswerKind, str]:
+    if call.answer is None:
+        raise AssertionError("a call without an answer is waited for")
+    return call.answer.kind, call.answer.text

@@ -1,0 +1,125 @@
+"""What a function agent does, as tools: steps and questions are judged like any call, and all of it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from pydantic_core import to_json
+
+from agent.domain.policy import Rule, ToolTraits
+from agent.runtime.agents import Agent, Delegate
+from agent.runtime.tool import Tool
+from signoff.masks import redact_by_name
+from signoff.values import Action, Risk
+
+ASK = "ask"
+"""The tool as which every question of a function agent is judged and recorded."""
+
+SLEEP = "sleep"
+"""The tool as which every `sleep` is recorded."""
+
+MOST_BYTES = 1024 * 1024
+"""How much a step may return, as JSON; what is larger belongs into a store, and its address into the result."""
+
+Doing = Tool | Agent | Callable[..., Any]
+"""What a step may be: a `@tool`, another agent, or any function, sync or async."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepTool(Tool):
+    """A tool as a function agent calls it, with a JSON result.
+
+    `plain`: a function that only naming checkpoints ask about.
+    """
+
+    plain: bool = True
+
+    @property
+    def traits(self) -> ToolTraits:
+        said = super().traits
+        return replace(said, read_only=True, exempt="is a plain step") if self.plain else said
+
+    def told(self, value: Any) -> str:
+        """The result as JSON. Raises ValueError for one that is too large or no JSON."""
+        encoded = to_json(value)
+        if len(encoded) > MOST_BYTES:
+            raise ValueError(f"it returned {len(encoded):,} bytes, and {MOST_BYTES:,} can be kept")
+        return encoded.decode()
+
+    @classmethod
+    def of(cls, given: Doing) -> Tool:
+        """From a `@tool`, an agent or a plain function. Raises TypeError or ValueError for what cannot be a step."""
+        if isinstance(given, Agent):
+            return given.as_tool()
+        if isinstance(given, cls | Delegate):
+            return given
+        if not isinstance(given, Tool):
+            return cls(given)
+        said = {name: getattr(given, name) for name in _SAID}
+        return cls(given.function, plain=False, **said)
+
+
+_SAID = (
+    "name",
+    "description",
+    "requires_approval",
+    "risk",
+    "read_only",
+    "idempotent",
+    "facts",
+    "on_pending",
+    "on_refused",
+    "timeout",
+    "retries",
+    "backoff",
+    "retry_on",
+    "concurrency",
+    "across_processes",
+    "version",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AskTool(StepTool):
+    """`ask` as a tool that does nothing but to be approved."""
+
+    def terms(self, rule: Rule, action: Action) -> Rule:
+        """The author's own deadline and risk, and a no that the function hears of instead of being ended by it."""
+        said: dict[str, Any] = {"on_reject": "tell_model"}
+        if rule.description_template is None:
+            # the author's own words: nothing in them is filled in, and no quotation marks are put around them
+            shown = redact_by_name(action.arguments, rule.redact).value["question"]
+            said["description_template"] = shown.replace("{", "{{").replace("}", "}}")
+        if (seconds := action.arguments.get("timeout_seconds")) is not None:
+            said["timeout"] = timedelta(seconds=float(seconds))
+        if (risk := action.arguments.get("risk")) is not None and Risk(risk) > rule.risk:
+            said["risk"] = Risk(risk)
+        return rule.model_copy(update=said)
+
+
+def _asked(
+    question: str,
+    arguments: dict[str, Any] | None = None,
+    risk: str | None = None,
+    timeout_seconds: float | None = None,
+) -> dict[str, Any] | None:
+    """Ask people, and go on with what they approved."""
+    return arguments
+
+
+QUESTION = AskTool(_asked, name=ASK, requires_approval=True, idempotent=True)
+
+
+@dataclass(frozen=True, eq=False)
+class SleepTool(StepTool):
+    """`sleep` as a tool: no policy asks about it, nothing runs, and its call is answered when its time is over."""
+
+
+def _slept(seconds: float) -> None:
+    """Wait, for weeks if need be."""
+
+
+PAUSE = SleepTool(_slept, name=SLEEP, read_only=True)

@@ -1,0 +1,179 @@
+"""What a function agent calls: `step` does, `ask` asks people, `sleep` waits, `start` does in the background, and
+`set_status` tells. Each speaks to the journal of the run that the function is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Concatenate, ParamSpec, Protocol, overload
+from uuid import UUID
+
+from agent.domain import checkpoint_fields
+from agent.runtime.agents import Agent
+from agent.runtime.step_tools import Doing
+from agent.runtime.tool import Tool, ToolContext
+from signoff.errors import CollaborationError, SignoffError
+from signoff.values import Person, Risk
+
+P = ParamSpec("P")
+
+
+class StepFailed(SignoffError):
+    """A step raised, or did not do anything; its text says what. The same error again whenever it is replayed."""
+
+
+class NonDeterministic(SignoffError):
+    """The function did something else than the first time, so what is recorded does not fit it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What people said. ``cause``: approved, rejected, expired, withdrawn or denied (by policy).
+
+    Arguments may be edited.
+    """
+
+    approved: bool
+    cause: str
+    reason: str | None = None
+    reviewer: Person | None = None
+    request_id: UUID | None = None
+    arguments: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.approved
+
+    def require(self) -> None:
+        """Go on only with an approval. Raises CollaborationError, which ends the run as denied, with its cause."""
+        if not self.approved:
+            raise CollaborationError(
+                "expired" if self.cause == "expired" else "rejected",
+                request_id=str(self.request_id),
+                reason=self.reason,
+                reviewer=self.reviewer.user_id if self.reviewer else None,
+            )
+
+
+class Journal(Protocol):
+    """What a running function talks to: the record of its run."""
+
+    def begin(self, tool: str, arguments: Mapping[str, Any]) -> Any: ...
+
+    async def outcome(self, entry: Any) -> Any: ...
+
+    async def ask(self, arguments: Mapping[str, Any]) -> Decision: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    async def tell(self, status: str) -> None: ...
+
+
+journal: ContextVar[Journal] = ContextVar("signoff_journal")
+
+
+class Started:
+    """Something under way in the background. Await it for its result, once or again, in any task of the function."""
+
+    def __init__(self, record: Journal, entry: Any) -> None:
+        self._record = record
+        self._entry = entry
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._record.outcome(self._entry).__await__()
+
+
+@overload
+async def step(doing: Agent, /, **arguments: Any) -> Any: ...
+@overload
+async def step(
+    doing: Callable[Concatenate[ToolContext, P], Any], /, *positional: P.args, **arguments: P.kwargs
+) -> Any: ...
+@overload
+async def step(doing: Callable[P, Any], /, *positional: P.args, **arguments: P.kwargs) -> Any: ...
+async def step(doing: Doing, /, *positional: Any, **arguments: Any) -> Any:
+    """Do this once, and give back what it returned, now and whenever the function is run again.
+
+    The arguments are given by their names. Checkpoints apply as to any tool call. Raises StepFailed when it raised, and
+    CollaborationError when people (or nobody in time) did not let it run.
+    """
+    if positional:
+        raise TypeError("step takes arguments by their names alone")
+    return await _journal().outcome(_begin(doing, arguments))
+
+
+@overload
+async def start(doing: Agent, /, **arguments: Any) -> Started: ...
+@overload
+async def start(
+    doing: Callable[Concatenate[ToolContext, P], Any], /, *positional: P.args, **arguments: P.kwargs
+) -> Started: ...
+@overload
+async def start(doing: Callable[P, Any], /, *positional: P.args, **arguments: P.kwargs) -> Started: ...
+async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started:
+    """Begin a step in the background, another agent most often, and go on; await what this returns for its result.
+
+    What nobody has awaited when the function ends is cancelled with it.
+    """
+    if positional:
+        raise TypeError("start takes arguments by their names alone")
+    return Started(_journal(), _begin(doing, arguments))
+
+
+async def ask(
+    question: str,
+    *,
+    timeout: str | float | timedelta | None = None,
+    risk: Risk | str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> Decision:
+    """Ask people and wait for their decision, for days if need be: the run is parked and costs nothing.
+
+    ``timeout`` ("24h", seconds, or the checkpoint's); a deadline that passes is no approval. ``arguments`` stand on
+    the card; where the checkpoint allows edits, the decision has them as edited.
+    """
+    asked: dict[str, Any] = {"question": question}
+    if arguments is not None:
+        asked["arguments"] = dict(arguments)
+    if risk is not None:
+        asked["risk"] = Risk(risk).value
+    if timeout is not None:
+        asked["timeout_seconds"] = _seconds(timeout)
+    return await _journal().ask(asked)
+
+
+async def sleep(time: str | float | timedelta) -> None:
+    """Wait for so long ("3d", "90m", or seconds) by the database's clock. The run is parked, and survives restarts.
+
+    Raises ValueError for a time below zero or beyond 365 days.
+    """
+    seconds = _seconds(time)
+    if not 0 <= seconds <= checkpoint_fields.LONGEST.total_seconds():
+        raise ValueError("sleep takes from 0 seconds to 365 days")
+    await _journal().sleep(seconds)
+
+
+async def set_status(status: str) -> None:
+    """Tell people how far it is: one line in the run's first message, until the next one."""
+    await _journal().tell(status)
+
+
+def _journal() -> Journal:
+    try:
+        return journal.get()
+    except LookupError:
+        raise RuntimeError("step, ask, sleep and set_status work inside a @function_agent only") from None
+
+
+def _begin(doing: Doing, arguments: Mapping[str, Any]) -> Any:
+    named = doing.name if isinstance(doing, Tool | Agent) else getattr(doing, "__name__", "")
+    return _journal().begin(named, arguments)
+
+
+def _seconds(timeout: str | float | timedelta) -> float:
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
+    return checkpoint_fields.duration(timeout).total_seconds() if isinstance(timeout, str) else float(timeout)
