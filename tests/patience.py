@@ -17,6 +17,7 @@ from slackbot.reviewing import votes
 from slackbot.slack.listeners import ListenerContext
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
+from slackbot.web.http import late_refusals
 from slackbot.web.inbox import requests
 
 TIMES = 4
@@ -43,8 +44,9 @@ def promised(seconds: float) -> float:
 
 
 def lengthen_budgets(patch: pytest.MonkeyPatch) -> None:
-    """Make every budget `TIMES` as long, until the patch is undone."""
+    """Make every budget `TIMES` as long, and refuse strangers at once, until the patch is undone."""
     for owner, name in CONSTANTS:
         patch.setattr(owner, name, TIMES * getattr(owner, name))
+    patch.setattr(late_refusals, "PAUSE", 0.0)
     for function, name in DEFAULTS:
         patch.setitem(function.__kwdefaults__, name, TIMES * function.__kwdefaults__[name])

@@ -16,6 +16,7 @@ from slackbot.web.api.event_feed import Feed
 from slackbot.web.http import openapi, problems
 from slackbot.web.http.bodies import MOST_BYTES, refuse_unstorable
 from slackbot.web.http.context import WebContext
+from slackbot.web.http.late_refusals import LateRefusals
 from slackbot.web.http.metrics import HTTP_REQUESTS
 from slackbot.web.http.problems import ProblemRaised
 from slackbot.web.inbox import sign_in
@@ -48,6 +49,7 @@ def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.router.routes.extend([*more, *_routes()])
     app.add_middleware(BodyLimit)
     app.add_middleware(RouteCounter)
+    app.add_middleware(LateRefusals)
     if ctx.cors_origins:
         app.add_middleware(ApiForPages, origins=ctx.cors_origins)
     return app
