@@ -18,7 +18,7 @@ EXECUTIONS = Counter(
 # Prometheus misses the first increase of a counter that is not there before it, so each begins with 0.
 for status in RequestStatus:
     if status is not RequestStatus.WAITING:
-        DECISIONS.labels(status.value)
+        DECISIONS.labels(status.word)
 for ended in ExecutionStatus:
     if ended is not ExecutionStatus.CLAIMED:
         EXECUTIONS.labels(ended.value)

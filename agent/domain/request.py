@@ -36,6 +36,11 @@ class RequestStatus(StrEnum):
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 
+    @property
+    def word(self) -> str:
+        """As people read it: a request is withdrawn; only runs are cancelled."""
+        return "withdrawn" if self is RequestStatus.CANCELLED else self.value
+
 
 class Verdict(StrEnum):
     """One reviewer's word on one revision."""

@@ -162,7 +162,7 @@ class Telemetry:
             "checkpoint": request.checkpoint_id,
             "risk": request.risk.value,
             "revision": request.revision,
-            "status": request.status.value,
+            "status": request.status.word,
         }
         at = int(request.decision.at.timestamp() * 1e9)
         span = self._span(f"request {request.action.tool}", root, run_id, request.id, about)

@@ -174,7 +174,7 @@ def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
     if found.status is RequestStatus.WAITING:
         raise ClaimRefused("not-approved", "the request is still waiting")
     if found.status is not RequestStatus.APPROVED:
-        raise ClaimRefused("not-approved", f"the request is {found.status.value}, not approved")
+        raise ClaimRefused("not-approved", f"the request is {found.status.word}, not approved")
     if found.voided:
         raise ClaimRefused(
             FACTS_CHANGED, "its facts have changed since people approved it; they are asked again"

@@ -36,12 +36,6 @@ _KINDS = {
     RequestStatus.EXPIRED: AuditKind.REQUEST_EXPIRED,
     RequestStatus.CANCELLED: AuditKind.REQUEST_WITHDRAWN,
 }
-_LINES = {
-    RequestStatus.APPROVED: "approved",
-    RequestStatus.REJECTED: "rejected",
-    RequestStatus.EXPIRED: "expired",
-    RequestStatus.CANCELLED: "withdrawn",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +153,7 @@ def _entry(ending: RequestEnding) -> AuditEntry:
 
 def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
     request, at = ending.request, ending.head.at.isoformat()
-    line = _LINES[ending.outcome]
+    line = ending.outcome.word
     return (
         outbox.card(request.destination, request.id),
         outbox.request_line(request.destination, request.id, line, ending.by, reason=ending.reason, at=at),
@@ -168,10 +162,10 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
 
 def _note(ending: RequestEnding, head: ChainHead) -> None:
     """The log has the head of the chain, so that a chain that is cut or written anew later does not fit it."""
-    DECISIONS.labels(ending.outcome.value).inc()
+    DECISIONS.labels(ending.outcome.word).inc()
     log.info(
         "a request has its outcome",
-        action=f"request.{ending.outcome.value}",
+        action=f"request.{ending.outcome.word}",
         request_id=str(ending.request.id),
         revision=ending.request.revision,
         head=head.hash.hex(),

@@ -26,11 +26,11 @@ _STATUSES = {
     "approved": RequestStatus.APPROVED,
     "rejected": RequestStatus.REJECTED,
     "expired": RequestStatus.EXPIRED,
-    "cancelled": RequestStatus.CANCELLED,
+    "withdrawn": RequestStatus.CANCELLED,
 }
 _ALSO = {
-    "canceled": "cancelled",
-    "withdrawn": "cancelled",
+    "canceled": "withdrawn",
+    "cancelled": "withdrawn",
     "denied": "rejected",
     "declined": "rejected",
     "accepted": "approved",

@@ -246,7 +246,7 @@ async def test_no_edit_where_the_checkpoint_allows_none(http_house: House) -> No
 
 
 async def test_an_approval_may_have_a_comment(house: House) -> None:
-    """Approve + note: submitting the form is the approval, with the note as its reason."""
+    """Approve with note: submitting the form is the approval, with the note as its reason."""
     asked, card = await house.asked()
     grace = house.slack.person("U0GRACE")
     await grace.click(card, ACTION_APPROVE_COMMENT)

@@ -118,4 +118,4 @@ def test_approve_is_withheld_when_the_digest_does_not_fit(samples: Any, referee:
     """A stored action that is not what its digest says is not offered here either."""
     words = referee.words(cards.details_modal(samples.view(digest=b"\0" * 32)))
     assert "Approve is withheld" in words
-    assert "Approve + note" not in words
+    assert "Approve with note" not in words

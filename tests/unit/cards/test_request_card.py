@@ -86,7 +86,7 @@ def test_buttons_carry_place_request_and_revision(samples: Any, referee: Any) ->
     assert {name: each["action_id"] for name, each in made.items()} == {
         "Approve": "signoff:approve",
         "Reject": "signoff:reject",
-        "Approve + note": "signoff:approve_comment",
+        "Approve with note": "signoff:approve_comment",
         "Details": "signoff:details",
     }
     for each in made.values():
@@ -417,7 +417,7 @@ def test_a_required_comment_replaces_the_dialog(samples: Any, referee: Any) -> N
     """Where an approval needs a reason, Approve leads to a form, so there is no second question before it."""
     made = referee.buttons(request_card(samples.view(reason_required=frozenset({"approve"}))))
     assert "confirm" not in made["Approve"]
-    assert "Approve + note" not in made
+    assert "Approve with note" not in made
 
 
 @pytest.mark.parametrize(
