@@ -57,7 +57,7 @@ def main(url: str, thread: str) -> None:
         agent = agent_of(saver, said=int(begun))
         if not begun:
             agent.invoke({"messages": [("user", "Tidy up users and logs.")]}, config)
-        values = resume_when_decided(client, agent, config, timeout_seconds=3600)
+        values = resume_when_decided(client, agent, config, timeout="1h")
         for message in values["messages"]:
             print(f"{message.type}: {message.text}", flush=True)
 

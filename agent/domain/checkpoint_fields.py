@@ -11,6 +11,7 @@ from agent.domain.description_template import check
 from agent.domain.expression import compile_pattern, compile_when
 from agent.domain.link_template import check_link
 from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, Unmatched
+from signoff.durations import seconds_of
 from signoff.values import Risk
 
 SHORTEST = timedelta(seconds=1)
@@ -25,7 +26,6 @@ _USER = re.compile(r"[UW][A-Z0-9]{2,20}\Z")
 _GROUP = re.compile(r"S[A-Z0-9]{2,20}\Z")
 _MAIL = re.compile(r"[^@\s,;<>\"]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
 _PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
-_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
 
 
 def is_user(approver: str) -> bool:
@@ -207,22 +207,8 @@ def cards_per_minute(value: Any) -> int:
 
 
 def duration(value: Any) -> timedelta:
-    """A time such as "24h", "90s", "7d" or "1h30m", from 1 s to 365 d."""
-    match = _DURATION.match(value) if isinstance(value, str) and value else None
-    if match is None:
-        raise ValueError('must be a time such as "24h", "30m", "90s", "7d" or "1h30m"')
-    days, hours, minutes, seconds_ = (int(part or 0) for part in match.groups())
-    return _bounded(((days * 24 + hours) * 60 + minutes) * 60 + seconds_)
-
-
-def seconds(value: Any) -> timedelta:
-    """A time as a number of seconds, from 1 to 365 days."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError("must be a number of seconds")
-    return _bounded(value)
-
-
-def _bounded(amount: float) -> timedelta:
+    """A time such as "72h" or "1h30m", or a number of seconds, from 1 second to 365 days."""
+    amount = seconds_of(value)
     if not SHORTEST.total_seconds() <= amount <= LONGEST.total_seconds():
         raise ValueError("must be between 1 second and 365 days")
     return timedelta(seconds=amount)

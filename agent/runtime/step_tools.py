@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent.domain.policy import Rule, ToolTraits
+from agent.runtime import stored_text
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.tool import Tool
 from signoff.masks import redact_by_name
@@ -44,7 +45,10 @@ class StepTool(Tool):
 
     def told(self, value: Any) -> str:
         """The result as JSON. Raises ValueError for one that is too large or no JSON."""
-        encoded = to_json(value)
+        try:
+            encoded = to_json(value)
+        except ValueError:
+            raise ValueError(f"it returned {type(value).__name__}, {stored_text.NO_JSON}") from None
         if len(encoded) > MOST_BYTES:
             raise ValueError(f"it returned {len(encoded):,} bytes, and {MOST_BYTES:,} can be kept")
         return encoded.decode()

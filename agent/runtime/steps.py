@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from agent.domain import checkpoint_fields
 from agent.runtime.agents import Agent
 from agent.runtime.step_tools import Doing
 from agent.runtime.tool import Tool, ToolContext
+from signoff.durations import Duration, seconds_of
 from signoff.errors import CollaborationError, SignoffError
 from signoff.values import Person, Risk
 
@@ -126,7 +126,7 @@ async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started:
 async def ask(
     question: str,
     *,
-    timeout: str | float | timedelta | None = None,
+    timeout: Duration | None = None,
     risk: Risk | str | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> Decision:
@@ -141,17 +141,17 @@ async def ask(
     if risk is not None:
         asked["risk"] = Risk(risk).value
     if timeout is not None:
-        asked["timeout_seconds"] = _seconds(timeout)
+        asked["timeout_seconds"] = seconds_of(timeout)
     return await _journal().ask(asked)
 
 
-async def sleep(time: str | float | timedelta) -> None:
+async def sleep(time: Duration) -> None:
     """Wait for so long ("3d", "90m", or seconds) by the database's clock. The run is parked, and survives restarts.
 
     Raises ValueError for a time below zero or beyond 365 days.
     """
-    seconds = _seconds(time)
-    if not 0 <= seconds <= checkpoint_fields.LONGEST.total_seconds():
+    seconds = seconds_of(time)
+    if seconds > checkpoint_fields.LONGEST.total_seconds():
         raise ValueError("sleep takes from 0 seconds to 365 days")
     await _journal().sleep(seconds)
 
@@ -171,9 +171,3 @@ def _journal() -> Journal:
 def _begin(doing: Doing, arguments: Mapping[str, Any]) -> Any:
     named = doing.name if isinstance(doing, Tool | Agent) else getattr(doing, "__name__", "")
     return _journal().begin(named, arguments)
-
-
-def _seconds(timeout: str | float | timedelta) -> float:
-    if isinstance(timeout, timedelta):
-        return timeout.total_seconds()
-    return checkpoint_fields.duration(timeout).total_seconds() if isinstance(timeout, str) else float(timeout)

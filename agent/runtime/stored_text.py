@@ -14,7 +14,7 @@ from signoff.masks import mask, redact_by_name
 MAX_BYTES = 64 * 1024
 """How much of a tool's result the model gets to read, in UTF-8."""
 
-NOT_JSON = "[the tool returned {}, which is not JSON: return a dict, list, str, number, bool or None]"
+NO_JSON = "which is not JSON: return a dict, list, str, number, bool or None"
 
 _MAX_ERROR = 500
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text takes neither NUL nor lone surrogates
@@ -40,7 +40,7 @@ def result_text(value: Any) -> str:
         return _cut(storable_text(to_json(value, inf_nan_mode="constants").decode()))
     except (ValueError, TypeError, RecursionError):
         # The effect has happened, whatever its result looks like.
-        return f"{_cut(storable_text(_shown(value)))}\n{NOT_JSON.format(type(value).__name__)}"
+        return f"{_cut(storable_text(_shown(value)))}\n[the tool returned {type(value).__name__}, {NO_JSON}]"
 
 
 def error_text(raised: BaseException) -> str:

@@ -15,6 +15,7 @@ from signoff.client.facts import FactsOrFunction, look_up_now
 from signoff.client.operations import PATIENCE, TIMEOUT, get, given_up, path_of
 from signoff.client.retries import send_with_retries
 from signoff.client.reviews import Approval, ClaimedAction, Review, concluded
+from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, MalformedArguments, SignoffError
 from signoff.values import Action
 
@@ -27,37 +28,39 @@ MAX_ERROR = 4_000
 def claim(
     decision: Approval | Review | str,
     *,
-    lease_seconds: float | None = None,
+    lease: Duration | None = None,
     attempt: str | None = None,
     patience: float = PATIENCE,
     facts: FactsOrFunction = None,
-    timeout_seconds: float | None = TIMEOUT,
+    timeout: Duration | None = TIMEOUT,
     keep: bool = True,
 ) -> Operation[ClaimedAction]:
     """Take what was approved, to do it now: once, and only before the approval lapses.
 
-    ``lease_seconds`` is how long it may take; without a result by then people are asked what happened. ``attempt``
-    names this very claim (1 to 255 visible ASCII characters): claimed again under the same name within a day it is the
-    same claim, so that a process that was killed can take up what may safely be done twice, and only such. Raises
-    AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
+    ``lease`` ("1h", or seconds) is how long it may take; without a result by then people are asked what happened.
+    ``attempt`` names this very claim (1 to 255 visible ASCII characters): claimed again under the same name within a
+    day it is the same claim, so that a process that was killed can take up what may safely be done twice, and only
+    such. Raises AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
 
     ``facts`` are told again as they are now: a function is called with the arguments of an Approval, and FactsFailed is
     raised if it fails. Where they are not those that people approved, people are asked again, and the claim waits for
-    them as ``ask`` does: up to ``timeout_seconds``, then TimeoutError; the request goes on waiting under its name
+    them as ``ask`` does: up to ``timeout``, then TimeoutError; the request goes on waiting under its name
     unless ``keep`` is false. With `None` it does not wait, and ApiError is raised (409, `facts-changed`).
     """
+    seconds = None if timeout is None else seconds_of(timeout)
+    lease_seconds = None if lease is None else seconds_of(lease)
     while True:
         told = yield from look_up_now(facts, decision)
         try:
             return (yield from _claim(decision, told, lease_seconds, attempt, patience))
         except ApiError as changed:
-            if changed.kind != "facts-changed" or timeout_seconds is None:
+            if changed.kind != "facts-changed" or seconds is None:
                 raise
             again = str(changed.problem["id"])
         log.info("asked again: the facts have changed since people approved it (request %s)", again)
-        review = yield from get(again, wait=timeout_seconds)
+        review = yield from get(again, wait=seconds)
         if review.status == "waiting":
-            review = yield from given_up(review, timeout_seconds, keep=keep)
+            review = yield from given_up(review, seconds, keep=keep)
         decision = concluded(review, decision.arguments if isinstance(decision, Approval) else None)
 
 

@@ -25,6 +25,7 @@ from signoff.client.effects import (
 from signoff.client.facts import FactsFunction
 from signoff.client.guarded_function import GuardedFunction, TextOrFunction
 from signoff.client.operations import TIMEOUT
+from signoff.durations import Duration, seconds_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,8 +71,15 @@ def _answer(response: httpx2.Response) -> HttpResponse:
     )
 
 
-def _unreached(error: httpx2.HTTPError) -> NoResponse:
-    return NoResponse(str(error) or type(error).__name__)
+def _unreached(error: httpx2.HTTPError, url: httpx2.URL) -> NoResponse:
+    return NoResponse(f"{url.scheme}://{url.netloc.decode()}: {str(error) or type(error).__name__}")
+
+
+def _check_parentheses(action: object) -> None:
+    """Raises TypeError where the decorator was given the function itself."""
+    if callable(action):
+        name = getattr(action, "__name__", "function")
+        raise TypeError(f"write @client.requires_approval() above {name}, with parentheses")
 
 
 def _blocking(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[ApprovalClient, P], T]:
@@ -113,12 +121,12 @@ class ApprovalClient:
         self,
         action: str | None = None,
         *,
-        timeout_seconds: float = TIMEOUT,
+        timeout: Duration = TIMEOUT,
         key: TextOrFunction = None,
         description: TextOrFunction = None,
         context: Any = None,
         requester: str | None = None,
-        lease_seconds: float | None = None,
+        lease: Duration | None = None,
         facts: FactsFunction | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """A decorator: each call waits for people and then runs with the arguments that they decided.
@@ -127,12 +135,15 @@ class ApprovalClient:
         arguments; `facts` is one. See `ask` for what is raised.
         """
 
+        _check_parentheses(action)
+        seconds = seconds_of(timeout)
+
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
             if inspect.iscoroutinefunction(function):
                 raise TypeError(f"{function.__name__} is async: use AsyncApprovalClient")
             name = action or function.__name__
             guard = GuardedFunction(
-                function, name, timeout_seconds, key, description, context, requester, lease_seconds, facts
+                function, name, seconds, key, description, context, requester, lease, facts
             )
 
             @wraps(function)
@@ -186,7 +197,7 @@ class ApprovalClient:
         try:
             return _answer(self._http.request(call.method, call.path, **_request(call)))
         except httpx2.HTTPError as error:
-            raise _unreached(error) from error
+            raise _unreached(error, self._http.base_url) from error
 
 
 class AsyncApprovalClient:
@@ -207,22 +218,25 @@ class AsyncApprovalClient:
         self,
         action: str | None = None,
         *,
-        timeout_seconds: float = TIMEOUT,
+        timeout: Duration = TIMEOUT,
         key: TextOrFunction = None,
         description: TextOrFunction = None,
         context: Any = None,
         requester: str | None = None,
-        lease_seconds: float | None = None,
+        lease: Duration | None = None,
         facts: FactsFunction | None = None,
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """A decorator for async functions, as `ApprovalClient.requires_approval`."""
+
+        _check_parentheses(action)
+        seconds = seconds_of(timeout)
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
             if not inspect.iscoroutinefunction(function):
                 raise TypeError(f"{function.__name__} is not async: use ApprovalClient")
             name = action or function.__name__
             guard = GuardedFunction(
-                function, name, timeout_seconds, key, description, context, requester, lease_seconds, facts
+                function, name, seconds, key, description, context, requester, lease, facts
             )
 
             @wraps(function)
@@ -275,4 +289,4 @@ class AsyncApprovalClient:
         try:
             return _answer(await self._http.request(call.method, call.path, **_request(call)))
         except httpx2.HTTPError as error:
-            raise _unreached(error) from error
+            raise _unreached(error, self._http.base_url) from error

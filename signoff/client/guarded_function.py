@@ -14,6 +14,7 @@ from signoff.client import attempts, operations
 from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsFunction
 from signoff.client.reviews import ClaimedAction
+from signoff.durations import Duration
 from signoff.errors import MalformedArguments, SignoffError
 
 log = logging.getLogger("signoff.client")
@@ -28,12 +29,12 @@ class GuardedFunction:
 
     function: Callable[..., Any]
     action: str
-    timeout_seconds: float
+    timeout: float
     key: TextOrFunction = None
     description: TextOrFunction = None
     context: Any = None
     requester: str | None = None
-    lease_seconds: float | None = None
+    lease: Duration | None = None
     facts: FactsFunction | None = None
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
@@ -51,7 +52,7 @@ class GuardedFunction:
             arguments,
             description=_words(self.description, arguments),
             context=self.context(**arguments) if callable(self.context) else self.context,
-            timeout_seconds=self.timeout_seconds,
+            timeout=self.timeout,
             key=_words(self.key, arguments),
             requester=self.requester,
             facts=self.facts,
@@ -60,9 +61,9 @@ class GuardedFunction:
             return (yield CallFunction(lambda: self.function(*bound.args, **bound.kwargs)))
         claimed = yield from attempts.claim(
             decision,
-            lease_seconds=self.lease_seconds,
+            lease=self.lease,
             facts=self.facts,
-            timeout_seconds=self.timeout_seconds,
+            timeout=self.timeout,
             keep=self.key is not None,
         )
         if added := claimed.arguments.keys() - arguments.keys():

@@ -9,6 +9,7 @@ from signoff.client.effects import Operation
 from signoff.client.facts import FactsOrFunction
 from signoff.client.operations import PATIENCE, TIMEOUT
 from signoff.client.reviews import Approval, ClaimedAction
+from signoff.durations import Duration
 from signoff.errors import SignoffError
 
 log = logging.getLogger("signoff.client")
@@ -20,14 +21,14 @@ def hand_over(
     decision: Approval,
     *,
     facts: FactsOrFunction = None,
-    timeout_seconds: float | None = TIMEOUT,
+    timeout: Duration | None = TIMEOUT,
     patience: float = PATIENCE,
 ) -> Operation[ClaimedAction]:
     """Claim what was approved, as `claim` does, to use it once.
 
     A report that fails takes nothing back: it is logged, and people are asked what happened.
     """
-    claimed = yield from claim(decision, facts=facts, timeout_seconds=timeout_seconds, patience=patience)
+    claimed = yield from claim(decision, facts=facts, timeout=timeout, patience=patience)
     try:
         yield from report(claimed, HANDED_OVER, patience=patience)
     except SignoffError as failure:

@@ -17,6 +17,7 @@ from signoff.client.retries import TRANSIENT, send_with_retries
 from signoff.client.reviews import Approval, Review, Status, concluded
 from signoff.context_limit import fit_context
 from signoff.description import describe
+from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, Conflict, Unreachable
 from signoff.values import Action
 
@@ -41,7 +42,7 @@ def ask(
     *,
     description: str | None = None,
     context: Any = None,
-    timeout_seconds: float = TIMEOUT,
+    timeout: Duration = TIMEOUT,
     key: str | None = None,
     requester: str | None = None,
     agent: str | None = None,
@@ -57,11 +58,12 @@ def ask(
     ``facts`` is what the program itself knows about the arguments, or a function of them that looks it up: policy
     judges on it as `facts.…`. It takes a key of the scope `facts`. Where the function fails, people are asked.
 
-    After ``timeout_seconds`` without a decision raises TimeoutError, and takes the request back unless it has a key.
-    Raises CollaborationError (logged before) when people rejected it, when its time ran out, or when it was
+    After ``timeout`` ("72h", or seconds) without a decision raises TimeoutError, and takes the request back unless it
+    has a key. Raises CollaborationError (logged before) when people rejected it, when its time ran out, or when it was
     withdrawn; ApiError, Conflict (the key was used for other content), MalformedArguments and Unreachable.
     """
-    deadline = time.monotonic() + timeout_seconds
+    seconds = seconds_of(timeout)
+    deadline = time.monotonic() + seconds
     asked = yield from submit(
         action,
         arguments,
@@ -72,7 +74,7 @@ def ask(
         agent=agent,
         rationale=rationale,
         facts=facts,
-        patience=max(timeout_seconds, 1.0),
+        patience=max(seconds, 1.0),
     )
     if isinstance(asked, Approval):
         return asked
@@ -80,7 +82,7 @@ def ask(
         log.info("paused: waiting for people to decide about %s (request %s)", asked.description, asked.id)
         asked = yield from decided(asked, deadline)
     if asked.status == "waiting":
-        asked = yield from given_up(asked, timeout_seconds, keep=key is not None)
+        asked = yield from given_up(asked, seconds, keep=key is not None)
     return concluded(asked, arguments)
 
 
@@ -120,12 +122,13 @@ def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review
     return Review.of(told)
 
 
-def get(request_id: str, *, wait: float = 0.0, patience: float = PATIENCE) -> Operation[Review]:
-    """A request as it stands; with ``wait``, once decided or after so many seconds. Raises ApiError and Unreachable."""
-    deadline = time.monotonic() + wait + patience
-    until = time.monotonic() + wait
+def get(request_id: str, *, wait: Duration = 0.0, patience: float = PATIENCE) -> Operation[Review]:
+    """A request as it stands; with ``wait``, once decided or after so long. Raises ApiError and Unreachable."""
+    seconds = seconds_of(wait)
+    until = time.monotonic() + seconds
+    deadline = until + patience
     review = Review.of((yield from send_with_retries(HttpRequest("GET", path_of(request_id)), deadline)))
-    if review.status == "waiting" and wait > 0:
+    if review.status == "waiting" and seconds > 0:
         review = yield from decided(review, until)
     return review
 

@@ -214,9 +214,7 @@ class Gate:
 
     def _claim(self, approval: Approval, lease_seconds: float) -> ClaimedAction:
         try:
-            return self.client.claim(
-                approval, lease_seconds=lease_seconds, facts=self.question.facts, timeout_seconds=None
-            )
+            return self.client.claim(approval, lease=lease_seconds, facts=self.question.facts, timeout=None)
         except AlreadyClaimed as error:
             words = f"an earlier start has begun with it already: {error}"
             raise GateClosed(ExitCode.ALREADY_STARTED, words) from None

@@ -64,11 +64,11 @@ class HookSteps:
         by = f"Signoff: approved by {approval.reviewer}" if approval.reviewer else "Signoff: approved"
         notes = tuple(f"Note given by a reviewer with the approval: {each}" for each in approval.notes)
         if approval.edited and not self.agent.takes_changes:
-            claim = self.client.claim(approval, timeout_seconds=None, patience=HANDOVER_PATIENCE)
+            claim = self.client.claim(approval, timeout=None, patience=HANDOVER_PATIENCE)
             self._report_unused(claim)
             return Permission("deny", _changed(self.call.arguments, approval))
         wait = self._left() or None  # where facts have changed people are asked again
-        claim = self.client.do(hand_over(approval, timeout_seconds=wait, patience=HANDOVER_PATIENCE))
+        claim = self.client.do(hand_over(approval, timeout=wait, patience=HANDOVER_PATIENCE))
         same = canonical_bytes(dict(claim.arguments)) == canonical_bytes(self.call.arguments)
         if claim.action != self.call.tool or not (same or self.agent.takes_changes):
             return Permission("deny", f"another call was approved than this one (request {claim.id})")

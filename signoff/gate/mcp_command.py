@@ -32,6 +32,6 @@ def mcp(
     try:
         from signoff.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import
 
-        serve(where, key, timeout_seconds=seconds, facts=look_up)
+        serve(where, key, timeout=seconds, facts=look_up)
     except (ImportError, ValueError) as error:
         raise SignoffError(str(error)) from None

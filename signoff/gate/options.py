@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from signoff.durations import seconds_of
 from signoff.errors import SignoffError
-
-DURATION = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,8})s)?\Z", re.ASCII)
 
 Url = Annotated[str | None, typer.Option(envvar="SIGNOFF_URL", help="Where Signoff is.", show_default=False)]
 KeyFile = Annotated[
@@ -46,12 +44,11 @@ def secret(key_file: Path | None) -> str:
 
 
 def duration(option: str, text: str) -> timedelta:
-    """A length of time such as `90d`, `24h` or `1h30m`. Raises typer.BadParameter, which names the option."""
-    match = DURATION.match(text) if text else None
-    if match is None or not any(match.groups()):
-        raise typer.BadParameter('must be a time such as "90d", "24h" or "1h30m"', param_hint=option)
-    days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
-    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    """A length of time (`90d`, `1h30m`, or seconds). Raises typer.BadParameter, which names the option."""
+    try:
+        return timedelta(seconds=seconds_of(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def _missing(name: str) -> NoReturn:

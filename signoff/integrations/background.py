@@ -24,6 +24,7 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes
 from signoff.client import Approval, ApprovalClient, Review, concluded
 from signoff.client.facts import FactsFunction
+from signoff.durations import Duration
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, Unreachable
 
 log = logging.getLogger("signoff.client")
@@ -64,7 +65,7 @@ class _Handler:
     run: Callable[[BackgroundCall], Any]
     refused: Callable[[BackgroundCall], Any] | None
     idempotent: bool
-    lease_seconds: float | None
+    lease: Duration | None
     facts: FactsFunction | None
 
 
@@ -107,7 +108,7 @@ class Background:
         *,
         refused: Callable[[BackgroundCall], Any] | None = None,
         idempotent: bool = False,
-        lease_seconds: float | None = None,
+        lease: Duration | None = None,
         facts: FactsFunction | None = None,
     ) -> None:
         """Say how this action is done. Before `start`, in every process.
@@ -115,7 +116,7 @@ class Background:
         `refused` is called when it will not be done, perhaps again after a crash. `idempotent`: after a crash `run`
         is called again; else people are asked what became of it, and what policy let run unasked is left as it is.
         """
-        self._handlers[action] = _Handler(run, refused, idempotent, lease_seconds, facts)
+        self._handlers[action] = _Handler(run, refused, idempotent, lease, facts)
 
     def begin(self, key: str, action: str, arguments: Mapping[str, Any], **told: Any) -> BackgroundResult:
         """Ask whether this may be done, and wait for nobody. The same again is the same call.
@@ -276,10 +277,10 @@ class Background:
         try:
             claim = self._client.claim(
                 decision,
-                lease_seconds=handler.lease_seconds,
+                lease=handler.lease,
                 attempt=attempt,
                 facts=handler.facts,
-                timeout_seconds=None,
+                timeout=None,
             )
         except AlreadyClaimed:
             return False

@@ -5,7 +5,7 @@
     @DBOS.workflow()
     def tidy(table_name: str, count: int) -> str:
         asked = {"table_name": table_name, "count": count}
-        decision = approvals.await_approval("delete_records", asked, timeout_seconds=86_400)
+        decision = approvals.await_approval("delete_records", asked, timeout=86_400)
         return approvals.perform(decision, delete_records)
 
 The question is put in a step, under a key that names workflow and step, so a workflow that is recovered finds its
@@ -35,6 +35,7 @@ except ImportError as missing:
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.facts import FactsOrFunction
 from signoff.client.webhook import is_from_signoff
+from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, CollaborationError, Conflict, SignoffError
 from signoff.integrations.dbos_effects import (
     PATIENCE,
@@ -83,27 +84,27 @@ class DBOSApprovals:
         action: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         *,
-        timeout_seconds: float | None = None,
+        timeout: Duration | None = None,
         **more: Any,
     ) -> Approval:
         """Ask people within a workflow and wait, for hours or days, through restarts.
 
         ``more`` is what `ApprovalClient.ask` takes: description, context, requester, agent, rationale, facts. Without
-        ``timeout_seconds`` it waits as long as the request is open. Raises CollaborationError when people rejected it
+        ``timeout`` it waits as long as the request is open. Raises CollaborationError when people rejected it
         or nobody answered in time (cause `expired`; the request is withdrawn then); ApiError (403: policy denies it).
         """
-        return blocking(self._waiting(action, dict(arguments or {}), timeout_seconds, more))
+        return blocking(self._waiting(action, dict(arguments or {}), timeout, more))
 
     async def await_approval_async(
         self,
         action: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         *,
-        timeout_seconds: float | None = None,
+        timeout: Duration | None = None,
         **more: Any,
     ) -> Approval:
         """The same for a coroutine workflow."""
-        return await awaited(self._waiting(action, dict(arguments or {}), timeout_seconds, more))
+        return await awaited(self._waiting(action, dict(arguments or {}), timeout, more))
 
     def perform(
         self,
@@ -111,7 +112,7 @@ class DBOSApprovals:
         function: Callable[..., R],
         *,
         idempotent: bool = False,
-        lease_seconds: float | None = None,
+        lease: Duration | None = None,
         facts: FactsOrFunction = None,
     ) -> R:
         """Claim it, call the function with the arguments that were decided, report: one step of the workflow.
@@ -122,7 +123,7 @@ class DBOSApprovals:
         again, and the workflow waits for them as long as their request is open. Raises what the function and what
         `ApprovalClient.claim` raise.
         """
-        return blocking(self._performing(decision, function, idempotent, lease_seconds, facts))
+        return blocking(self._performing(decision, function, idempotent, lease, facts))
 
     async def perform_async(
         self,
@@ -130,11 +131,11 @@ class DBOSApprovals:
         function: Callable[..., R],
         *,
         idempotent: bool = False,
-        lease_seconds: float | None = None,
+        lease: Duration | None = None,
         facts: FactsOrFunction = None,
     ) -> R:
         """The same for a coroutine workflow; the function is an ordinary one and runs in a thread."""
-        return await awaited(self._performing(decision, function, idempotent, lease_seconds, facts))
+        return await awaited(self._performing(decision, function, idempotent, lease, facts))
 
     def hear(self, headers: Mapping[str, str], body: bytes) -> bool:
         """Take a webhook (`decision.made`): whether it woke a workflow. For an endpoint of yours.
@@ -162,12 +163,13 @@ class DBOSApprovals:
     # --- parts ----------------------------------------------------------------------------------------------
 
     def _waiting(
-        self, action: str | None, arguments: dict[str, Any], seconds: float | None, more: Mapping[str, Any]
+        self, action: str | None, arguments: dict[str, Any], timeout: Duration | None, more: Mapping[str, Any]
     ) -> Wait[Approval]:
         if DBOS.workflow_id is None:
             raise SignoffError(
                 "await_approval waits within a @DBOS.workflow; elsewhere there is ApprovalClient.ask"
             )
+        seconds = None if timeout is None else seconds_of(timeout)
         asked = yield WorkflowStep("signoff.ask", lambda: self._ask(action, arguments, seconds, more))
         if asked["review"] is None:
             return Approval("not_required", str(action), arguments, asked["key"])
@@ -212,7 +214,7 @@ class DBOSApprovals:
         decision: Approval,
         function: Callable[..., R],
         idempotent: bool,
-        lease_seconds: float | None,
+        lease: Duration | None,
         facts: FactsOrFunction,
     ) -> Wait[R]:
         def perform() -> R | _AskedAgain:
@@ -222,11 +224,11 @@ class DBOSApprovals:
             try:
                 claimed = self._client.claim(
                     decision,
-                    lease_seconds=lease_seconds,
+                    lease=lease,
                     attempt=attempt,
                     patience=PATIENCE,
                     facts=facts,
-                    timeout_seconds=None,
+                    timeout=None,
                 )
             except ApiError as error:
                 if error.kind != "facts-changed" or DBOS.workflow_id is None:
@@ -286,7 +288,7 @@ class DBOSApprovals:
             if ended is None or ended.status not in ("SUCCESS", "ERROR"):
                 continue
             try:
-                claimed = self._client.claim(review, timeout_seconds=None)
+                claimed = self._client.claim(review, timeout=None)
             except ApiError as refused:
                 log.info("not closed: %s (request %s)", refused, review.id)
                 continue

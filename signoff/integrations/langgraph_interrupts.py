@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypedDict
 from signoff.client import ClaimedAction
 from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsByTool
+from signoff.durations import Duration
 from signoff.errors import SignoffError
 
 PAGE = 20
@@ -21,19 +22,19 @@ class UnsupportedInterrupt(SignoffError):
 
 
 class Options(TypedDict, total=False):
-    """How people are asked. `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease_seconds` (an
-    hour) is that of `claim`; `timeout_seconds` (30) is for each pause. `facts` are functions by action, of
+    """How people are asked. `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease` (an
+    hour) is that of `claim`; `timeout` (30) is for each pause. `facts` are functions by action, of
     its arguments, or one of action and arguments: they are called for the question and again for the claim.
 
     With `idempotent` what follows an approval may be done twice: a process that was killed in the middle of it goes on
     when it is started again. Without, people are asked what became of it.
     """
 
-    timeout_seconds: float
+    timeout: Duration
     context: Any
     requester: str
     agent: str
-    lease_seconds: float
+    lease: Duration
     idempotent: bool
     facts: FactsByTool
 

@@ -26,6 +26,7 @@ from signoff.canonical import canonical_bytes
 from signoff.client import ClaimedAction, Review, attempts, concluded, operations
 from signoff.client.effects import Operation
 from signoff.client.facts import FACTS_MAX_AGE, FactsFunction, facts_of
+from signoff.durations import seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 from signoff.integrations.langgraph_interrupts import (
     Claims,
@@ -120,7 +121,7 @@ def _decided(
     questions: Sequence[InterruptQuestion], options: Options
 ) -> Operation[dict[str, Review | InterruptRefusal | None]]:
     """What people decided about each, once all are decided; None where policy needs nobody. Raises TimeoutError."""
-    seconds = options.get("timeout_seconds", operations.TIMEOUT)
+    seconds = seconds_of(options.get("timeout", operations.TIMEOUT))
     began = time.monotonic()
     deadline = began + seconds
     found: dict[str, Review | InterruptRefusal | None] = {}
@@ -190,10 +191,10 @@ def _claimed(
         return (
             yield from attempts.claim(
                 concluded(review, question.arguments),
-                lease_seconds=options.get("lease_seconds"),
+                lease=options.get("lease"),
                 attempt=_attempt(question, review, options),
                 facts=_facts(question, options),
-                timeout_seconds=options.get("timeout_seconds", operations.TIMEOUT),
+                timeout=options.get("timeout", operations.TIMEOUT),
             )
         )
     except CollaborationError:
@@ -268,7 +269,7 @@ def _taken_up(
         return (
             yield from attempts.claim(
                 concluded(review, question.arguments),
-                lease_seconds=options.get("lease_seconds"),
+                lease=options.get("lease"),
                 attempt=_attempt(question, review, options),
                 facts=_facts(question, options),
             )

@@ -35,6 +35,7 @@ from pydantic import BaseModel
 from signoff.client import Approval, AsyncApprovalClient, concluded
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.handover import hand_over
+from signoff.durations import Duration, seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.mcp")
@@ -78,10 +79,10 @@ class ApprovalTools:
     """The tools that clients call, apart from the protocol."""
 
     def __init__(
-        self, client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT, facts: FactsByTool = None
+        self, client: AsyncApprovalClient, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None
     ) -> None:
         self._client = client
-        self._timeout = timeout_seconds
+        self._timeout = seconds_of(timeout)
         self._facts = facts
         self._asked: dict[str, dict[str, Any]] = {}
         """The arguments of what `request_approval` has asked and not handed over; a review has them masked."""
@@ -98,7 +99,7 @@ class ApprovalTools:
             async with self._withdrawing(name):
                 facts = facts_of(self._facts, tool_name)
                 decision = await self._client.ask(
-                    tool_name, input, timeout_seconds=self._timeout, key=name, facts=facts
+                    tool_name, input, timeout=self._timeout, key=name, facts=facts
                 )
                 given = await self._handed_over(decision, self._timeout)
         except TimeoutError:
@@ -114,7 +115,7 @@ class ApprovalTools:
         description: str | None = None,
         context: Any = None,
         key: str | None = None,
-        wait_seconds: float = WAIT,
+        wait: float = WAIT,
     ) -> ApprovalResult:
         """Ask people whether an action may be done with these arguments. Waits up to 45 seconds for their decision.
 
@@ -140,9 +141,9 @@ class ApprovalTools:
                 del self._asked[next(iter(self._asked))]
         except Exception as error:  # whatever goes wrong, the answer is no
             return _refused(name, error)
-        return await self.get_decision(name, wait_seconds)
+        return await self.get_decision(name, wait)
 
-    async def get_decision(self, request_id: str, wait_seconds: float = WAIT) -> ApprovalResult:
+    async def get_decision(self, request_id: str, wait: float = WAIT) -> ApprovalResult:
         """What people have decided about an earlier request_approval. Waits up to 45 seconds while they have not.
 
         An approval is given out once: do it when `approved` is true. Asked again the status is `used`.
@@ -150,7 +151,7 @@ class ApprovalTools:
         if not request_id.startswith(NAMES):
             return _refused(request_id, SignoffError("this is no request_id of request_approval"))
         try:
-            review = await self._client.get(request_id, wait=min(max(wait_seconds, 0.0), WAIT))
+            review = await self._client.get(request_id, wait=min(max(wait, 0.0), WAIT))
             if review.request_id != request_id:
                 return _refused(request_id, SignoffError("this is no request_id of request_approval"))
             if review.status == "waiting":
@@ -177,7 +178,7 @@ class ApprovalTools:
         if decision.status == "not_required":
             return dict(decision.arguments)
         facts = facts_of(self._facts, decision.action)
-        claim = await self._client.do(hand_over(decision, facts=facts, timeout_seconds=seconds))
+        claim = await self._client.do(hand_over(decision, facts=facts, timeout=seconds))
         return dict(claim.arguments)
 
     @asynccontextmanager
@@ -195,13 +196,13 @@ class ApprovalTools:
 
 
 def server(
-    client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT, facts: FactsByTool = None
+    client: AsyncApprovalClient, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None
 ) -> MCPServer[Any]:
-    """The MCP server, for any transport; ``timeout_seconds`` is how long ``permission_prompt`` waits for people.
+    """The MCP server, for any transport; ``timeout`` is how long ``permission_prompt`` waits for people.
 
     ``facts`` are functions by tool, of its arguments, or one of tool and arguments: what is true about a call.
     """
-    tools = ApprovalTools(client, timeout_seconds=timeout_seconds, facts=facts)
+    tools = ApprovalTools(client, timeout=timeout, facts=facts)
     made: MCPServer[Any] = MCPServer("signoff", instructions=INSTRUCTIONS, log_level="WARNING")
     made.add_tool(tools.permission_prompt, structured_output=False)
     made.add_tool(tools.request_approval)
@@ -209,10 +210,10 @@ def server(
     return made
 
 
-def serve(url: str, key: str, *, timeout_seconds: float = TIMEOUT, facts: FactsByTool = None) -> None:
+def serve(url: str, key: str, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None) -> None:
     """Serve one client over standard input and output until it hangs up. Raises ValueError for no address or key."""
     client = AsyncApprovalClient(url, key)
-    server(client, timeout_seconds=timeout_seconds, facts=facts).run("stdio")
+    server(client, timeout=timeout, facts=facts).run("stdio")
 
 
 # --- parts -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 
 ``run`` is ``Runner.run`` that keeps the RunState of a run which waits, in a store of yours on your server, and goes on
 with it when it is called again under the same key. Your process resumes the agent: it waits in ``run``; or, with
-``OpenAIApprovals(client, timeout_seconds=0)``, it ends with the TimeoutError, and is started again by a webhook
+``OpenAIApprovals(client, timeout=0)``, it ends with the TimeoutError, and is started again by a webhook
 (``decision.made``) with a sweep behind it. Who has a loop already calls ``decide(state, key=…)`` in it.
 
 The SDK cannot put other arguments into a call. The guard does: it claims, and hands the decided arguments to the tool.
@@ -43,6 +43,7 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
 from signoff.client.facts import FactsByTool, facts_of
+from signoff.durations import Duration, seconds_of
 from signoff.errors import SignoffError
 from signoff.integrations.tool_calls import (
     CallOutcome,
@@ -104,10 +105,10 @@ class OpenAIApprovals:
     """Guards tools, asks people about their calls, and tells the SDK. One may serve any number of runs."""
 
     def __init__(
-        self, client: AsyncApprovalClient, *, timeout_seconds: float = 3600.0, facts: FactsByTool = None
+        self, client: AsyncApprovalClient, *, timeout: Duration = "1h", facts: FactsByTool = None
     ) -> None:
         self._client = client
-        self._timeout = timeout_seconds
+        self._timeout = seconds_of(timeout)
         self._facts = facts
         self._decided: dict[Call, Approval | AttemptOutcome] = {}
 
@@ -146,7 +147,7 @@ class OpenAIApprovals:
             if outcome.status == "not_required":
                 return await inner.on_invoke_tool(context, arguments)
             claim = await self._client.claim(
-                outcome, facts=facts_of(self._facts, tool.name), timeout_seconds=self._timeout
+                outcome, facts=facts_of(self._facts, tool.name), timeout=self._timeout
             )
             given = json.dumps(claim.arguments)
             began = time.monotonic()
@@ -193,7 +194,7 @@ class OpenAIApprovals:
         *,
         key: str,
         context: Any = None,
-        timeout_seconds: float | None = None,
+        timeout: Duration | None = None,
     ) -> None:
         """Ask people about every interruption, and approve or reject it in the state for the run that goes on now.
 
@@ -206,7 +207,7 @@ class OpenAIApprovals:
         knows what became of a call that was begun before, ApiError, Conflict and Unreachable. Then the state is as it
         was.
         """
-        seconds = self._timeout if timeout_seconds is None else timeout_seconds
+        seconds = self._timeout if timeout is None else seconds_of(timeout)
         items = state.get_interruptions()
         outcomes = await all_outcomes(
             [partial(self._outcome, item, key, context, seconds) for item in items],
@@ -230,7 +231,7 @@ class OpenAIApprovals:
             call_id=item.call_id,
             run=run,
             context=context,
-            timeout_seconds=seconds,
+            timeout=seconds,
             facts=self._facts,
         )
 

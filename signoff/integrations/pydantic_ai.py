@@ -9,7 +9,7 @@
         answers = await approvals.answer(paused.requests, key="nightly-17")
         result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
 
-Your process resumes the agent: it waits in ``answer``; or it calls ``answer`` with ``timeout_seconds=0``, ends with the
+Your process resumes the agent: it waits in ``answer``; or it calls ``answer`` with ``timeout=0``, ends with the
 TimeoutError, and is started again from what it kept, by a webhook (``decision.made``) with a sweep behind it. With
 ``PydanticAIApprovals(client, inside=True)`` the run itself waits, nothing is kept, and what was not decided in time is
 withdrawn.
@@ -51,6 +51,7 @@ from signoff.canonical import parse_arguments
 from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import VERSION
+from signoff.durations import Duration, seconds_of
 from signoff.errors import SignoffError
 from signoff.integrations.tool_calls import (
     CallOutcome,
@@ -103,7 +104,7 @@ class _Given:
 class PydanticAIApprovals(AbstractCapability[Any]):
     """A capability of an agent: its approved tools run only by a claim of Signoff's, which is reported after.
 
-    ``timeout_seconds`` is how long ``answer`` waits for people. With ``inside`` the run itself waits. One instance may
+    ``timeout`` is how long ``answer`` waits for people. With ``inside`` the run itself waits. One instance may
     serve any number of runs in one process.
     """
 
@@ -111,13 +112,13 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         self,
         client: AsyncApprovalClient,
         *,
-        timeout_seconds: float = 3600.0,
+        timeout: Duration = "1h",
         inside: bool = False,
         facts: FactsByTool = None,
     ) -> None:
         self._client = client
         self._facts = facts
-        self._timeout = timeout_seconds
+        self._timeout = seconds_of(timeout)
         self._inside = inside
         self._given: dict[str, _Given] = {}
 
@@ -127,7 +128,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         *,
         key: str | None,
         context: Any = None,
-        timeout_seconds: float | None = None,
+        timeout: Duration | None = None,
     ) -> DeferredToolResults:
         """People's word on every call that requires approval, each claimed, for the run that goes on now.
 
@@ -140,7 +141,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         while nobody knows what became of a call that was begun before, ApiError (paused, say), Conflict and
         Unreachable. Nothing has been claimed then: ask again later.
         """
-        seconds = self._timeout if timeout_seconds is None else timeout_seconds
+        seconds = self._timeout if timeout is None else seconds_of(timeout)
         questions = [
             partial(
                 ask_about,
@@ -150,7 +151,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 call_id=call.tool_call_id,
                 run=key,
                 context=context,
-                timeout_seconds=seconds,
+                timeout=seconds,
                 facts=self._facts,
             )
             for call in requests.approvals
@@ -242,7 +243,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         else:
             try:
                 facts = facts_of(self._facts, call.tool_name)
-                claim = await self._client.claim(outcome, facts=facts, timeout_seconds=seconds)
+                claim = await self._client.claim(outcome, facts=facts, timeout=seconds)
             except (SignoffError, TimeoutError) as error:
                 if all(each[MARK].startswith(UNASKED) for each in results.metadata.values()):
                     raise  # nothing is claimed yet, so all of it can be asked again later

@@ -39,7 +39,7 @@ async def ask_about(
     call_id: str | None,
     run: str | None,
     context: Any,
-    timeout_seconds: float,
+    timeout: float,
     facts: FactsByTool = None,
 ) -> CallOutcome:
     """Ask people about one call of a tool and wait for their decision.
@@ -52,7 +52,7 @@ async def ask_about(
             tool,
             arguments if isinstance(arguments, Mapping) else parse_arguments(arguments or "{}"),
             context=context,
-            timeout_seconds=timeout_seconds,
+            timeout=timeout,
             facts=facts_of(facts, tool),
             key=run and f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', call_id or '')}",
         )

@@ -6,7 +6,7 @@ import getpass
 import json
 import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import typer
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from agent.runtime.stored_text import storable_text
 from signoff import formats
-from signoff.gate.options import DURATION, duration
+from signoff.durations import seconds_of
 from signoff.values import Person
 from slackbot.cards import inert
 
@@ -50,9 +50,9 @@ def who(person: Person | None) -> str:
 
 def moment(option: str, text: str) -> datetime:
     """A date, RFC 3339, or how long ago (`7d`); without a zone it is UTC. Raises typer.BadParameter for ``option``."""
-    if DURATION.match(text):
-        return datetime.now(UTC) - duration(option, text)
     try:
+        if text.endswith(("d", "h", "m", "s")):
+            return datetime.now(UTC) - timedelta(seconds=seconds_of(text))
         at = datetime.fromisoformat(text)
     except ValueError:
         words = "must be a date, a time (RFC 3339), or how long ago, such as 7d"

@@ -27,7 +27,7 @@ action_pattern = "process_refund"
 when = "facts.price > 5000.0"
 description_template = "Refund ${{facts.price}} for order {{args.order_id}}"
 risk = "critical"
-timeout_seconds = {seconds}           # very short, to show what happens when nobody decides
+timeout = {seconds}                   # very short, to show what happens when nobody decides
 remind_at = [0.5]              # halfway there, those who can still help are mentioned
 on_reject = "tell_model"
 

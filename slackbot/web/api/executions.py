@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, model_validator
 
 from agent.domain.facts import Facts
 from agent.domain.request import ExecutionStatus
@@ -25,7 +25,7 @@ from slackbot.cards import json_text
 from slackbot.web.api import request_lookup
 from slackbot.web.api.facts import ask_again, check_may_tell_facts, facts_at_claim
 from slackbot.web.api.request_lookup import RequestId
-from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, ReviewOut, review
+from slackbot.web.api.shapes import ActionOut, Length, RequestModel, ResponseModel, ReviewOut, review
 from slackbot.web.http.api_keys import Asker
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
@@ -47,10 +47,9 @@ class ClaimIn(RequestModel):
         default=None,
         description="The facts of now, where the question was put with facts; needs the scope facts.",
     )
-    lease_seconds: float = Field(
+    lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE)] = Field(
         default=LEASE_SECONDS,
-        ge=1,
-        le=LONGEST_LEASE,
+        validation_alias=AliasChoices("lease", "lease_seconds"),  # the second is what earlier clients send
         description="How long it may take. After that without a result, people are asked what happened.",
     )
 
@@ -146,7 +145,7 @@ async def claim_request(
                 view.id,
                 principal,
                 digest=digest,
-                lease_seconds=body.lease_seconds,
+                lease_seconds=body.lease,
                 facts=facts,
                 facts_are_read=policy.reads_facts(view.action.tool),
                 policy_epoch=policy.epoch,

@@ -18,7 +18,7 @@ from signoff.errors import Conflict
 from slackbot.web.api import request_lookup
 from slackbot.web.api.open_request import AgentName, AskIn, ask
 from slackbot.web.api.request_lookup import RequestId
-from slackbot.web.api.shapes import After, Limit, Moment, Page, ReviewOut, page, review, reviews
+from slackbot.web.api.shapes import After, Length, Limit, Moment, Page, ReviewOut, page, review, reviews
 from slackbot.web.api.without_review import NotRequiredOut
 from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
@@ -105,7 +105,8 @@ async def read_request(
     request_id: RequestId,
     principal: Reader,
     wait: Annotated[
-        float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end of its waiting.")
+        Length,
+        Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the end of its waiting."),
     ] = 0,
 ) -> ReviewOut:
     """A request as it stands now, or as soon as it is no longer waiting."""

@@ -21,6 +21,7 @@ from agent.domain.request import (
     RequestView,
     Verdict,
 )
+from signoff.durations import seconds_of
 from signoff.values import Person, Risk
 from slackbot.cards import json_text
 from slackbot.masking import clean_view
@@ -74,6 +75,9 @@ SentTime = Annotated[
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
 """A program's own time: a number is seconds since 1970, and what has no offset is in UTC."""
+
+Length = Annotated[float, BeforeValidator(seconds_of, json_schema_input_type=float | str)]
+"""A length of time on the wire: `"72h"`, or a number of seconds."""
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
 After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the page before.")]

@@ -38,14 +38,14 @@ def delete_records(**arguments: Any) -> str:
 @DBOS.workflow()
 def tidy(seconds: float | None) -> str:
     """What a user of ours would write."""
-    decision = approvals.await_approval("delete_records", ARGUMENTS, timeout_seconds=seconds)
+    decision = approvals.await_approval("delete_records", ARGUMENTS, timeout=seconds)
     return approvals.perform(decision, delete_records)
 
 
 @DBOS.workflow()
 async def tidy_in_a_loop(seconds: float | None) -> str:
     """The same as a coroutine."""
-    decision = await approvals.await_approval_async("delete_records", ARGUMENTS, timeout_seconds=seconds)
+    decision = await approvals.await_approval_async("delete_records", ARGUMENTS, timeout=seconds)
     return await approvals.perform_async(decision, delete_records)
 
 

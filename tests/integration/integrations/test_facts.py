@@ -114,9 +114,9 @@ async def through_request_approval(at: Setting) -> None:
         return {TOOL: at.shop.facts}[tool](**arguments)
 
     async with Client(server(await at.client(), facts=facts)) as client:
-        told = await _word(client, "request_approval", action=TOOL, arguments=LIE, wait_seconds=0)
+        told = await _word(client, "request_approval", action=TOOL, arguments=LIE, wait=0)
         while told["status"] == "waiting":
-            told = await _word(client, "get_decision", request_id=told["request_id"], wait_seconds=1)
+            told = await _word(client, "get_decision", request_id=told["request_id"], wait=1)
         assert (told["approved"], told["arguments"]) == (True, LIE), told
         at.shop.refund(**LIE)
 
@@ -133,7 +133,7 @@ async def through_an_interrupt(at: Setting) -> None:
     asked = {**human(TOOL), "action_request": {"action": TOOL, "args": LIE}}
     graph.invoke({"asked": [asked]}, config)
     await asyncio.to_thread(
-        langgraph.resume_when_decided, at.blocking(), graph, config, timeout_seconds=30, facts=at.facts
+        langgraph.resume_when_decided, at.blocking(), graph, config, timeout=30, facts=at.facts
     )
 
 
@@ -168,13 +168,13 @@ async def through_a_middleware(at: Setting) -> None:
     )
     config = {"configurable": {"thread_id": "more-lies"}}
     await agent.ainvoke({"messages": [("user", "refund")]}, config)
-    await langchain.aresume_when_decided(await at.client(), agent, config, timeout_seconds=30, facts=at.facts)
+    await langchain.aresume_when_decided(await at.client(), agent, config, timeout=30, facts=at.facts)
 
 
 async def through_openai_agents(at: Setting) -> None:
     """The OpenAI Agents SDK."""
     set_tracing_disabled(True)
-    approvals = OpenAIApprovals(await at.client(), timeout_seconds=30, facts=at.facts)
+    approvals = OpenAIApprovals(await at.client(), timeout=30, facts=at.facts)
     openai = AsyncOpenAI(base_url=at.actors.site.house.model.base_url, api_key="sk-scripted")
     tool = function_tool(_named(at.shop.refund), needs_approval=True)
     agent = OpenAIAgent(
@@ -193,7 +193,7 @@ async def through_pydantic_ai(at: Setting) -> None:
             return ModelResponse(parts=[TextPart("That is all.")])
         return ModelResponse(parts=[ToolCallPart(TOOL, LIE, tool_call_id="call-1")])
 
-    approvals = PydanticAIApprovals(await at.client(), timeout_seconds=30, facts=at.facts)
+    approvals = PydanticAIApprovals(await at.client(), timeout=30, facts=at.facts)
     agent = PydanticAgent(
         FunctionModel(model), output_type=[str, DeferredToolRequests], capabilities=[approvals]
     )

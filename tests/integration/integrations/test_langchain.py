@@ -85,9 +85,7 @@ async def test_each_action_is_decided_for_itself(actors: Desk, client: ApprovalC
     done: list[tuple[str, int]] = []
     agent = an_agent(InMemorySaver(), done, "users", "orders", "logs", mode=mode)
     agent.invoke({"messages": [("user", "tidy up")]}, CONFIG)
-    running = asyncio.create_task(
-        asyncio.to_thread(resume_when_decided, client, agent, CONFIG, timeout_seconds=30)
-    )
+    running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, agent, CONFIG, timeout=30))
     await actors.asked(3)
     by_table = {
         review.arguments["table_name"]: review.id for review in await asyncio.to_thread(client.pending)
@@ -119,9 +117,9 @@ async def test_an_expiry_is_a_rejection_that_says_so(actors: Desk) -> None:
     await agent.ainvoke({"messages": [("user", "tidy up")]}, CONFIG)
     async with AsyncApprovalClient(actors.url, actors.key) as client:
         with pytest.raises(TimeoutError):
-            await aresume_when_decided(client, agent, CONFIG, timeout_seconds=0.2)
+            await aresume_when_decided(client, agent, CONFIG, timeout=0.2)
         await actors.expire()
-        values = await aresume_when_decided(client, agent, CONFIG, timeout_seconds=30)
+        values = await aresume_when_decided(client, agent, CONFIG, timeout=30)
     assert "nobody decided in time" in results(values)["call-users"]
     assert done == []
 

@@ -315,9 +315,7 @@ async def test_interrupts_are_answered_in_order(actors: Desk, client: ApprovalCl
     """Each is a request, unless policy needs nobody or denies it; answered in order, with notes, and reported."""
     graph = a_graph(InMemorySaver())
     graph.invoke({"asked": [human(), human(), human(), human("read_records"), human("wipe")]}, CONFIG)
-    running = asyncio.create_task(
-        asyncio.to_thread(resume_when_decided, client, graph, CONFIG, timeout_seconds=30)
-    )
+    running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, graph, CONFIG, timeout=30))
     await actors.asked(3)
     await actors.decide(await actors.asked(3), "rejected", reason="Not these")
     await actors.edit(await actors.asked(2), ARGUMENTS | {"count": 3}, reason="Three will do")
@@ -337,9 +335,9 @@ async def test_an_expiry_is_ignored_and_never_accepted(actors: Desk) -> None:
     await graph.ainvoke({"asked": [human()]}, CONFIG)
     async with AsyncApprovalClient(actors.url, actors.key) as client:
         with pytest.raises(TimeoutError):
-            await aresume_when_decided(client, graph, CONFIG, timeout_seconds=0.2)
+            await aresume_when_decided(client, graph, CONFIG, timeout=0.2)
         await actors.expire()
-        values = await aresume_when_decided(client, graph, CONFIG, timeout_seconds=30)
+        values = await aresume_when_decided(client, graph, CONFIG, timeout=30)
     assert values["answers"] == [{"type": "ignore", "args": None}]
     assert await actors.statuses() == ["expired"]
 
@@ -360,7 +358,7 @@ async def test_what_cannot_be_honoured_is_refused(asked: Any) -> None:
     graph = a_graph(InMemorySaver())
     graph.invoke({"asked": asked}, CONFIG)
     with ApprovalClient("http://127.0.0.1:9", "signoff_x") as client, pytest.raises(UnsupportedInterrupt):
-        resume_when_decided(client, graph, CONFIG, timeout_seconds=1)
+        resume_when_decided(client, graph, CONFIG, timeout=1)
     assert graph.get_state(CONFIG).interrupts
 
 
@@ -403,7 +401,7 @@ async def test_killed_in_the_middle_of_what_was_approved(
         assert effects == []
         await actors.settle("done")
         values = await asyncio.to_thread(
-            resume_when_decided, client, a_graph(saver, effects.append), CONFIG, timeout_seconds=5
+            resume_when_decided, client, a_graph(saver, effects.append), CONFIG, timeout=5
         )
         assert [each["type"] for each in values["answers"]] == ["response"]
         assert "marked it as done" in values["answers"][0]["args"]

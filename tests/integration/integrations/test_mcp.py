@@ -90,7 +90,7 @@ async def test_a_coding_agent_asks_before_it_uses_a_tool(actors: Desk, command: 
             more: dict[str, Any] = {"permission_suggestions": []}  # what other versions may send along
             assert (await prompt(client, "read_records", **more))["behavior"] == "allow"
 
-            asked = {"action": "delete_records", "arguments": FIFTY, "key": "k", "wait_seconds": 0}
+            asked = {"action": "delete_records", "arguments": FIFTY, "key": "k", "wait": 0}
             waiting = await word(client, "request_approval", **asked)
             killed = True
             for process in psutil.Process().children(recursive=True):
@@ -123,7 +123,7 @@ async def test_a_coding_agent_asks_before_it_uses_a_tool(actors: Desk, command: 
 
 async def test_whatever_is_no_approval_is_a_denial(actors: Desk) -> None:
     """Silence, a call that is cancelled, a service that is away and a key that it does not know allow nothing."""
-    async with near(actors.url, actors.key, timeout_seconds=0.3) as client:
+    async with near(actors.url, actors.key, timeout=0.3) as client:
         denied = await prompt(client)
         assert (denied["behavior"], "nobody has decided" in denied["message"]) == ("deny", True)
     assert await actors.statuses() == ["cancelled"]
@@ -139,7 +139,7 @@ async def test_whatever_is_no_approval_is_a_denial(actors: Desk) -> None:
         await until(withdrawn)
 
     for url, expected in (("http://127.0.0.1:9", "does not answer"), (actors.url, "401")):
-        async with near(url, "signoff_nobody", timeout_seconds=0.5) as client:
+        async with near(url, "signoff_nobody", timeout=0.5) as client:
             denied = await prompt(client)
             refused = await word(client, "request_approval", action="delete_records", arguments=FIFTY)
         assert (denied["behavior"], expected in denied["message"]) == ("deny", True)

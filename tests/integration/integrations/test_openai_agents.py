@@ -38,7 +38,7 @@ class Cleaner:
         self.deleted: list[tuple[str, int]] = []
         self.fails = False
         self.client = AsyncApprovalClient(actors.url, actors.key)
-        self.approvals = OpenAIApprovals(self.client, timeout_seconds=60)
+        self.approvals = OpenAIApprovals(self.client, timeout=60)
         self.store = FileRunStore(folder)
         openai = AsyncOpenAI(base_url=actors.site.house.model.base_url, api_key="sk-scripted")
         self.agent = Agent(

@@ -38,7 +38,7 @@ class Cleaner:
         self.deleted: list[tuple[str, int]] = []
         self.fails: Exception | None = None
         self.client = AsyncApprovalClient(actors.url, actors.key)
-        self.approvals = PydanticAIApprovals(self.client, timeout_seconds=20, **options)
+        self.approvals = PydanticAIApprovals(self.client, timeout=20, **options)
         self.agent = Agent(
             FunctionModel(self._model),
             output_type=[str, DeferredToolRequests],
@@ -158,7 +158,7 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     """Undecided, `answer` times out; expired, the call is denied; paused or self-approved, it does not run."""
     paused = await cleaner.paused()
     with pytest.raises(TimeoutError):
-        await cleaner.approvals.answer(paused.requests, key="run-1", timeout_seconds=0)
+        await cleaner.approvals.answer(paused.requests, key="run-1", timeout=0)
     assert await actors.statuses() == ["waiting"]
     await actors.expire()
     told = await cleaner.go_on(paused, await cleaner.approvals.answer(paused.requests, key="run-1"))

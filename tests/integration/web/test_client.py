@@ -199,7 +199,7 @@ async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: s
     calls: list[str] = []
     async with AsyncApprovalClient(site.url, key) as client:
 
-        @client.requires_approval(timeout_seconds=20)
+        @client.requires_approval(timeout=20)
         async def delete_records(table_name: str) -> None:
             calls.append(table_name)
 
@@ -221,7 +221,7 @@ async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: s
 async def test_nobody_answers_in_time(site: Street, caller: Caller) -> None:
     """After its seconds a TimeoutError; the request is withdrawn, so nobody is asked in vain."""
     with pytest.raises(TimeoutError, match="nobody has decided within 1 s; the request was withdrawn"):
-        await caller.ask("delete_records", ARGUMENTS, timeout_seconds=1)
+        await caller.ask("delete_records", ARGUMENTS, timeout=1)
     assert await status(site) == ["cancelled"]
 
 
@@ -271,7 +271,7 @@ ELSEWHERE = """
 import sys
 from signoff import ApprovalClient
 client = ApprovalClient(sys.argv[1], sys.argv[2])
-decision = client.ask("delete_records", {"table_name": "users", "count": 50}, key="nightly-7", timeout_seconds=60)
+decision = client.ask("delete_records", {"table_name": "users", "count": 50}, key="nightly-7", timeout=60)
 print(decision.status, decision.reviewer, flush=True)
 """
 
@@ -301,7 +301,7 @@ async def test_a_process_that_was_killed_finds_its_request_again(
 async def test_a_request_with_a_key_goes_on_waiting(site: Street, caller: Caller, grace: Program) -> None:
     """It times out without being withdrawn, and asking again takes it up; other content under the key is refused."""
     with pytest.raises(TimeoutError, match="goes on waiting under its key night-7"):
-        await caller.ask("delete_records", ARGUMENTS, key="night-7", timeout_seconds=0.5)
+        await caller.ask("delete_records", ARGUMENTS, key="night-7", timeout=0.5)
     assert await status(site) == ["waiting"]
     with pytest.raises(Conflict):
         await caller.ask("delete_records", {**ARGUMENTS, "count": 51}, key="night-7")
@@ -343,7 +343,7 @@ async def test_the_steps_one_by_one(site: Street, caller: Caller, grace: Program
     assert (listed.id, listed.status, listed.raw["agent_context"]) == (request, "waiting", {"task": "tidy"})
     await grace.decides(request)
     decision = await running
-    claimed = await caller.claim(decision, lease_seconds=60)
+    claimed = await caller.claim(decision, lease="1m")
     assert claimed.arguments == ARGUMENTS
     with pytest.raises(AlreadyClaimed):
         await caller.claim(decision)
@@ -396,7 +396,7 @@ async def test_the_service_starts_again_while_somebody_waits(
     site: Street, caller: Caller, grace: Program
 ) -> None:
     """The waiting call survives a restart of the service, and hears of the decision afterwards."""
-    running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, timeout_seconds=60))
+    running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, timeout=60))
     request = await waiting(site)
     port = str(site.service.port)
     await site.service.stop()

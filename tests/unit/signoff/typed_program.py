@@ -24,7 +24,7 @@ def pay(ctx: ToolContext, order: int) -> str:
     return f"{order} by {ctx.idempotency_key}"
 
 
-@client.requires_approval(timeout_seconds=5)
+@client.requires_approval(timeout=5)
 def deploy(env: str, *, instances: int = 1) -> str:
     """Deploy."""
     return f"{instances} in {env}"

@@ -1,0 +1,49 @@
+"""Lengths of time, in one spelling everywhere: `"72h"`, `"1h30m"`, a number of seconds, or a timedelta."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+
+Duration = str | float | timedelta
+"""A length of time as people write it."""
+
+FORMS = 'a time such as "72h", "30m" or "1h30m", or a number of seconds'
+
+_PARTS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?\Z", re.ASCII)
+_LONGEST = 100 * 365 * 86_400
+"""Seconds. Added to the present it is still a date."""
+
+
+def seconds_of(length: Duration) -> float:
+    """The seconds of a length of time; a text may also be a plain number. Raises ValueError for anything else."""
+    if isinstance(length, timedelta):
+        seconds = length.total_seconds()
+    elif isinstance(length, str):
+        seconds = _read(length)
+    else:
+        seconds = _number(length)
+    if seconds < 0:
+        raise ValueError("must not be negative")
+    if seconds > _LONGEST:
+        raise ValueError("must be at most 36500d")
+    return seconds
+
+
+def _read(text: str) -> float:
+    if _NUMBER.match(text):
+        return float(text)
+    parts = _PARTS.match(text) if text else None
+    if parts is None:
+        raise ValueError(f"must be {FORMS}")
+    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def _number(given: object) -> float:
+    """A number as it is; not a boolean, nor what only looks like a number to Python."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise ValueError(f"must be {FORMS}")
+    return float(given)
