@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -36,6 +36,8 @@ SECRETS = (
 """Each can be given as `<NAME>_FILE`: the path of a file that holds it."""
 
 OURS = "SIGNOFF_"
+SHARED = ("SLACK_", "OPENAI_", "DATABASE_")
+"""Names that other programs use, too: these are questioned only where the one that was perhaps meant is not set."""
 ELSEWHERE = frozenset(
     {"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL", "SIGNOFF_URL", "SIGNOFF_KEY", "SIGNOFF_KEY_FILE"}
 )
@@ -271,15 +273,18 @@ def read(
         raise SettingsError([_in_one_line(problem) for problem in error.errors()]) from None
 
 
-def _unknown(given: Iterable[str]) -> Iterator[str]:
+def _unknown(given: Collection[str]) -> Iterator[str]:
     fields = Settings.model_fields.values()
     aliases = [each.validation_alias for each in fields]
     known = {str(name) for each in aliases if isinstance(each, AliasChoices) for name in each.choices}
     known |= {f"{name}_FILE" for name in SECRETS} | ELSEWHERE
-    for name in sorted(given):
-        if name.startswith(OURS) and name not in known:
+    missing = known - set(given)
+    for name in sorted(set(given) - known):
+        if name.startswith(OURS):
             meant = get_close_matches(name, known, n=1, cutoff=0.75)
             yield f"{name} (did you mean {meant[0]}?)" if meant else name
+        elif name.startswith(SHARED) and (meant := get_close_matches(name, missing, n=1, cutoff=0.83)):
+            yield f"{name} (did you mean {meant[0]}?)"
 
 
 def _read_files(given: dict[str, str | Any]) -> list[str]:

@@ -17,7 +17,8 @@ from agent.domain.errors import PolicyError
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.link_template import placeholder_names
 from agent.domain.policy import Defaults, GrantLimits, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
-from agent.domain.toml_lines import Lines, meant
+from agent.domain.spelling import meant
+from agent.domain.toml_lines import Lines
 from signoff.errors import MalformedArguments
 from signoff.json_paths import is_redacted
 
@@ -28,7 +29,7 @@ TERMS = {
     "approvals_required": checkpoint_fields.approvals_required,
     "channel": checkpoint_fields.text,
     "timeout": checkpoint_fields.duration,
-    "timeout_seconds": checkpoint_fields.seconds,
+    "timeout_seconds": checkpoint_fields.duration,
     "prevent_self_review": checkpoint_fields.boolean,
     "on_reject": checkpoint_fields.on_reject,
     "reason_required": checkpoint_fields.reason_required,

@@ -17,6 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from agent.domain.spelling import meant
 from signoff.canonical import plain_json
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def _weight(root: Any) -> int:
 def _known(what: str, used: set[str], known: frozenset[str]) -> None:
     unknown = sorted(used - known)
     if unknown:
-        raise ValueError(f'unknown {what} "{unknown[0]}" (there are: {", ".join(sorted(known))})')
+        there = ", ".join(sorted(known))
+        raise ValueError(f'unknown {what} "{unknown[0]}"{meant(unknown[0], known)}; there are: {there}')
 
 
 def _where(message: str) -> str:

@@ -1,9 +1,7 @@
 """Where a table or key stands, for the line in an error: tomllib forgets it. Dotted keys: the nearest thing."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 # Strings come first, so that a "#" or a bracket inside one is not taken for a comment or an array.
 _HIDDEN = re.compile(
@@ -48,12 +46,6 @@ class Lines:
         elif key := _KEY.match(line) if seen.strip() else None:
             name = next(group for group in key.groups() if group is not None)
             self._sections[-1].keys.setdefault(name, number)
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """The known name that somebody may have meant, as the end of a sentence; empty if none is close."""
-    close = get_close_matches(name, sorted(known), n=1)
-    return f' (did you mean "{close[0]}"?)' if close else ""
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -15,6 +15,7 @@ def carry_out(task: str) -> str:
     return f"carried out: {task}"
 
 
+# --8<-- [start:agent]
 @function_agent(name="durable-task", tools=[prepare, carry_out])
 async def durable_task(task: str) -> str:
     """Works on a task, and asks before the step that matters."""
@@ -26,3 +27,4 @@ async def durable_task(task: str) -> str:
     await set_status("carrying out")
     await step(carry_out, task=task)
     return f"Agent successful: {task}"
+    # --8<-- [end:agent]

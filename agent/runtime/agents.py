@@ -4,12 +4,13 @@ import importlib
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, Self
 
 from agent.domain.policy import ToolTraits
+from agent.domain.spelling import meant
 from agent.runtime.tool import Tool
 from signoff.errors import SignoffError
 from signoff.values import Risk
@@ -52,6 +53,12 @@ class Agent:
     inputs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     _by_name: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
 
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        known = {each.name for each in fields(cls) if each.init}
+        for given in options.keys() - known:
+            raise TypeError(f'Agent: unknown option "{given}"{meant(given, known)}')
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         title = f"Agent {self.name!r}"
         if not _NAME.match(self.name):
@@ -64,7 +71,9 @@ class Agent:
         if self.inputs and not isinstance(self.inputs.get("properties"), Mapping):
             raise ValueError(f'{title}: inputs must be a JSON schema of an object, with "properties"')
         by_name: dict[str, Tool] = {}
-        offered: Sequence[object] = self.tools
+        offered: object = self.tools
+        if not isinstance(offered, Sequence):
+            raise TypeError(f"{title}: tools must be a list, such as [{getattr(offered, 'name', 'my_tool')}]")
         for tool in offered:
             if not isinstance(tool, Tool):
                 shown = getattr(tool, "__name__", repr(tool))
@@ -74,7 +83,9 @@ class Agent:
                     )
                 raise TypeError(f"{title}: {shown} is not a tool; put @tool above its definition")
             if tool.name in by_name:
-                raise ValueError(f'{title}: two tools are named "{tool.name}"')
+                raise ValueError(
+                    f'{title}: two tools are named "{tool.name}"; give one of them another with @tool(name="…")'
+                )
             by_name[tool.name] = tool
         object.__setattr__(self, "tools", tuple(self.tools))
         object.__setattr__(self, "_by_name", MappingProxyType(by_name))
@@ -169,13 +180,15 @@ def load_agents(modules: Sequence[str]) -> Registry:
     """Import the modules and collect the `Agent`s at their top level. LoadError in one line, also for equal names."""
     found: dict[str, tuple[Agent, str]] = {}
     for name in modules:
-        agents = [value for value in vars(_import(name)).values() if isinstance(value, Agent)]
+        module = _import(name)
+        agents = [value for value in vars(module).values() if isinstance(value, Agent)]
         if not agents:
-            raise LoadError(f"{name} has no Agent at its top level")
+            raise LoadError(f"{name} has no Agent at its top level{_found_elsewhere(name, module)}")
         for agent in agents:
             known, where = found.setdefault(agent.name, (agent, name))
             if known is not agent:
-                raise LoadError(f'two agents are named "{agent.name}": in {where} and in {name}')
+                whose = f"of {name}" if where == name else f"({where}, {name})"
+                raise LoadError(f'two agents {whose} are named "{agent.name}"')
     return Registry(agent for agent, _ in found.values())
 
 
@@ -191,12 +204,32 @@ def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:  # whatever a user's module may raise while it is imported
-        passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame.filename)]
-        where = f" ({passed[-1].filename}, line {passed[-1].lineno})" if passed else ""
-        reason = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             hint = " (write it without .py)" if name.endswith(".py") else ""
             raise LoadError(
                 f"cannot import {name}: no such module in this folder or on Python's path{hint}"
             ) from None
-        raise LoadError(f"cannot import {name}: {type(error).__name__}: {reason}{where}") from error
+        reason = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+        raise LoadError(f"cannot import {name}: {type(error).__name__}: {reason}{_place(error)}") from error
+
+
+def _place(error: Exception) -> str:
+    """Where their code raised it, or what Python cannot read: ` (my_agents.py:57)`; empty if it was elsewhere."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({_shown(error.filename)}:{error.lineno})"
+    passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame.filename)]
+    return f" ({_shown(passed[-1].filename)}:{passed[-1].lineno})" if passed else ""
+
+
+def _shown(filename: str) -> str:
+    """A file by its path from this folder, where it is below it."""
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _found_elsewhere(name: str, module: ModuleType) -> str:
+    """Which file was imported, and what to do where it hides one of this folder."""
+    found, own = Path(module.__file__ or ""), Path(*name.split(".")).with_suffix(".py")
+    if own.exists() and not found.samefile(own):
+        return f": {found} was imported, which hides {own} of this folder; rename that file, to my_{own.name} say"
+    return f" ({_shown(str(found))})" if module.__file__ else ""

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+from agent.domain import facts_sources
 from agent.domain.link_template import placeholder_names
 from agent.domain.policy import Policy, Rule
+from agent.domain.spelling import meant
+from agent.domain.toml_lines import Lines
 from agent.runtime.agents import Registry
 from agent.runtime.tool import Tool
 from signoff import formats
+
+_Finding = tuple[str, int, str | None, str]
+"""A table of the file, its number among those of the name, a key in it, and the sentence."""
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _ASKED_FOR = re.compile(r"\bhas\s*\([^()]*\)")
@@ -22,36 +29,55 @@ _COUNT = re.compile(r"(?i)(?:\.|_|\b)(?:count|qty|quantity|rows|records|number|s
 _LOOKED_AT = re.compile(r"\b(args|facts)\.([A-Za-z_]\w*)")
 
 
-def lint_policy(policy: Policy, registry: Registry) -> list[str]:
-    """A sentence for each, in the order of the checkpoints. Names are judged only where agents are loaded."""
-    tools = list({tool.name: tool for agent in registry for tool in agent.tools}.values())
-    found = [sentence for rule in policy.rules for sentence in _of_rule(rule, tools)] if tools else []
-    for label, key, names, text in _measures(policy):
-        if (path := _claimed(text)) and _could_have_facts(tools, names):
-            found.append(
-                f'{label}: "{key}" goes by {path}, which the model says; put it on facts, which the tool, the program '
-                "or [[facts]] looks up"
-            )
-    own = {tool.name for tool in tools}
-    found += [
-        f"[[facts]]: {each.tool} is a tool of the agents that are loaded, which looks up its own facts"
-        for each in policy.lookups
-        if each.tool in own
+def lint_policy(policy: Policy, registry: Registry, filename: str) -> list[str]:
+    """A line `checkpoints.toml:12: …` for each, in their order. Names are judged only where agents are loaded."""
+    lines = Lines(policy.source)
+    found = [
+        (lines.of(table, index, key), sentence) for table, index, key, sentence in _all(policy, registry)
     ]
+    return [f"{filename}:{line}: {sentence}" for line, sentence in sorted(found, key=lambda each: each[0])]
+
+
+def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
+    tools = list({tool.name: tool for agent in registry for tool in agent.tools}.values())
     named = policy.defaults.default_agent
     if named and any(registry) and registry.find(named) is None:
-        found.insert(
-            0, f'[defaults]: "default_agent" names {named}, which is not among the agents that are loaded'
-        )
-    return found
+        words = f'"default_agent" names {named}, which is not among the agents that are loaded'
+        hint = meant(named, (agent.name for agent in registry))
+        yield "defaults", 0, "default_agent", f"[defaults]: {words}{hint}"
+    for index, rule in enumerate(policy.rules) if tools else ():
+        for key, sentence in _of_rule(rule, tools):
+            yield "checkpoint", index, key, f'checkpoint "{rule.checkpoint_id}": {sentence}'
+    for measure in _measures(policy):
+        if (path := _claimed(measure.text)) and _could_have_facts(tools, measure.names):
+            words = f'"{measure.key}" goes by {path}, which the model says'
+            instead = "put it on facts, which the tool, the program or [[facts]] looks up"
+            yield measure.table, measure.index, measure.key, f"{measure.label}: {words}; {instead}"
+    own = {tool.name for tool in tools}
+    for index, each in enumerate(policy.lookups):
+        if each.tool in own:
+            words = f"{each.tool} is a tool of the agents that are loaded, which looks up its own facts"
+            yield facts_sources.TABLE, index, None, f"[[facts]]: {words}"
 
 
-def _measures(policy: Policy) -> Iterator[tuple[str, str, Callable[[str], bool], str]]:
-    """What sets a bound: its label, its key, whether it names a tool, and the text with paths in it."""
-    for rule in policy.rules:
-        yield f'checkpoint "{rule.checkpoint_id}"', "when", rule.names, _QUOTED.sub("''", rule.when or "")
-    for limit in policy.limits:
-        yield f'limit "{limit.name}"', "of", limit.names, limit.of
+@dataclass(frozen=True)
+class _Measure:
+    """What sets a bound: where it stands, whether it names a tool, and the text with paths in it."""
+
+    table: str
+    index: int
+    key: str
+    label: str
+    names: Callable[[str], bool]
+    text: str
+
+
+def _measures(policy: Policy) -> Iterator[_Measure]:
+    for index, rule in enumerate(policy.rules):
+        label, text = f'checkpoint "{rule.checkpoint_id}"', _QUOTED.sub("''", rule.when or "")
+        yield _Measure("checkpoint", index, "when", label, rule.names, text)
+    for index, limit in enumerate(policy.limits):
+        yield _Measure("limit", index, "of", f'limit "{limit.name}"', limit.names, limit.of)
 
 
 def _claimed(text: str) -> str | None:
@@ -68,18 +94,20 @@ def _could_have_facts(tools: list[Tool], names: Callable[[str], bool]) -> bool:
     return not named or any(tool.facts is not None for tool in named)
 
 
-def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[str]:
+def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[tuple[str, str]]:
+    """Each key of it and what is wrong there."""
     named = [tool for tool in tools if rule.names(tool.name)]
-    label = f'checkpoint "{rule.checkpoint_id}"'
     if not named:
-        yield f"{label}: none of the tools that are loaded has a name like this; only programs elsewhere can meet it"
+        hint = meant(rule.action_pattern, (tool.name for tool in tools))
+        words = f'"action_pattern" fits none of the tools that are loaded{hint}'
+        yield "action_pattern", f"{words}; only programs elsewhere can meet it"
     for tool in named:
         for key, path in _filled_in(rule):
             if problem := _missing(tool, path):
-                yield f'{label}: "{key}" fills in {".".join(path)}, but {problem}'
+                yield key, f'"{key}" fills in {".".join(path)}, but {problem}'
         for path in _judged(rule.when or ""):
             if problem := _missing(tool, path):
-                yield f'{label}: "when" looks at {".".join(path)}, but {problem}, so that it always asks'
+                yield "when", f'"when" looks at {".".join(path)}, but {problem}, so that it always asks'
 
 
 def _filled_in(rule: Rule) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -100,4 +128,6 @@ def _missing(tool: Tool, path: tuple[str, ...]) -> str | None:
     if path[0] == "facts":
         return None if tool.facts is not None else f"{tool.name} looks up no facts"
     known = tool.signature.schema.get("properties", {})
-    return None if len(path) < 2 or path[1] in known else f"{tool.name} has no such argument"
+    if len(path) < 2 or path[1] in known:
+        return None
+    return f"{tool.name} has no such argument{meant(path[1], known)}"

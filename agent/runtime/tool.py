@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, Generic, overload
 from uuid import UUID
 
@@ -11,8 +10,10 @@ from typing_extensions import ParamSpec, TypeVar
 
 from agent.domain import description_template
 from agent.domain.policy import Rule, ToolTraits
+from agent.domain.spelling import meant
 from agent.runtime import docstrings, stored_text
 from agent.runtime.signature import CONTEXT, Signature, check_subset, signature_of
+from signoff.durations import Duration, seconds_of
 from signoff.errors import SignoffError
 from signoff.values import Action, Person, Risk
 
@@ -66,7 +67,7 @@ class Tool(Generic[P, R]):
       approved it, or it cannot be done any more; "edited": people are asked about other arguments now, so what
       `on_pending` did for these is to be taken back). They may run twice and must not mind.
     - `pending_text`: what the model is told while people decide; a template over `{args.…}`.
-    - `timeout`: seconds. A tool that takes longer is in doubt, since its effect may have happened.
+    - `timeout`: "90s", or seconds. A tool that takes longer is in doubt, since its effect may have happened.
     - `retries`: how often it is called again after it raised one of `retry_on`, with the same `ctx.idempotency_key`;
       only for tools that are `idempotent` or `read_only`. The first retry comes after `backoff` seconds, each later one
       after twice as long, at most LONGEST_BACKOFF. No slot or thread waits meanwhile, and a restart loses nothing.
@@ -215,7 +216,7 @@ def tool(
     on_pending: Hook | None = None,
     on_refused: Hook | None = None,
     pending_text: str | None = None,
-    timeout: float = DEFAULT_TIMEOUT,
+    timeout: Duration = DEFAULT_TIMEOUT,
     retries: int = 0,
     backoff: float = 1.0,
     retry_on: tuple[type[BaseException], ...] = (Exception,),
@@ -226,14 +227,22 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a `Tool` of a function: `@tool`, or `@tool(background=True, …)`; `Tool` tells what can be said."""
     for given in options.keys() - _OPTIONS:
-        meant = get_close_matches(given, _OPTIONS, n=1)
-        raise TypeError(f"@tool: unknown option {given}" + (f" (did you mean {meant[0]}?)" if meant else ""))
+        raise TypeError(f'@tool: unknown option "{given}"{meant(given, _OPTIONS)}')
     if function is not None:
         return Tool(function)
+    if "timeout" in options:
+        options["timeout"] = _seconds(options["timeout"])
     return lambda decorated: Tool(decorated, **options)
 
 
 _OPTIONS = {each.name for each in fields(Tool) if each.init} - {"function"}
+
+
+def _seconds(timeout: Duration) -> float:
+    try:
+        return seconds_of(timeout)
+    except ValueError as error:
+        raise ValueError(f"@tool: timeout {error}") from None
 
 
 def _risk(value: Risk | str, title: str) -> Risk:

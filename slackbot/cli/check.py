@@ -12,6 +12,7 @@ from agent.domain import checkpoints
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
 from agent.runtime.policy_lint import lint_policy
+from agent.runtime.tool_lint import lint_tools
 from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings
 from slackbot.cli.explain import explain
 from slackbot.cli.open_work import OpenWorkChoice, check_pending
@@ -80,6 +81,6 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
     Console().print(
         table if table.row_count else "no agents are loaded: name their modules in SIGNOFF_AGENTS"
     )
-    for sentence in lint_policy(policy, registry):
-        typer.echo(sentence, err=True)
+    for line in (*lint_policy(policy, registry, configured.checkpoints.name), *lint_tools(registry)):
+        typer.echo(line, err=True)
     typer.echo(f"policy digest {policy.digest.hex()}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-from difflib import get_close_matches
 from typing import Annotated
 
 import typer
 
 from agent.domain.pause import Pause
+from agent.domain.spelling import meant
 from agent.usecases import pause as stop_switch
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, current_database_url, open_database, read_settings
@@ -47,9 +47,7 @@ def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bo
         nothing = f"{who} was not paused" if agent else "there was no stop of all agents"
         typer.echo(clean_now(f"{who} is resumed" if turned else nothing))
     if stop and agent and agent not in known:
-        near = get_close_matches(agent, known, n=1)
-        hint = f'; did you mean "{near[0]}"? Then pause that one' if near else ""
-        words = f'signoff: nothing was ever done by an agent named "{agent}"{hint}'
+        words = f'signoff: nothing was ever done by an agent named "{agent}"{meant(agent, known)}'
         typer.echo(clean_now(words), err=True)
     for each in now:
         why = f": {each.reason}" if each.reason else ""

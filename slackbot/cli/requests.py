@@ -11,6 +11,7 @@ import typer
 from agent.database.pools import Database
 from agent.domain.request import RequestStatus, RequestView
 from agent.domain.short_ids import short_id
+from agent.domain.spelling import meant
 from agent.store import views
 from agent.usecases import requests
 from signoff.errors import SignoffError
@@ -29,7 +30,25 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of a table,
 RequestId = Annotated[
     str, typer.Argument(help="The request's id, whole, as cards show it, or its beginning.")
 ]
-Status = Annotated[RequestStatus | None, typer.Option(help="Only those that stand so.")]
+
+
+def _named_status(word: str) -> RequestStatus:
+    """The status that people call so. Raises typer.BadParameter."""
+    for status in RequestStatus:
+        if word in (status.word, status.value):
+            return status
+    words = [status.word for status in RequestStatus]
+    raise typer.BadParameter(f"{word!r} is none of {', '.join(words)}{meant(word, words)}")
+
+
+Status = Annotated[
+    RequestStatus | None,
+    typer.Option(
+        parser=_named_status,
+        metavar=f"[{'|'.join(status.word for status in RequestStatus)}]",
+        help="Only those that stand so.",
+    ),
+]
 AgentName = Annotated[str | None, typer.Option(help="Only those of this agent.")]
 Since = Annotated[
     str | None, typer.Option(help="Only those made since: a date, a time, or how long ago (7d).")
@@ -179,7 +198,7 @@ def _row(view: RequestView) -> list[str]:
 
 def _status(view: RequestView) -> str:
     if view.voided:
-        return f"{view.status.value}, void"
+        return f"{view.status.word}, void"
     if view.lapsed_at is None:
-        return view.status.value
-    return f"{view.status.value}, {'lapsed' if view.handed_over_at is None else 'handed over'}"
+        return view.status.word
+    return f"{view.status.word}, {'lapsed' if view.handed_over_at is None else 'handed over'}"

@@ -123,4 +123,4 @@ def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) ->
     except SettingsError as error:
         problems += error.problems
     if problems:
-        raise SettingsError(problems)
+        raise SettingsError([*problems, *(f"there is no setting {name}" for name in configured.unknown)])

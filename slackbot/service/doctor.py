@@ -58,7 +58,7 @@ async def examine(
 ) -> AsyncIterator[Finding]:
     """Look at everything in turn; what fails is a finding. ``policy`` may be why it cannot be enforced."""
     for name in configured.unknown:
-        yield Finding("settings", False, f"there is no setting {name}", "mend its name, or take it away")
+        yield Finding("settings", False, f"there is no setting {name}", "correct its name, or remove it")
     yield _checkpoints(policy)
     file = Policy() if isinstance(policy, SignoffError) else policy
     policy = file

@@ -124,7 +124,7 @@ def test_an_agents_module_that_fails_is_named_with_its_line(signoff: Command) ->
     (signoff.folder / "broken.py").write_text("x = 1\nraise RuntimeError('not\\ntoday')\n")
     [line] = signoff.is_wrong("check", SIGNOFF_AGENTS="broken")
     assert "cannot import broken: RuntimeError: not today" in line
-    assert "broken.py, line 2" in line
+    assert "(broken.py:2)" in line
 
 
 def test_settings_never_show_their_secrets(tmp_path: Path) -> None:
@@ -397,8 +397,14 @@ def test_check_names_what_fits_no_tool(signoff: Command) -> None:
     )
     ended = signoff("check", DATABASE_URL=None, SLACK_BOT_TOKEN=None, SLACK_APP_TOKEN=None)
     assert ended.status == 0, ended.said
-    assert 'checkpoint "deletions": "when" looks at args.cuont, but delete_records has no such' in ended.said
-    assert 'checkpoint "sending": none of the tools that are loaded has a name like this' in ended.said
+    assert (
+        'checkpoints.toml:8: checkpoint "deletions": "when" looks at args.cuont, but delete_records has no such'
+        in ended.said
+    )
+    assert (
+        'checkpoints.toml:11: checkpoint "sending": "action_pattern" fits none of the tools that are'
+        in ended.said
+    )
 
 
 def test_check_names_a_misspelt_setting(signoff: Command) -> None:

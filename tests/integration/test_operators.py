@@ -118,7 +118,7 @@ def test_a_rotated_key_keeps_its_old_secret_only_as_long_as_told(
         (("create", "a", "--scope", "decide"), "needs an owner"),
         (("create", "a b", "--scope", "read"), "a key's name"),
         (("create", "a", "--scope", "everything"), "everything"),
-        (("create", "a", "--scope", "read", "--expires", "soon"), "90d"),
+        (("create", "a", "--scope", "read", "--expires", "soon"), "72h"),
         (("create", "a", "--scope", "read", "--owner", "ada"), "U…"),
         (("create", "a", "--scope", "read", "--team", "T0TEAM"), "--owner"),
         (("revoke", "nobody"), "no key named nobody"),

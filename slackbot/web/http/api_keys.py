@@ -44,7 +44,8 @@ class RequireScope:
                 403,
                 "scope-missing",
                 "Scope missing",
-                f"The key {known.key} does not have the scope {' or '.join(self.scopes)}.",
+                f"The key {known.key} does not have the scope {' or '.join(self.scopes)}; "
+                f"`signoff keys create NAME --scope {self.scopes[0]}` makes one that has it.",
                 headers={
                     "WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{" ".join(self.scopes)}"'
                 },

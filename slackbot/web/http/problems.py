@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
 from agent.domain.errors import DOUBTFUL, NotFound, OutdatedPolicy, Refusal, Refused
+from agent.domain.spelling import meant
 from agent.usecases.api_keys import TooManyCalls
 from signoff.errors import Conflict, MalformedArguments
 from slackbot.masking import clean_now
@@ -23,8 +24,6 @@ from slackbot.masking import clean_now
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-FORM = "application/x-www-form-urlencoded"
-"""What curl calls a body unless it is told otherwise."""
 
 
 class ProblemDetails(BaseModel):
@@ -177,11 +176,27 @@ async def _unavailable(_: Request, __: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     """422 with every field that is wrong, by its path; values are not repeated, they may be secrets."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - for the type checker; so registered
-    found = [{"path": _path(each["loc"]), "problem": str(each["msg"])} for each in error.errors()]
+    known = _fields(request)
+    found = [{"path": _path(each["loc"]), "problem": _phrase(each, known)} for each in error.errors()]
     words = "; ".join(f"{each['path']}: {each['problem']}" for each in found[:5])
-    if request.headers.get("content-type", "").startswith(FORM) and any(e["path"] == "body" for e in found):
+    if "json" not in request.headers.get("content-type", "") and any(e["path"] == "body" for e in found):
         words += "; send JSON with `Content-Type: application/json`"
     return problem(422, "invalid", "Invalid", words, errors=found)
+
+
+def _phrase(fault: Mapping[str, Any], known: Iterable[str]) -> str:
+    """What is wrong, as a phrase; a field that is not known comes with the one that was perhaps meant."""
+    if fault["type"] == "extra_forbidden":
+        name = str(fault["loc"][-1])
+        return f"there is no such field{meant(name, known) if len(fault['loc']) == 2 else ''}"
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def _fields(request: Request) -> Iterable[str]:
+    """The names at the top of the body that this route takes."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    model = getattr(getattr(field, "field_info", None), "annotation", None)
+    return getattr(model, "model_fields", {}).keys()
 
 
 def _path(location: tuple[Any, ...]) -> str:

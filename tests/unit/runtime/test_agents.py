@@ -93,15 +93,15 @@ def test_agents_are_collected_from_modules(modules: Path) -> None:
     [
         (
             "import nowhere_to_be_found",
-            "cannot import broken_agents: ModuleNotFoundError: .*broken_agents.py, line 1",
+            "cannot import broken_agents: ModuleNotFoundError: .*broken_agents.py:1",
         ),
-        ("x = 1 +", "cannot import broken_agents: SyntaxError"),
-        ("\n1 / 0", "ZeroDivisionError: division by zero .*line 2"),
+        ("x = 1 +", r"cannot import broken_agents: SyntaxError: invalid syntax \(.*broken_agents.py:1\)"),
+        ("\n1 / 0", "ZeroDivisionError: division by zero .*:2"),
         ("x = 1", "broken_agents has no Agent"),
-        ("from signoff import Agent\na = Agent('a', 'x')\nb = Agent('a', 'y')", 'two agents are named "a"'),
+        ("from signoff import Agent\na = Agent('a', 'x')\nb = Agent('a', 'y')", 'two agents of broken_agents are named "a"'),
         (
             "from signoff import tool\n@tool\ndef f(a): ...",
-            'TypeError: @tool f: parameter "a".*broken_agents.py, line 2',
+            'TypeError: @tool f: parameter "a".*broken_agents.py:2',
         ),
     ],
 )

@@ -90,6 +90,6 @@ def test_a_result_that_is_not_json_says_so(value: Any) -> None:
 def test_a_misspelt_option_of_a_tool_is_corrected() -> None:
     """`@tool(requires_aproval=True)` names the option that was meant."""
     with pytest.raises(
-        TypeError, match=r"unknown option requires_aproval \(did you mean requires_approval\?\)"
+        TypeError, match=r'unknown option "requires_aproval" \(did you mean "requires_approval"\?\)'
     ):
         tool(requires_aproval=True)  # type: ignore[call-overload]

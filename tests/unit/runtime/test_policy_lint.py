@@ -27,9 +27,13 @@ REGISTRY = Registry(
 )
 
 
+FILE = "checkpoints.toml"
+
+
 def told(**terms: str) -> list[str]:
     lines = "".join(f"{key} = '''{value}'''\n" for key, value in ({"checkpoint_id": "x"} | terms).items())
-    return lint_policy(checkpoints.load(f"[[checkpoint]]\n{lines}", filename="checkpoints.toml"), REGISTRY)
+    policy = checkpoints.load(f"[[checkpoint]]\n{lines}", filename=FILE)
+    return lint_policy(policy, REGISTRY, FILE)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +55,7 @@ def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("terms", "words"),
     [
-        ({"action_pattern": "refnud"}, "none of the tools"),
+        ({"action_pattern": "refnud"}, 'fits none of the tools that are loaded (did you mean "refund"?)'),
         (
             {"action_pattern": "pay", "when": "args.amuont > 3.0"},
             '"when" looks at args.amuont, but pay has no such',
@@ -74,7 +78,8 @@ def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
 def test_what_fits_no_tool_is_named(terms: dict[str, str], words: str) -> None:
     """Each with its checkpoint, its key and the name that is probably misspelt."""
     [sentence] = told(**terms)
-    assert sentence.startswith('checkpoint "x": ')
+    line = 2 + list(terms).index(next(key for key in reversed(terms) if f'"{key}"' in sentence)) + 1
+    assert sentence.startswith(f'{FILE}:{line}: checkpoint "x": ')
     assert words in sentence
 
 
@@ -82,7 +87,7 @@ def test_what_fits_no_tool_is_named(terms: dict[str, str], words: str) -> None:
 def test_a_default_agent_that_is_not_loaded_is_named(named: str, said: bool) -> None:
     """Nobody would hear what people write to the app itself."""
     policy = checkpoints.load(f'[defaults]\ndefault_agent = "{named}"\n', filename="c.toml")
-    assert any("default_agent" in sentence for sentence in lint_policy(policy, REGISTRY)) is said
+    assert any("default_agent" in sentence for sentence in lint_policy(policy, REGISTRY, "c.toml")) is said
 
 
 def test_without_agents_nothing_is_said() -> None:
@@ -90,7 +95,7 @@ def test_without_agents_nothing_is_said() -> None:
     policy = checkpoints.load(
         '[[checkpoint]]\ncheckpoint_id = "x"\naction_pattern = "y"\n', filename="c.toml"
     )
-    assert lint_policy(policy, Registry()) == []
+    assert lint_policy(policy, Registry(), "c.toml") == []
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ def test_without_agents_nothing_is_said() -> None:
 def test_a_bound_on_what_the_model_says_is_named(terms: dict[str, str], path: str | None) -> None:
     """Money and counts in arguments, where the tool knows better."""
     found = [sentence for sentence in told(**terms) if "which the model says" in sentence]
-    words = f'checkpoint "x": "when" goes by {path}, which the model says'
+    words = f'{FILE}:4: checkpoint "x": "when" goes by {path}, which the model says'
     assert [sentence.partition("; ")[0] for sentence in found] == ([words] if path else [])
 
 
@@ -131,10 +136,12 @@ max = 5
 tool = "refund"
 url = "https://shop.example/"
 """
-    policy = checkpoints.load(text, filename="checkpoints.toml")
-    alone = lint_policy(policy, Registry([]))
+    policy = checkpoints.load(text, filename=FILE)
+    alone = lint_policy(policy, Registry([]), FILE)
     assert [sentence.partition(", which the model")[0] for sentence in alone] == [
-        'checkpoint "x": "when" goes by args.amount',
-        'limit "daily": "of" goes by args.amount',
+        f'{FILE}:5: checkpoint "x": "when" goes by args.amount',
+        f'{FILE}:10: limit "daily": "of" goes by args.amount',
     ]
-    assert lint_policy(policy, REGISTRY)[-1].startswith("[[facts]]: refund is a tool of the agents")
+    assert lint_policy(policy, REGISTRY, FILE)[-1].startswith(
+        f"{FILE}:15: [[facts]]: refund is a tool of the agents"
+    )

@@ -1,0 +1,12 @@
+"""What somebody probably meant by a name that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The known name that is closest, as the end of a sentence; empty if none is close."""
+    close = get_close_matches(name, sorted(known), n=1)
+    return f' (did you mean "{close[0]}"?)' if close else ""

@@ -1,0 +1,381 @@
+"""Typical mistakes of authors and operators: each is one line that names the place and says what to write instead.
+
+Mistakes over HTTP are in `tests/integration/web/test_mistakes.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.domain import checkpoints
+from agent.domain.errors import PolicyError
+from agent.runtime import stored_text
+from agent.runtime.agents import LoadError, load_agents
+from agent.runtime.function_agents import StepTool, ask, step
+from agent.runtime.policy_lint import lint_policy
+from agent.runtime.tool_lint import lint_tools
+from signoff import ApprovalClient, AsyncApprovalClient
+from slackbot import settings
+from slackbot.cli import main
+from slackbot.settings import SettingsError
+
+TOOL = '''
+from signoff import Agent, function_agent, tool
+
+@tool
+def refund(order_id: int, amount: float) -> str:
+    """Pay an order back."""
+    return f"{order_id} {amount}"
+'''
+"""The tool ends in line 7, so what is put behind it begins in line 8."""
+
+MODULES = {
+    "option of a tool": (
+        '@tool(requires_aproval=True)\ndef pay(order: int) -> str:\n    """Pay."""',
+        8,
+        'unknown option "requires_aproval" (did you mean "requires_approval"?)',
+    ),
+    "option of an agent": (
+        'agent = Agent("a", instruction="Refund.", tools=[refund])',
+        8,
+        'unknown option "instruction" (did you mean "instructions"?)',
+    ),
+    "tool without types": (
+        '@tool\ndef pay(order) -> str:\n    """Pay."""',
+        8,
+        'parameter "order" has no type annotation',
+    ),
+    "type without a schema": (
+        "import socket\n@tool\ndef pay(order: socket.socket) -> str: ...",
+        9,
+        'parameter "order" has the type socket, which has no JSON schema',
+    ),
+    "default that does not fit": (
+        '@tool\ndef pay(order: int = "7") -> str: ...',
+        8,
+        "which does not fit its type",
+    ),
+    "star arguments": (
+        "@tool\ndef pay(*orders: int) -> str: ...",
+        8,
+        "parameter *orders: int must be a plain named parameter",
+    ),
+    "two tools of one name": (
+        'agent = Agent("a", "Refund.", [refund, refund])',
+        8,
+        'two tools are named "refund"; give one of them another with @tool(name="…")',
+    ),
+    "function without @tool": (
+        'def pay(order: int) -> str: ...\nagent = Agent("a", "Pay.", [pay])',
+        9,
+        "pay is not a tool; put @tool above its definition",
+    ),
+    "tool that is not in a list": (
+        'agent = Agent("a", "Refund.", refund)',
+        8,
+        "tools must be a list, such as [refund]",
+    ),
+    "agent as a tool": (
+        'a = Agent("a", "Refund.", [refund])\nb = Agent("b", "Refund.", [a])',
+        9,
+        "a is an agent; hand it over as a.as_tool()",
+    ),
+    "name with a space": ('agent = Agent("my agent", "Refund.")', 8, "and no space"),
+    "unknown risk": (
+        '@tool(risk="hihg")\ndef pay() -> str: ...',
+        8,
+        "is none of low, medium, high, critical",
+    ),
+    "timeout in words": (
+        '@tool(timeout="3 days")\ndef pay() -> str: ...',
+        8,
+        '@tool: timeout must be a time such as "72h"',
+    ),
+    "retries of what may not be repeated": (
+        "@tool(retries=3)\ndef pay() -> str: ...",
+        8,
+        "add idempotent=True",
+    ),
+    "hook with an unknown argument": (
+        "def look(order_ids): ...\n@tool(facts=look)\ndef pay(order_id: int) -> str: ...",
+        9,
+        'there is no argument "order_ids" to give it (known: order_id)',
+    ),
+    "function agent that is not async": (
+        "@function_agent\ndef clean(task: str) -> str: ...",
+        8,
+        "write `async def clean(task: str)`",
+    ),
+    "two agents of one name": (
+        'a = Agent("a", "Refund.")\nb = Agent("a", "Pay.")',
+        None,
+        'two agents of my_agents are named "a"',
+    ),
+    "no agent": ("agents = [Agent]", None, "has no Agent at its top level"),
+    "syntax": ("def pay(:", 8, "SyntaxError: invalid syntax"),
+    "missing library": ("import strpie", 8, "No module named 'strpie'"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of an author, in which Python looks for modules."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("my_agents", None)
+    yield tmp_path
+    sys.modules.pop("my_agents", None)
+
+
+@pytest.mark.parametrize("mistake", MODULES)
+def test_a_mistake_in_agents_names_its_line_and_the_fix(mistake: str, folder: Path) -> None:
+    """What cannot work is refused when the module is loaded, at the author's own line."""
+    source, line, words = MODULES[mistake]
+    (folder / "my_agents.py").write_text(TOOL.lstrip() + "\n" + source + "\n")
+    with pytest.raises(LoadError) as failed:
+        load_agents(["my_agents"])
+    said = str(failed.value)
+    assert "\n" not in said
+    assert words in said
+    assert (f"(my_agents.py:{line})" if line else "my_agents") in said
+
+
+def test_a_file_that_an_own_package_hides_is_named(folder: Path) -> None:
+    """`agent.py` is found by nobody, since Signoff has a package of that name: the line says so."""
+    (folder / "agent.py").write_text(TOOL)
+    with pytest.raises(
+        LoadError, match=r"which hides agent\.py of this folder; rename that file, to my_agent\.py say"
+    ):
+        load_agents(["agent"])
+
+
+def test_a_module_that_is_not_there_is_named() -> None:
+    """A file instead of a module, and a module that nobody has."""
+    with pytest.raises(
+        LoadError, match=r"no such module in this folder or on Python's path \(write it without \.py\)"
+    ):
+        load_agents(["my_agents.py"])
+    with pytest.raises(LoadError, match=r"write my_agents for the file my_agents\.py"):
+        load_agents(["./my-agents"])
+
+
+RULE = '[[checkpoint]]\ncheckpoint_id = "refunds"\naction_pattern = "refund"\n'
+FILES = {
+    "key": (RULE + 'aprovers = ["channel"]', 4, 'unknown key "aprovers" (did you mean "approvers"?)'),
+    "table": ("[[checkpoints]]\n", 1, 'unknown table "checkpoints" (did you mean "checkpoint"?)'),
+    "one bracket": ("[checkpoint]\n", 1, "write [[checkpoint]], with two brackets"),
+    "time in words": (RULE + 'timeout = "3 days"', 4, '"timeout" must be a time such as "72h"'),
+    "condition": (RULE + "when = 'args.amount >'", 4, '"when" is not a condition: column 14'),
+    "variable of a condition": (
+        RULE + "when = 'arg.amount > 5.0'",
+        4,
+        'unknown variable "arg" (did you mean "args"?); there are: agent, args, facts, requester',
+    ),
+    "pattern": (
+        '[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "("',
+        3,
+        "is not a regular expression",
+    ),
+    "reviewer": (RULE + 'approvers = ["@grace"]', 4, "is not a Slack user id (U…, W…), a user group id (S…)"),
+    "risk": (RULE + 'risk = "hihg"', 4, '"risk" must be one of low, medium, high, critical'),
+    "placeholder": (
+        RULE + 'description_template = "Refund {amount}"',
+        4,
+        '"description_template" is not a template',
+    ),
+    "same id": (RULE + RULE, 5, 'checkpoint "refunds": the id is already used in line 2'),
+    "quorum": (
+        RULE + 'approvers = ["U0ADA"]\napprovals_required = 2',
+        5,
+        "2 approvals are required, but only 1 can be given",
+    ),
+    "syntax": ("[[checkpoint]\n", 1, "checkpoints.toml:1:"),
+    "boolean in quotes": (RULE + 'allow_edit = "true"', 4, "must be true or false, without quotes"),
+}
+
+
+@pytest.mark.parametrize("mistake", FILES)
+def test_a_mistake_in_the_policy_names_its_line_and_the_fix(mistake: str) -> None:
+    """A checkpoints file that cannot be enforced is refused with file and line."""
+    text, line, words = FILES[mistake]
+    with pytest.raises(PolicyError) as failed:
+        checkpoints.load(text, filename="checkpoints.toml")
+    said = failed.value.problems[0]
+    assert said.startswith(f"checkpoints.toml:{line}: ")
+    assert words in said
+
+
+def test_what_loads_and_was_not_meant_is_said_with_its_line(folder: Path) -> None:
+    """Misspelt tools and arguments, a tool that the model knows nothing about, and a sleep that blocks others."""
+    (folder / "my_agents.py").write_text(
+        TOOL
+        + "import time\n\n@tool\nasync def slow(order: int) -> str:\n    time.sleep(9)\n    return 'done'\n"
+        'agent = Agent("a", "Refund.", [refund, slow])\n'
+    )
+    registry = load_agents(["my_agents"])
+    rules = (
+        RULE + 'when = "args.amuont > 5.0"\n[[checkpoint]]\ncheckpoint_id = "b"\naction_pattern = "refnud"\n'
+    )
+    policy = checkpoints.load(rules, filename="checkpoints.toml")
+    wrong_argument, wrong_tool = lint_policy(policy, registry, "checkpoints.toml")
+    assert wrong_argument.startswith('checkpoints.toml:4: checkpoint "refunds": "when" looks at args.amuont')
+    assert '(did you mean "amount"?)' in wrong_argument
+    assert wrong_tool.startswith(
+        'checkpoints.toml:7: checkpoint "b": "action_pattern" fits none of the tools'
+    )
+    assert '(did you mean "refund"?)' in wrong_tool
+    assert lint_tools(registry) == [
+        "my_agents.py:10: slow has no docstring, so the model does not know what it does; write one below its `def`",
+        "my_agents.py:10: slow calls time.sleep, which holds up all other async tools; write `await asyncio.sleep(…)`",
+    ]
+
+
+SETTINGS = {
+    "database": (
+        {"DATABASE_URL": "mysql://u@h/d"},
+        "DATABASE_URL: the database address has to begin with postgresql://",
+    ),
+    "bot token": ({"SLACK_BOT_TOKEN": "xapp-1"}, "SLACK_BOT_TOKEN: must begin with xoxb-"),
+    "role": (
+        {"SIGNOFF_ROLES": "wrker"},
+        "SIGNOFF_ROLES: there is no role wrker; there are web, worker, scheduler",
+    ),
+    "port": ({"SIGNOFF_PORT": "80a"}, "SIGNOFF_PORT: "),
+    "public address": ({"SIGNOFF_PUBLIC_URL": "http://signoff.example.com"}, "must begin with https://"),
+    "file of a secret": ({"SLACK_BOT_TOKEN_FILE": "/nowhere"}, "SLACK_BOT_TOKEN_FILE: cannot read /nowhere"),
+}
+
+
+@pytest.mark.parametrize("mistake", SETTINGS)
+def test_a_wrong_setting_is_named(mistake: str, tmp_path: Path) -> None:
+    """The setting's name, and what it has to be."""
+    environment, words = SETTINGS[mistake]
+    with pytest.raises(SettingsError) as failed:
+        settings.read(environment, tmp_path)
+    [said] = failed.value.problems
+    assert words in said
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("SIGNOFF_CHANEL", "SIGNOFF_CHANNEL"),
+        ("SLACK_TOKEN", "SLACK_BOT_TOKEN"),
+        ("DATABASE_URI", "DATABASE_URL"),
+        ("OPENAI_KEY", "OPENAI_API_KEY"),
+    ],
+)
+def test_a_misspelt_setting_is_named(name: str, meant: str, tmp_path: Path) -> None:
+    """A name that nobody reads is said with the one that was probably meant."""
+    assert settings.read({name: "x"}, tmp_path).unknown == (f"{name} (did you mean {meant}?)",)
+
+
+def test_settings_of_other_programs_are_not_questioned(tmp_path: Path) -> None:
+    """What looks like a setting of Signoff is none where the setting itself is there."""
+    environment = {"DATABASE_URI": "x", "DATABASE_URL": "postgresql://u@h/d", "SLACK_WEBHOOK_URL": "x"}
+    assert settings.read(environment, tmp_path).unknown == ()
+
+
+COMMANDS = {
+    "command": ("requsts list", "No such command 'requsts'. Did you mean 'requests'?"),
+    "sub-command": ("requests shwo 1", "No such command 'shwo'. Did you mean 'show'?"),
+    "option": ("requests --agnt a", "No such option: --agnt (Possible options: --agent)"),
+    "filter": ("requests --status aproved", "'aproved' is none of waiting, approved"),
+    "time": ("requests --since yesterday", "must be a date, a time (RFC 3339), or how long ago, such as 7d"),
+    "time-out": ("gate --action a --timeout soon -- true", 'must be a time such as "72h"'),
+    "argument": ("gate --action a --arg env -- true", "write name=text, or name:=JSON"),
+    "address": ("gate --action a -- true", "SIGNOFF_URL is not set"),
+    "deciding": ("requests approve 1", "nobody decides on the command line"),
+    "scope": ("keys create crm --scope reqest", "'reqest' is not one of 'request'"),
+    "no database": ("keys create crm --scope request", "set DATABASE_URL, or use --embedded"),
+    "no policy": (
+        "check",
+        "SIGNOFF_CHECKPOINTS: there is no file checkpoints.toml (`signoff init` writes one)",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", COMMANDS)
+def test_a_wrong_command_says_what_to_type(
+    mistake: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and one sentence with the word that was wrong and the one to use."""
+    line, words = COMMANDS[mistake]
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["signoff", *line.split()])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+class Cursor:
+    """Something that is no JSON."""
+
+
+def test_a_result_that_is_no_json_names_its_type() -> None:
+    """The card and the model read what to return instead; a step, which needs its result again, fails."""
+    said = stored_text.result_text(Cursor())
+    assert said.endswith(
+        "[the tool returned Cursor, which is not JSON: return a dict, list, str, number, bool or None]"
+    )
+
+    def rows() -> Any:
+        return Cursor()
+
+    with pytest.raises(ValueError, match="it returned Cursor, which is not JSON: return a dict, list, str"):
+        StepTool.of(rows).told(Cursor())
+
+
+def test_ask_and_step_outside_of_a_function_agent_say_where_they_work() -> None:
+    """Neither waits for somebody who was never asked."""
+    for called in (ask("May I?"), step(print)):
+        with pytest.raises(RuntimeError, match="work inside a @function_agent only"):
+            asyncio.run(called)
+    with pytest.raises(TypeError, match="step takes arguments by their names alone"):
+        asyncio.run(step(print, "text"))
+
+
+CLIENTS = {
+    "address": (lambda: ApprovalClient("signoff.example.com", "k"), "begins with https:// or http://"),
+    "key": (lambda: ApprovalClient("https://signoff.example.com", ""), "`signoff keys create` makes one"),
+    "parentheses": (
+        lambda: _client().requires_approval(_plain),  # type: ignore[arg-type]
+        "write @client.requires_approval() above _plain, with parentheses",
+    ),
+    "async function": (
+        lambda: _client().requires_approval()(_async),
+        "_async is async: use AsyncApprovalClient",
+    ),
+    "plain function": (
+        lambda: AsyncApprovalClient("http://127.0.0.1", "k").requires_approval()(_plain),  # type: ignore[arg-type]
+        "_plain is not async: use ApprovalClient",
+    ),
+    "timeout": (lambda: _client().requires_approval(timeout="3 days"), 'must be a time such as "72h"'),
+}
+
+
+@pytest.mark.parametrize("mistake", CLIENTS)
+def test_a_mistake_with_the_client_is_said_before_anybody_is_asked(mistake: str) -> None:
+    """Wrong addresses, keys and decorators are refused where they are written."""
+    called, words = CLIENTS[mistake]
+    with pytest.raises((TypeError, ValueError), match=r".") as failed:
+        called()
+    assert words in str(failed.value)
+
+
+def _client() -> ApprovalClient:
+    return ApprovalClient("http://127.0.0.1", "key")
+
+
+def _plain() -> None: ...
+
+
+async def _async() -> None: ...
