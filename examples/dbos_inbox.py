@@ -21,7 +21,6 @@ from signoff import CollaborationError
 from signoff.integrations.dbos import DBOSApprovals, NotFromSignoff
 
 AGENT_STATUS = "agent_status"
-DAYS = 86_400.0
 
 app = FastAPI()
 approvals = DBOSApprovals(
@@ -45,6 +44,7 @@ class AgentStatus(BaseModel):
     question: str
 
 
+# --8<-- [start:agent]
 @DBOS.workflow()
 def durable_agent(start: AgentStart) -> str:
     """Works, asks, waits, and goes on or ends denied; whoever looks on sees its status."""
@@ -60,9 +60,7 @@ def durable_agent(start: AgentStart) -> str:
     status.status = "pending_approval"
     DBOS.set_event(AGENT_STATUS, status)
     try:
-        decision = approvals.await_approval(
-            description=status.question, timeout_seconds=3 * DAYS, agent=start.name
-        )
+        decision = approvals.await_approval(description=status.question, timeout="3d", agent=start.name)
     except CollaborationError:  # rejected, or nobody answered in time
         status.status = "denied"
         DBOS.set_event(AGENT_STATUS, status)
@@ -70,6 +68,7 @@ def durable_agent(start: AgentStart) -> str:
     status.status = "working"
     DBOS.set_event(AGENT_STATUS, status)
     return approvals.perform(decision, lambda: f"Agent successful: {start.task}")
+    # --8<-- [end:agent]
 
 
 @DBOS.step()
@@ -83,12 +82,14 @@ def sweep(at: datetime, _: Any) -> None:
     approvals.sweep()
 
 
+# --8<-- [start:woken]
 @app.post("/signoff")
 async def decision_made(request: Request) -> dict[str, bool]:
     try:
         return {"woke": await approvals.hear_async(request.headers, await request.body())}
     except NotFromSignoff as error:
         raise HTTPException(401, str(error)) from None
+    # --8<-- [end:woken]
 
 
 @app.post("/agents")

@@ -92,6 +92,7 @@ class Shop:
         )
 
 
+# --8<-- [start:decided]
 def refund(shop: Shop, call: BackgroundCall) -> str:
     """What is done once people have said yes, or at once where nobody has to be asked."""
     order_id = call.arguments["order_id"]
@@ -107,6 +108,7 @@ def refund(shop: Shop, call: BackgroundCall) -> str:
 def refuse(shop: Shop, call: BackgroundCall) -> None:
     """People have said no, or nobody has answered in time."""
     shop.reject(call.arguments["order_id"], call.reason or str(call.cause))
+    # --8<-- [end:decided]
 
 
 def tools_of(shop: Shop, background: Background) -> list[Any]:
@@ -130,6 +132,7 @@ def tools_of(shop: Shop, background: Background) -> list[Any]:
             return "We're unable to process your refund. Please check your input and try again."
         if order["status"] != "PAID":
             return f"The refund of order_id {order_id} has been asked for already: {order['status']}."
+        # --8<-- [start:begin]
         asked = {"order_id": order_id, "price": order["price"]}
         begun = background.begin(call_key(runtime), "refund_order", asked, agent="refunds-langgraph")
         if not begun.waiting:
@@ -139,6 +142,7 @@ def tools_of(shop: Shop, background: Background) -> list[Any]:
             f"Because order_id {order_id} exceeds our cost threshold, your refund request must undergo manual review. "
             "Please check your order status later."
         )
+        # --8<-- [end:begin]
 
     return [get_order, process_refund]
 

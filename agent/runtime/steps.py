@@ -152,7 +152,7 @@ async def sleep(time: Duration) -> None:
     """
     seconds = seconds_of(time)
     if seconds > checkpoint_fields.LONGEST.total_seconds():
-        raise ValueError("sleep takes from 0 seconds to 365 days")
+        raise ValueError("sleep takes at most 365 days")
     await _journal().sleep(seconds)
 
 

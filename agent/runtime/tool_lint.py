@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any
 
 from agent.runtime.agents import Delegate, Registry
-from agent.runtime.function_agents import StepTool
+from agent.runtime.step_tools import StepTool
 from agent.runtime.tool import Tool
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
-import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
@@ -17,52 +16,47 @@ from agent.domain import checkpoints
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.tool import tool
 from slackbot import cli
+from tests.doc_blocks import PAGES, ROOT, SHELL, Block, blocks
 
-ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("packages/*/README.md")))
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page."""
-
-    page: str
-    line: int
-    language: str
-    code: str
-
-    def __str__(self) -> str:
-        return f"{self.page}:{self.line}"
-
-
-def _blocks() -> Iterator[Block]:
-    for page in PAGES:
-        text = page.read_text()
-        for found in FENCE.finditer(text):
-            line = text.count("\n", 0, found.start()) + 1
-            code = re.sub(r'^--8<-- "(.+)"$', lambda match: (ROOT / match[1]).read_text(), found[2])
-            yield Block(str(page.relative_to(ROOT)), line, found[1], code)
-
-
-BLOCKS = list(_blocks())
+BLOCKS = blocks()
+TESTS = sorted(ROOT.glob("tests/integration/**/test_*.py"))
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 RUNNABLE = ("README.md", "docs/agents.md", "docs/quickstart.md")
-
-
-def _compiled(block: Block) -> ast.Module:
-    """The block as the body of an async function, since pages show awaits and returns without their function."""
-    body = textwrap.indent(block.code, "    ")
-    return ast.parse(f"async def page():\n{body}\n    ...", str(block))
+ELSEWHERE = {
+    "docs/client.md": "tests/integration/integrations/test_page_blocks.py",
+    "docs/integrations.md": "tests/integration/integrations/test_page_blocks.py",
+    "docs/notices.md": "tests/integration/integrations/test_page_blocks.py",
+    "docs/side-by-side.md": "tests/integration/integrations/test_page_blocks.py",
+    "packages/signoff-client/README.md": "tests/integration/integrations/test_page_blocks.py",
+}
+"""Pages whose Python needs a running service, with the test that runs it."""
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python_parses_and_imports_what_exists(block: Block) -> None:
     """Each Python block is valid, and every name that it imports from Signoff exists."""
-    for node in ast.walk(_compiled(block)):
+    for node in ast.walk(ast.parse(block.code)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "signoff":
             module = import_module(node.module or "")
             assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_every_block_runs_somewhere(block: Block) -> None:
+    """A block in a language that no test knows, or on a page that no test runs, has to be given to one."""
+    assert block.language in ("python", "toml", "json", *SHELL)
+    if block.language == "json":
+        assert json.loads(block.code) is not None
+    if block.included is not None:
+        name = Path(block.included).stem
+        assert any(name in test.read_text() for test in TESTS), f"no test runs {block.included}"
+    elif block.language == "python":
+        assert block.page in (*RUNNABLE, *ELSEWHERE)
+
+
+def test_pages_are_run_by_the_tests_that_are_named() -> None:
+    """Each test that runs a page's Python names the page."""
+    assert [page for page, test in ELSEWHERE.items() if page not in (ROOT / test).read_text()] == []
 
 
 @pytest.mark.parametrize("page", RUNNABLE)
@@ -91,9 +85,9 @@ def test_policies_load(block: Block) -> None:
 def _commands() -> Iterator[tuple[str, str]]:
     """Each command of a console block, and each in a sentence that is written out in full."""
     for block in BLOCKS:
-        if block.language in ("", "console", "bash"):
-            for line in block.code.replace("\\\n", " ").splitlines():
-                if found := re.match(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(signoff [a-z].*)", line):
+        if block.language in SHELL:
+            for line in block.commands:
+                if found := re.match(r"(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(signoff [a-z].*)", line):
                     yield str(block), found[1]
     for page in PAGES:
         for found in re.finditer(r"`(signoff [a-z][^`\n]*)`", page.read_text()):

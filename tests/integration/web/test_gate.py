@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -21,6 +22,7 @@ from signoff.gate.facts_command import facts_command
 from signoff.values import COMMAND
 from slackbot.cards import edit_fields
 from slackbot.reviewing import edits
+from tests.doc_blocks import blocks
 from tests.integration.asking import write
 from tests.integration.command import Command
 from tests.integration.crash.process import environment
@@ -105,6 +107,24 @@ async def test_approved_it_runs_with_its_own_exit_code(gate: Gate, grace: Progra
     assert (code, str(gate.ran)) == (7, f"prod 3 {json.dumps(ARGUMENTS, separators=(',', ':'))}")
     assert f"approved by {GRACE.user_id}" in said
     assert await gate.executions() == ["failed: exit code 7"]
+
+
+async def test_the_commands_of_the_page_run(gate: Gate, grace: Program) -> None:
+    """Each asks people, and runs its command once they have approved."""
+    script = gate.folder / "deploy.sh"
+    script.write_text("#!/bin/sh\necho deployed >> ran\n")
+    script.chmod(0o700)
+    lines = [
+        line
+        for block in blocks("docs/gate.md")
+        for line in block.commands
+        if line.startswith("signoff gate ")
+    ]
+    for line in lines:
+        started = gate.start(*shlex.split(line)[1:])
+        await grace.decides(await gate.request())
+        assert (await started.ends())[0] == 0
+    assert str(gate.ran).split() == ["deployed"] * len(lines) != []
 
 
 async def test_silence_and_rejection_run_nothing(gate: Gate, grace: Program) -> None:
