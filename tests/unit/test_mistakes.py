@@ -17,9 +17,9 @@ from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
 from agent.runtime import stored_text
 from agent.runtime.agents import LoadError, load_agents
+from agent.runtime.policy_lint import lint_policy
 from agent.runtime.step_tools import StepTool
 from agent.runtime.steps import ask, step
-from agent.runtime.policy_lint import lint_policy
 from agent.runtime.tool_lint import lint_tools
 from signoff import ApprovalClient, AsyncApprovalClient
 from slackbot import settings

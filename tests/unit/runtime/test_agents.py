@@ -98,7 +98,10 @@ def test_agents_are_collected_from_modules(modules: Path) -> None:
         ("x = 1 +", r"cannot import broken_agents: SyntaxError: invalid syntax \(.*broken_agents.py:1\)"),
         ("\n1 / 0", "ZeroDivisionError: division by zero .*:2"),
         ("x = 1", "broken_agents has no Agent"),
-        ("from signoff import Agent\na = Agent('a', 'x')\nb = Agent('a', 'y')", 'two agents of broken_agents are named "a"'),
+        (
+            "from signoff import Agent\na = Agent('a', 'x')\nb = Agent('a', 'y')",
+            'two agents of broken_agents are named "a"',
+        ),
         (
             "from signoff import tool\n@tool\ndef f(a): ...",
             'TypeError: @tool f: parameter "a".*broken_agents.py:2',
