@@ -8,10 +8,26 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, func, or_, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    extract,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from agent.database.transaction import Connection, Transaction, fetch
-from agent.store.due_deliveries import A_MINUTE_AGO, SENDER, recent_cards
+from agent.domain.request import API
 from agent.store.outbox import Destination
 from agent.store.tables import approval_request, card_place, delivery, digest_card
 
@@ -41,6 +57,16 @@ async def place_digest(tx: Transaction, destination: Destination, sender: str, t
     return before
 
 
+_SENDER: ColumnElement[str] = case(
+    (approval_request.c.source == API, approval_request.c.principal), else_=approval_request.c.agent
+)
+"""Who brings a request into a channel: an agent of ours, or the key of a program, whatever agents it speaks for."""
+
+_A_MINUTE_AGO: ColumnElement[str] = cast(
+    cast(extract("epoch", func.clock_timestamp()) - 60, BigInteger), Text
+)
+"""As a ``ts`` of Slack, which is the time of posting."""
+
 _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
 
 
@@ -48,16 +74,23 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
     """Deliveries of folded requests or beyond the limit; critical requests and those of several are folded last."""
     weighty = or_(approval_request.c.risk == "critical", approval_request.c.approvals_required > 1)
     order = (delivery.c.kind, weighty.desc(), delivery.c.priority, delivery.c.id)
-    rank = func.count().filter(~card_place.c.folded).over(partition_by=SENDER, order_by=order)
+    rank = func.count().filter(~card_place.c.folded).over(partition_by=_SENDER, order_by=order)
     waiting = (
-        select(delivery.c.id, card_place.c.folded, SENDER.label("sender"), rank.label("rank"))
+        select(delivery.c.id, card_place.c.folded, _SENDER.label("sender"), rank.label("rank"))
         .join(card_place, and_(_channel_card, card_place.c.ts.is_(None)))
         .join(approval_request, approval_request.c.id == delivery.c.request_id)
         .where(delivery.c.team_id == bindparam("team"), delivery.c.channel_id == bindparam("channel"))
         .where(delivery.c.state == "pending", ~delivery.c.ambiguous, what)
         .subquery("waiting")
     )
-    recent = recent_cards()
+    recent = (
+        select(_SENDER.label("sender"), func.count().label("lately"))
+        .join(card_place, card_place.c.request_id == approval_request.c.id)
+        .where(card_place.c.team_id == bindparam("team"), card_place.c.channel_id == bindparam("channel"))
+        .where(card_place.c.surface == "channel", card_place.c.ts >= _A_MINUTE_AGO)
+        .group_by(_SENDER)
+        .subquery("recent")
+    )
     room = func.greatest(0, bindparam("cards_per_minute", type_=Integer) - func.coalesce(recent.c.lately, 0))
     return (
         select(waiting.c.id)
@@ -69,7 +102,7 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
 def _fold() -> Select[tuple[str]]:
     folded_line = and_(delivery.c.kind == "thread_line", card_place.c.folded)
     held = (
-        select(delivery.c.id, card_place.c.nonce, card_place.c.folded, SENDER.label("sender"))
+        select(delivery.c.id, card_place.c.nonce, card_place.c.folded, _SENDER.label("sender"))
         .join(card_place, _channel_card)
         .join(approval_request, approval_request.c.id == delivery.c.request_id)
         .where(delivery.c.id.in_(_excess(or_(delivery.c.kind == "card", folded_line))))
@@ -87,7 +120,7 @@ def _fold() -> Select[tuple[str]]:
         .values(outdated=True)
         .where(digest_card.c.team_id == bindparam("team"), digest_card.c.channel_id == bindparam("channel"))
         .where(digest_card.c.agent.in_(select(held.c.sender).where(~held.c.folded)))
-        .where(digest_card.c.ts < A_MINUTE_AGO)
+        .where(digest_card.c.ts < _A_MINUTE_AGO)
     )
     senders = select(held.c.sender).distinct().order_by(held.c.sender)
     return senders.add_cte(skipped.cte("skipped"), folded.cte("folded_now"), outdated.cte("outdated_now"))

@@ -10,40 +10,62 @@ WITH here AS MATERIALIZED (
     FROM outlet CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
     WHERE team_id = :team AND channel_id = :channel AND (lease_until IS NULL OR lease_until <= now)
 ), urgent AS MATERIALIZED (
-    SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent,
-           coalesce(d.agent, CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END, a.agent) AS author,
-           coalesce(p.ts, a.thread_ts, d.body ->> 'outdated', g.ts) AS root_ts
-    FROM delivery AS d
-    LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
-    LEFT JOIN approval_request AS r ON r.id = d.request_id
-    LEFT JOIN agent_run AS a ON a.id = d.run_id
-    LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
-                                AND NOT g.outdated
-    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.priority < 2
-      AND d.not_before <= (SELECT now FROM here)
-      AND CASE WHEN d.kind IN ('thread_line', 'run_line')
-          THEN (SELECT may_post FROM here) AND coalesce(p.ts, a.thread_ts) IS NOT NULL
-               AND NOT EXISTS (SELECT FROM delivery AS e WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
-                               AND (e.request_id = d.request_id OR e.run_id = d.run_id)
-                               AND e.not_before > (SELECT now FROM here))
-          WHEN d.kind <> 'direct' AND coalesce(p.ts, a.thread_ts, d.body ->> 'outdated', g.ts) IS NOT NULL
-          THEN (SELECT may_change FROM here)
-          ELSE (SELECT may_post FROM here) END
-    ORDER BY d.priority, d.id LIMIT 200
+    SELECT each.*, coalesce(each.agent, (SELECT CASE source WHEN 'api' THEN principal ELSE agent END
+                                         FROM approval_request WHERE id = each.request_id),
+                            (SELECT agent FROM agent_run WHERE id = each.run_id)) AS author
+    FROM (
+        SELECT CAST('card' AS delivery_kind) AS kind, may_change OR (may_post AND EXISTS (
+            SELECT FROM card_place AS p
+            JOIN delivery AS n ON n.coalesce_key = 'card:' || p.request_id AND n.state = 'pending'
+            WHERE p.team_id = :team AND p.channel_id = :channel AND p.ts IS NULL AND NOT p.folded)) AS is_open
+        FROM here
+        UNION ALL SELECT 'run_root', may_change OR (may_post AND EXISTS (
+            SELECT FROM agent_run AS a JOIN delivery AS n ON n.coalesce_key = 'run:' || a.id AND n.state = 'pending'
+            WHERE a.team_id = :team AND a.channel_id = :channel AND a.thread_ts IS NULL)) FROM here
+        UNION ALL SELECT 'digest', may_change OR may_post FROM here
+        UNION ALL SELECT kind, may_post FROM here
+                  CROSS JOIN unnest(CAST('{direct,thread_line,run_line}' AS delivery_kind[])) AS of_posts (kind)
+    ) AS lane CROSS JOIN LATERAL (
+        SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent, root.ts AS root_ts
+        FROM (SELECT * FROM delivery
+              WHERE team_id = :team AND channel_id = :channel AND state = 'pending' AND kind = lane.kind
+                AND lane.is_open AND priority < 2 AND not_before <= (SELECT now FROM here)
+              ORDER BY priority, id LIMIT (SELECT CAST(NULL AS int))) AS d
+        CROSS JOIN LATERAL (SELECT coalesce(
+            (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel'),
+            (SELECT thread_ts FROM agent_run WHERE id = d.run_id), d.body ->> 'outdated',
+            (SELECT ts FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = d.agent
+                                          AND NOT outdated)) AS ts) AS root
+        WHERE CASE WHEN d.kind IN ('thread_line', 'run_line')
+              THEN root.ts IS NOT NULL
+                   AND NOT EXISTS (SELECT FROM delivery AS e
+                                   WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                                   AND (e.request_id = d.request_id OR e.run_id = d.run_id)
+                                   AND e.not_before > (SELECT now FROM here))
+              WHEN d.kind <> 'direct' AND root.ts IS NOT NULL THEN (SELECT may_change FROM here)
+              ELSE (SELECT may_post FROM here) END
+        ORDER BY d.priority, d.id LIMIT 200
+    ) AS each
+    ORDER BY each.priority, each.id LIMIT 200
 ), history AS MATERIALIZED (
-    SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent, NULL AS author, root.ts AS root_ts
-    FROM (SELECT * FROM delivery
-          WHERE team_id = :team AND channel_id = :channel AND state = 'pending' AND priority >= 2
-            AND not_before <= (SELECT now FROM here)
-          ORDER BY priority, id OFFSET 0) AS d
-    CROSS JOIN LATERAL (SELECT CASE d.kind
-        WHEN 'thread_line' THEN (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel')
-        WHEN 'run_line' THEN (SELECT thread_ts FROM agent_run WHERE id = d.run_id) END AS ts) AS root
+    SELECT each.*, NULL AS author
+    FROM unnest(CAST('{direct,thread_line,run_line}' AS delivery_kind[])) AS lane (kind) CROSS JOIN LATERAL (
+        SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent, root.ts AS root_ts
+        FROM (SELECT * FROM delivery
+              WHERE team_id = :team AND channel_id = :channel AND state = 'pending' AND kind = lane.kind
+                AND priority >= 2 AND not_before <= (SELECT now FROM here)
+              ORDER BY priority, id LIMIT (SELECT CAST(NULL AS int))) AS d
+        CROSS JOIN LATERAL (SELECT CASE d.kind
+            WHEN 'thread_line' THEN (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel')
+            WHEN 'run_line' THEN (SELECT thread_ts FROM agent_run WHERE id = d.run_id) END AS ts) AS root
+        WHERE d.kind = 'direct' OR (
+            root.ts IS NOT NULL
+            AND NOT EXISTS (SELECT FROM delivery AS e WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                            AND (e.request_id = d.request_id OR e.run_id = d.run_id)))
+        ORDER BY d.priority, d.id LIMIT 1
+    ) AS each
     WHERE (SELECT may_post FROM here) AND NOT EXISTS (SELECT FROM urgent)
-      AND (d.kind = 'direct' OR root.ts IS NOT NULL
-           AND NOT EXISTS (SELECT FROM delivery AS e WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
-                           AND (e.request_id = d.request_id OR e.run_id = d.run_id)))
-    ORDER BY d.priority, d.id LIMIT 1
+    ORDER BY each.priority, each.id LIMIT 1
 ), first AS MATERIALIZED (
     SELECT * FROM (SELECT * FROM urgent UNION ALL SELECT * FROM history) AS waiting
     CROSS JOIN LATERAL (
@@ -116,8 +138,9 @@ SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind
        (SELECT CAST(extract(epoch FROM min(pace.rests_until) - here.now) AS float)
         FROM here CROSS JOIN LATERAL (VALUES (here.next_at), (here.next_update_at)) AS pace (rests_until)
         WHERE pace.rests_until > here.now AND first.id IS NULL
-          AND EXISTS (SELECT FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
-                      AND not_before <= here.now)
+          AND EXISTS (SELECT FROM (
+                SELECT not_before FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
+                ORDER BY kind, priority, id LIMIT (SELECT CAST(NULL AS int))) AS d WHERE d.not_before <= here.now)
         GROUP BY here.now) AS wait
 FROM flood LEFT JOIN first ON true LEFT JOIN held ON true
 """)
@@ -129,6 +152,9 @@ another drain may have been there since.
 
 Senders take turns in posts, and likewise in changes: whoever is not among `:served` goes first, then these in their
 order, except with history. An answer takes earlier lines of its thread along, unless they were put off. A line that
-may stand in Slack already goes alone. History may be long, so it is read in its order (`OFFSET 0`) up to the first
-line that may go.
+may stand in Slack already goes alone.
+
+Very much may wait in a channel, so each kind is read in the order of its index, only as far as needed, and not at all
+while nothing of it may go: cards that stand already, when only new messages may be posted. A limit that is unknown to
+PostgreSQL when it plans (`NULL`: none) lets it expect that a few rows are enough, so that it does not sort all.
 """

@@ -14,8 +14,9 @@ from agent.domain.outbound import MAIL
 from agent.domain.request import RequestStatus
 from agent.domain.request_filter import RequestFilter, RequestKind
 from agent.domain.run import RunStatus
-from agent.store import external_executions, open_requests, outbound, overdue, reminders, views
-from agent.usecases import audit
+from agent.store import deliveries, external_executions, open_requests, outbound, overdue, reminders, views
+from agent.store.outbox import Destination
+from agent.usecases import audit, requests
 from benchmarks.ground import owner
 from benchmarks.multitude import multiply, waiting
 from benchmarks.waiting import ADA, GRACE, TEAM, seed
@@ -131,3 +132,38 @@ async def test_no_list_reads_more_than_its_page(database_url: str) -> None:
                 await look(tx)
                 read[name] = (await tx.execute(_READ)).scalar_one() - before
     assert {name: rows for name, rows in read.items() if rows > 10 * PAGE} == {}
+
+
+async def test_cards_that_may_not_be_changed_now_are_not_read(database_url: str) -> None:
+    """Of hundreds of cards that wait in a channel, none is read while it rests, or while only new messages may go."""
+    async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
+        [row] = await seed(database_url, slack, 1)
+    await multiply(database_url, row[1], 600)
+    here = Destination(TEAM, "C0AGENTS")
+    read = {}
+    async with Database(database_url) as db:
+        with owner(database_url) as connection:
+            connection.execute("UPDATE agent_run SET thread_ts = '1.0' WHERE thread_ts IS NULL")
+            connection.execute("UPDATE approval_request SET expires_at = clock_timestamp()")
+            await requests.expire_due(db)
+            connection.execute(
+                "INSERT INTO outlet (team_id, channel_id) SELECT DISTINCT team_id, channel_id FROM delivery"
+            )
+            connection.execute("VACUUM ANALYZE")
+            for name, posts, changes in (("rests", 60, 60), ("may post", 0, 60)):
+                connection.execute(
+                    "UPDATE outlet SET next_at = clock_timestamp() + make_interval(secs => %s),"
+                    " next_update_at = clock_timestamp() + make_interval(secs => %s)",
+                    [posts, changes],
+                )
+                async with db.transaction() as tx:
+                    await tx.execute(text("SET LOCAL enable_seqscan = off"))
+                    before = (await tx.execute(_READ)).scalar_one()
+                    await deliveries.channels_due(tx, TEAM)
+                    of_round = (await tx.execute(_READ)).scalar_one() - before
+                    found = await deliveries.take_next(
+                        tx, here, "test", 10, served=[], cards_per_minute=10, fold=True
+                    )
+                    assert not found.kind
+                    read[name] = (of_round, (await tx.execute(_READ)).scalar_one() - before - of_round)
+    assert {name: rows for name, rows in read.items() if max(rows) > 50} == {}

@@ -80,6 +80,7 @@ delivery = Table(
         "ix_delivery_pending",
         "team_id",
         "channel_id",
+        "kind",
         "priority",
         "id",
         postgresql_where=text("state = 'pending'"),
