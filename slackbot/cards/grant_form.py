@@ -1,113 +1,29 @@
 """The form of a grant: what of an approved call may differ, for whom, how often, until when, up to what sum.
 
-What has no input stays exactly as it is. The second step shows what recent calls it would have covered.
+What has no input stays exactly as it is. The second step is `grant_preview`.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from agent.domain import checkpoint_fields
-from agent.domain.field_constraints import (
-    Between,
-    Constraint,
-    Exact,
-    Fits,
-    OneOf,
-    constraint_in_words,
-    exact_number,
-    json_number,
-)
+from agent.domain.field_constraints import Exact, FieldValue, exact_number
 from agent.domain.policy import GrantLimits
 from agent.domain.request import RequestView
 from slackbot.cards import blocks, inert, scalars
+from slackbot.cards.grant_entry import INPUT, PREFIX, OpenField, number_text, open_fields
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title
-from slackbot.cards.values import (
-    CALLBACK_GRANT,
-    CALLBACK_SAVE_GRANT,
-    REASON_BLOCK,
-    REASON_INPUT,
-    Json,
-)
-from slackbot.cards.vote_forms import MAX_REASON, reason_of
+from slackbot.cards.values import CALLBACK_GRANT, REASON_BLOCK, REASON_INPUT, Json
+from slackbot.cards.vote_forms import MAX_REASON
 
-PREFIX = "signoff:grant"
-INPUT = "signoff:grant_input"
-MOST_INPUTS = 30
-MAX_CARRIED = 3000
-MOST_LINKS = 5
-
-_RANGE = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?)\s*\.\.\s*(-?[0-9]+(?:\.[0-9]+)?)\s*\Z", re.ASCII)
 _TOLD = (
     "This approves the request, and every later call that fits what you set here runs without a question, until the "
     "grant ends. Whatever has no input below stays exactly as it is."
 )
 _ONE_NUMBER = "Exactly this. For a range, write both bounds: 1 .. 500"
-_NO_RANGE = "Write the value of this call, or a range such as 1 .. 500."
-
-
-@dataclass(frozen=True, slots=True)
-class OpenField:
-    """An argument or a fact that may be freed, and how: a number within bounds, one of ``choices``, a ``pattern``."""
-
-    root: str
-    name: str
-    value: Any
-    choices: tuple[Any, ...] = ()
-    pattern: str | None = None
-
-    @property
-    def path(self) -> str:
-        return f"{self.root}.{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class GrantTerms:
-    """What a reviewer has entered."""
-
-    arguments: Mapping[str, Constraint]
-    facts: Mapping[str, Constraint] | None
-    anyone: bool
-    lasts: timedelta
-    max_uses: int
-    sum_of: str | None
-    max_sum: Decimal | None
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """How the latest decided calls of the tool compare with a grant; ``links`` lead to rejected ones that match."""
-
-    looked_at: int
-    approved: int
-    rejected: int
-    links: tuple[tuple[str, str | None], ...] = ()
-
-
-def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list[OpenField]:
-    """What of this call may be freed, as many as the form has room for."""
-    free = dict(view.grant_free)
-    found: list[OpenField] = []
-    for root, values in (("args", view.action.arguments), ("facts", view.facts or {})):
-        for name, value in values.items():
-            pattern = free.get(f"{root}.{name}")
-            offered = tuple(choices.get(name, ())) if root == "args" else ()
-            if isinstance(value, bool):
-                found.append(OpenField(root, name, value, (True, False)))
-            elif offered:
-                found.append(OpenField(root, name, value, offered))
-            elif exact_number(value) is not None:
-                found.append(OpenField(root, name, value))
-            elif isinstance(value, str) and pattern is not None:
-                found.append(OpenField(root, name, value, pattern=pattern))
-    return found[:MOST_INPUTS]
 
 
 def grant_modal(
@@ -124,7 +40,7 @@ def grant_modal(
         *(_input(at, each) for at, each in enumerate(found)),
         _for_whom(view),
         _plain_input(
-            "lasts", "For how long", _duration(min(timedelta(hours=8), limits.max_for)), _longest(limits)
+            "lasts", "For how long", duration_text(min(timedelta(hours=8), limits.max_for)), _longest(limits)
         ),
         _plain_input(
             "uses",
@@ -152,114 +68,14 @@ def grant_modal(
     )
 
 
-def entered_grant(submitted: Mapping[str, Any]) -> str:
-    """What was entered, as JSON that the second step carries; from a submission's `view`."""
-    values = submitted["state"]["values"]
-    told: dict[str, Any] = {}
-    for block_id, inputs in values.items():
-        name = block_id.removeprefix(f"{PREFIX}:")
-        if block_id != name:
-            told[name] = _entered(inputs.get(INPUT) or {})
-    reason = reason_of(submitted)
-    return json.dumps({**told, **({"reason": reason} if reason else {})}, separators=(",", ":"))
+def duration_text(length: timedelta) -> str:
+    """As one writes it: `8h`, `1h30m`."""
+    minutes, seconds = divmod(int(length.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "1s"
 
 
-def read_grant(
-    view: RequestView, entered: Mapping[str, Any], choices: Mapping[str, Sequence[Any]]
-) -> tuple[GrantTerms | None, dict[str, str]]:
-    """The terms, or errors by block_id."""
-    errors: dict[str, str] = {}
-    arguments: dict[str, Constraint] = {name: Exact(each) for name, each in view.action.arguments.items()}
-    facts: dict[str, Constraint] = {name: Exact(each) for name, each in (view.facts or {}).items()}
-    for at, field in enumerate(open_fields(view, choices)):
-        try:
-            constraint = _constraint(field, entered.get(f"field:{at}"))
-        except ValueError as problem:
-            errors[f"{PREFIX}:field:{at}"] = str(problem)
-        else:
-            (arguments if field.root == "args" else facts)[field.name] = constraint
-    lasts, uses, total = timedelta(), 0, None
-    try:
-        lasts = checkpoint_fields.duration(str(entered.get("lasts") or "").strip())
-    except ValueError as problem:
-        errors[f"{PREFIX}:lasts"] = f"This {problem}."
-    try:
-        uses = int(str(entered.get("uses") or ""))
-    except ValueError:
-        errors[f"{PREFIX}:uses"] = "This must be a whole number."
-    sum_of, written = entered.get("sum_of") or None, str(entered.get("sum") or "").strip()
-    try:
-        total = Decimal(written) if written else None
-    except InvalidOperation:
-        errors[f"{PREFIX}:sum"] = "This must be a number."
-    if (sum_of is None) != (total is None) and f"{PREFIX}:sum" not in errors:
-        errors[f"{PREFIX}:sum"] = "A sum needs a number to add up, and what it may come to."
-    if total is not None and (not total.is_finite() or Decimal(repr(float(total))) != total):
-        errors[f"{PREFIX}:sum"] = "This must be a number of at most 15 digits."
-    if errors:
-        return None, errors
-    anyone = entered.get("whom") == "anyone"
-    return GrantTerms(
-        arguments, None if view.facts is None else facts, anyone, lasts, uses, sum_of, total
-    ), {}
-
-
-def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry: str) -> Json:
-    """The second step: what is freed, and what recent decisions it would have covered. Saving it counts."""
-    freed = [
-        words
-        for root, constraints in (("args", terms.arguments), ("facts", terms.facts or {}))
-        for name, each in constraints.items()
-        if (words := constraint_in_words(f"{root}.{name}", each)) is not None
-    ]
-    whom = "for anyone" if terms.anyone else "for the same requester only"
-    total = (
-        f", {terms.sum_of} up to {json_number(terms.max_sum):,} in total" if terms.max_sum is not None else ""
-    )
-    bounds = f"{terms.max_uses:,} times within {_duration(terms.lasts)}, {whom}{total}."
-    matched = preview.approved + preview.rejected
-    history = (
-        f"Of the last {preview.looked_at:,} decided calls of this tool {matched:,} match: "
-        f"{preview.approved:,} approved, {preview.rejected:,} rejected."
-    )
-    quorum = (
-        f" It takes {view.approvals_required:,} reviewers: the others are asked with a card of its own."
-        if view.approvals_required > 1
-        else ""
-    )
-    rows = [
-        blocks.rich_text(
-            blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
-            blocks.section(blocks.text("May differ:", bold=True)),
-            blocks.bullets(
-                blocks.section(blocks.text(inert.line(each, 300)))
-                for each in freed or ["nothing: only the very same call"]
-            ),
-            blocks.section(blocks.text(f"Up to {bounds}{quorum}")),
-        ),
-        blocks.rich_text(blocks.section(blocks.text(history, bold=preview.rejected > 0))),
-    ]
-    if preview.links:
-        rejected = [
-            blocks.section(blocks.link(url, label) if url else blocks.text(label))
-            for label, url in preview.links[:MOST_LINKS]
-        ]
-        rows.append(
-            blocks.rich_text(
-                blocks.section(blocks.text("Rejected, although they match:")), blocks.bullets(rejected)
-            )
-        )
-    return modal(
-        "Allow similar calls",
-        blocks.with_ids(rows, carry[:60]),
-        close="Cancel",
-        submit="Save",
-        callback=CALLBACK_SAVE_GRANT,
-        carry=carry,
-    )
-
-
-# ---------------------------------------------------------------- inputs
 def _input(at: int, field: OpenField) -> Json:
     block_id, label = f"{PREFIX}:field:{at}", field.path
     if field.pattern is not None:
@@ -270,12 +86,13 @@ def _input(at: int, field: OpenField) -> Json:
         return _select(block_id, label, options, hint=f"Pattern of the checkpoint: {field.pattern}")
     if field.choices:
         options = [blocks.option(scalars.words("", each), str(n)) for n, each in enumerate(field.choices)]
-        chosen = [options[n] for n, each in enumerate(field.choices) if Exact(each).allows(field.value)]
+        given = FieldValue(field.value)
+        chosen = [options[n] for n, each in enumerate(field.choices) if Exact(each).allows(given)]
         element = {"type": "multi_static_select", "action_id": INPUT, "options": options}
         return blocks.input_block(
             block_id, label, element | ({"initial_options": chosen} if chosen else {}), hint="One of these."
         )
-    return _plain_input(f"field:{at}", label, _written(field.value), _ONE_NUMBER)
+    return _plain_input(f"field:{at}", label, number_text(field.value), _ONE_NUMBER)
 
 
 def _plain_input(name: str, label: str, begin: str, hint: str, *, optional: bool = False) -> Json:
@@ -313,48 +130,5 @@ def _sum(found: Sequence[OpenField]) -> list[Json]:
     ]
 
 
-def _entered(state: Mapping[str, Any]) -> Any:
-    if "selected_options" in state:
-        return [each["value"] for each in state["selected_options"] or ()]
-    if "selected_option" in state:
-        return (state["selected_option"] or {}).get("value")
-    return state.get("value")
-
-
-def _constraint(field: OpenField, entered: Any) -> Constraint:
-    """Raises ValueError, as a sentence."""
-    if entered is None:
-        return Exact(field.value)
-    if field.pattern is not None:
-        return Fits(field.pattern) if entered == "free" else Exact(field.value)
-    if field.choices:
-        chosen = [
-            field.choices[int(n)] for n in entered if str(n).isdecimal() and int(n) < len(field.choices)
-        ]
-        if not chosen:
-            raise ValueError("Choose at least one.")
-        return Exact(chosen[0]) if len(chosen) == 1 else OneOf(tuple(chosen))
-    typed = str(entered)
-    if found := _RANGE.match(typed):
-        low, high = Decimal(found[1]), Decimal(found[2])
-        if low > high:
-            raise ValueError("The first bound must not be above the second.")
-        return Between(low, high)
-    if typed.strip() == _written(field.value):
-        return Exact(field.value)
-    raise ValueError(_NO_RANGE)
-
-
-def _written(number: Any) -> str:
-    return json.dumps(number)
-
-
-def _duration(length: timedelta) -> str:
-    minutes, seconds = divmod(int(length.total_seconds()), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
-    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "1s"
-
-
 def _longest(limits: GrantLimits) -> str:
-    return f"Such as 8h or 30m; at most {_duration(limits.max_for)}."
+    return f"Such as 8h or 30m; at most {duration_text(limits.max_for)}."

@@ -11,15 +11,9 @@ from agent.domain.errors import GrantRefused, NotFound, Refused
 from agent.domain.grant_terms import limits_problem
 from agent.domain.request import Verdict
 from agent.domain.short_ids import short_id
-from slackbot.cards.grant_form import (
-    MAX_CARRIED,
-    MOST_LINKS,
-    PREFIX,
-    entered_grant,
-    grant_modal,
-    preview_modal,
-    read_grant,
-)
+from slackbot.cards.grant_entry import PREFIX, entered_grant, read_grant
+from slackbot.cards.grant_form import grant_modal
+from slackbot.cards.grant_preview import MAX_CARRIED, MOST_LINKS, preview_modal
 from slackbot.reviewing import grants
 from slackbot.slack.listeners import details
 from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of
@@ -29,6 +23,8 @@ from slackbot.slack.listeners.modals import show
 
 PATH = "slack_grant"
 LIST_PATH = "slack_list"
+HOME_PATH = "slack_home"
+REVOKED = "Revoked: people are asked about such calls again."
 TOO_LONG = "This is more than the form can keep; free fewer fields, or write a shorter note."
 ONLY_APPROVED = "Your approval of this request counts, but no grant was given. {why}"
 FORM_NOT_OPENED = (
@@ -101,10 +97,12 @@ async def revoke(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any])
 
 
 async def revoke_listed(ctx: ListenerContext, body: dict[str, Any], grant_id: UUID) -> str | None:
-    """*Revoke* in a list."""
-    return (
-        await _revoke(ctx, body, grant_id, LIST_PATH) or "Revoked: people are asked about such calls again."
-    )
+    """*Revoke* in a list; App Home is drawn again."""
+    if (body.get("view") or {}).get("type") == "home":
+        told = await _revoke(ctx, body, grant_id, HOME_PATH)
+        ctx.homes.refresh(person_of(body))
+        return told
+    return await _revoke(ctx, body, grant_id, LIST_PATH) or REVOKED
 
 
 async def _revoke(ctx: ListenerContext, body: dict[str, Any], grant_id: UUID, path: str) -> str | None:

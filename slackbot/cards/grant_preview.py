@@ -1,0 +1,82 @@
+"""The second step of the form of a grant: what it frees, and what recent decisions it would have covered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.domain.field_constraints import constraint_in_words, json_number
+from agent.domain.request import RequestView
+from slackbot.cards import blocks, inert
+from slackbot.cards.grant_entry import GrantTerms
+from slackbot.cards.grant_form import duration_text
+from slackbot.cards.modals import modal
+from slackbot.cards.request import title
+from slackbot.cards.values import CALLBACK_SAVE_GRANT, Json
+
+MAX_CARRIED = 3000
+MOST_LINKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """How the latest decided calls of the tool compare with a grant; ``links`` lead to rejected ones that match."""
+
+    looked_at: int
+    approved: int
+    rejected: int
+    links: tuple[tuple[str, str | None], ...] = ()
+
+
+def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry: str) -> Json:
+    """Saving it counts."""
+    freed = [
+        words
+        for root, constraints in (("args", terms.arguments), ("facts", terms.facts or {}))
+        for name, each in constraints.items()
+        if (words := constraint_in_words(f"{root}.{name}", each)) is not None
+    ]
+    whom = "for anyone" if terms.anyone else "for the same requester only"
+    total = (
+        f", {terms.sum_of} up to {json_number(terms.max_sum):,} in total" if terms.max_sum is not None else ""
+    )
+    bounds = f"{terms.max_uses:,} times within {duration_text(terms.lasts)}, {whom}{total}."
+    matched = preview.approved + preview.rejected
+    history = (
+        f"Of the last {preview.looked_at:,} decided calls of this tool {matched:,} match: "
+        f"{preview.approved:,} approved, {preview.rejected:,} rejected."
+    )
+    quorum = (
+        f" It takes {view.approvals_required:,} reviewers: the others are asked with a card of its own."
+        if view.approvals_required > 1
+        else ""
+    )
+    rows = [
+        blocks.rich_text(
+            blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
+            blocks.section(blocks.text("May differ:", bold=True)),
+            blocks.bullets(
+                blocks.section(blocks.text(inert.line(each, 300)))
+                for each in freed or ["nothing: only the very same call"]
+            ),
+            blocks.section(blocks.text(f"Up to {bounds}{quorum}")),
+        ),
+        blocks.rich_text(blocks.section(blocks.text(history, bold=preview.rejected > 0))),
+    ]
+    if preview.links:
+        rejected = [
+            blocks.section(blocks.link(url, label) if url else blocks.text(label))
+            for label, url in preview.links[:MOST_LINKS]
+        ]
+        rows.append(
+            blocks.rich_text(
+                blocks.section(blocks.text("Rejected, although they match:")), blocks.bullets(rejected)
+            )
+        )
+    return modal(
+        "Allow similar calls",
+        blocks.with_ids(rows, carry[:60]),
+        close="Cancel",
+        submit="Save",
+        callback=CALLBACK_SAVE_GRANT,
+        carry=carry,
+    )
