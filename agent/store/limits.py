@@ -2,7 +2,8 @@
 
 A use is one row for each limit and call (or request of a program), however often it is judged, asked about or
 attempted. What became of it follows from the call and its attempts (the view ``limit_use_open``), so that a release
-cannot be lost; ``settle_ended`` only writes down what is final.
+cannot be lost; ``settle_ended`` only writes down what is final. A trigger adds that up for each minute, hour and day
+(``limit_sum``), so that a window with many uses is read in few rows; the function ``limit_settled`` does.
 
 What would run without a person locks its limits before it adds up, by name and subject, and writes its uses before it
 lets go. What people approved is added without the lock: it could as well have come a moment later.
@@ -172,33 +173,32 @@ SELECT name, subject, pg_try_advisory_xact_lock(hashtextextended(
 FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, subject)
 """)
 # In a statement behind the lock: it sees what whoever held the lock before has written. A question that waits counts
-# however old it is, since what it asks for would begin after now.
+# however old it is, since what it asks for would begin after now. The edge of the window is one moment for all parts.
 SUM = text("""
-SELECT named.name, named.subject, settled.amount + open.used AS used, open.waiting, own.amounts AS own
-FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[]), CAST(:windows AS float[]))
-     AS named (name, subject, seconds)
+SELECT named.name, named.subject, settled.amount + open.used - own.settled AS used, open.waiting, own.amounts AS own
+FROM (SELECT name, subject, (SELECT clock_timestamp()) - make_interval(secs => seconds) AS edge
+      FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[]), CAST(:windows AS float[]))
+           AS named (name, subject, seconds) OFFSET 0) AS named
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(u.amount), 0) AS amount FROM limit_use AS u
-    WHERE u.limit_name = named.name AND u.subject = named.subject AND u.settled
-      AND u.at > (SELECT clock_timestamp()) - make_interval(secs => named.seconds)
-      AND u.key <> ALL (CAST(:keys AS uuid[]))
+    SELECT coalesce(sum(amount), 0) AS amount FROM limit_settled(named.name, named.edge) AS part
+    WHERE part.subject = named.subject
 ) AS settled
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(u.amount) FILTER (WHERE u.standing IN ('used', 'done')
-               AND u.at > clock_timestamp() - make_interval(secs => named.seconds)), 0) AS used,
+    SELECT coalesce(sum(u.amount) FILTER (WHERE u.standing IN ('used', 'done') AND u.at > named.edge), 0) AS used,
            coalesce(sum(u.amount) FILTER (WHERE u.standing = 'waiting'), 0) AS waiting
     FROM limit_use_open AS u
     WHERE u.limit_name = named.name AND u.subject = named.subject AND u.key <> ALL (CAST(:keys AS uuid[]))
 ) AS open
 CROSS JOIN LATERAL (
-    SELECT coalesce(jsonb_object_agg(each.key, each.amount::text), '{}'::jsonb) AS amounts FROM (
-        SELECT u.key, u.amount FROM limit_use AS u
+    SELECT coalesce(jsonb_object_agg(each.key, each.amount::text), '{}'::jsonb) AS amounts,
+           coalesce(sum(each.amount) FILTER (WHERE each.settled), 0) AS settled FROM (
+        SELECT u.key, u.amount, true AS settled FROM limit_use AS u
         WHERE u.limit_name = named.name AND u.key = ANY (CAST(:keys AS uuid[])) AND u.subject = named.subject
-          AND u.settled AND u.at > clock_timestamp() - make_interval(secs => named.seconds)
+          AND u.settled AND u.at > named.edge
         UNION ALL
-        SELECT u.key, u.amount FROM limit_use_open AS u
+        SELECT u.key, u.amount, false FROM limit_use_open AS u
         WHERE u.limit_name = named.name AND u.key = ANY (CAST(:keys AS uuid[])) AND u.subject = named.subject
-          AND u.standing IN ('used', 'done') AND u.at > clock_timestamp() - make_interval(secs => named.seconds)
+          AND u.standing IN ('used', 'done') AND u.at > named.edge
     ) AS each
 ) AS own
 """)
@@ -240,18 +240,19 @@ DELETE FROM limit_use WHERE (limit_name, key) IN (
 """)
 _BY_SUBJECT = text("""
 SELECT named.name, each.subject, each.used, each.waiting
-FROM unnest(CAST(:limits AS text[]), CAST(:windows AS float[])) WITH ORDINALITY AS named (name, seconds, place)
+FROM (SELECT name, place, (SELECT clock_timestamp()) - make_interval(secs => seconds) AS edge
+      FROM unnest(CAST(:limits AS text[]), CAST(:windows AS float[])) WITH ORDINALITY AS named (name, seconds, place)
+      OFFSET 0) AS named
 CROSS JOIN LATERAL (
     SELECT uses.subject, sum(uses.used) AS used, sum(uses.waiting) AS waiting FROM (
-        SELECT u.subject, u.amount AS used, CAST(0 AS numeric) AS waiting FROM limit_use AS u
-        WHERE u.limit_name = named.name AND u.settled
-          AND u.at > (SELECT clock_timestamp()) - make_interval(secs => named.seconds)
+        SELECT part.subject, part.amount AS used, CAST(0 AS numeric) AS waiting
+        FROM limit_settled(named.name, named.edge) AS part
         UNION ALL
         SELECT u.subject, CASE WHEN u.standing IN ('used', 'done') THEN u.amount ELSE 0 END,
                CASE WHEN u.standing = 'waiting' THEN u.amount ELSE 0 END
         FROM limit_use_open AS u
         WHERE u.limit_name = named.name AND u.standing <> 'released'
-          AND (u.standing = 'waiting' OR u.at > (SELECT clock_timestamp()) - make_interval(secs => named.seconds))
+          AND (u.standing = 'waiting' OR u.at > named.edge)
     ) AS uses
     GROUP BY uses.subject ORDER BY used DESC, uses.subject LIMIT :most
 ) AS each

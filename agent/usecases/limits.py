@@ -65,5 +65,8 @@ async def settle_ended(db: Database) -> int:
     while settled == BATCH:
         async with db.transaction() as tx:
             settled = await limits.settle_ended(tx, BATCH)
+        async with (
+            db.transaction() as tx
+        ):  # its own: two that hold the same sums must not wait for each other
             total += settled + await limits.forget_old(tx, BATCH)
     return total

@@ -240,6 +240,26 @@ def test_exclusions_of_what_an_older_version_asked(empty_url: str) -> None:
         assert {each["user"]: each["why"] for each in stored[request_id]} == policies[policy]
 
 
+USE_OF_0026 = """
+    INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
+    VALUES ('refunds', gen_random_uuid(), true, 'all', 2.5, true)
+"""
+
+
+def test_sums_of_what_an_older_version_counted(empty_url: str) -> None:
+    """What version 0026 has counted, before the upgrade or during the rollout, is in the sums of its limit."""
+    migrations.upgrade(empty_url, to="0026")
+    with psycopg.connect(Address.read(empty_url).conninfo(), autocommit=True) as worker:
+        worker.execute("SET ROLE signoff_app")
+        worker.execute(USE_OF_0026)
+        migrations.upgrade(empty_url)
+        worker.execute(USE_OF_0026)
+        sums = worker.execute(
+            "SELECT seconds, sum(amount), sum(uses) FROM limit_sum GROUP BY seconds"
+        ).fetchall()
+    assert sorted(sums) == [(seconds, 5, 2) for seconds in (60, 3600, 86400)]
+
+
 def test_version_0002_works_with_this_schema(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of version 0002 stay ready while this version is rolled out."""
     found = migrations.current(database_url)
@@ -476,6 +496,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         "works_with": READ,
         "limit_use_open": READ,
         "limit_use": ALL,
+        "limit_sum": ALL,
         **dict.fromkeys(
             [
                 "run_message",

@@ -18,7 +18,7 @@ from agent.store.tables.audit import audit_event, audit_head
 from agent.store.tables.columns import metadata
 from agent.store.tables.executions import execution, retry_vote, settlement
 from agent.store.tables.grants import approval_grant, grant_use
-from agent.store.tables.limits import limit_use
+from agent.store.tables.limits import limit_sum, limit_use
 from agent.store.tables.messages import delivery, destination, digest_card, notice, webhook
 from agent.store.tables.requests import approval_request, card_place, decision, request_revision, vote
 from agent.store.tables.runs import agent_run, run_message, run_status, tool_call
@@ -41,6 +41,7 @@ __all__ = [
     "http_reply",
     "judgement",
     "key_use",
+    "limit_sum",
     "limit_use",
     "metadata",
     "notice",

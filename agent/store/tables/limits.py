@@ -1,8 +1,24 @@
-"""What actions take of the limits over time. Which of it counts is the view ``limit_use_open`` of the migrations."""
+"""What actions take of the limits over time.
+
+Which of it counts is the view ``limit_use_open`` of the migrations; a trigger keeps the sums.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, CheckConstraint, Column, Index, Numeric, Table, Text, Uuid, func, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    Numeric,
+    Table,
+    Text,
+    Uuid,
+    func,
+    text,
+)
 
 from agent.store.tables.columns import Timestamp, metadata
 
@@ -27,4 +43,15 @@ limit_use = Table(
     ),
     Index("ix_limit_use_open", "limit_name", "subject", postgresql_where=text("NOT settled")),
     Index("ix_limit_use_old", "at", postgresql_where=text("settled")),
+)
+
+limit_sum = Table(
+    "limit_sum",
+    metadata,
+    Column("limit_name", Text, primary_key=True),
+    Column("seconds", Integer, primary_key=True, autoincrement=False),  # 60, 3,600 or 86,400
+    Column("subject", Text, primary_key=True),
+    Column("since", Timestamp, primary_key=True),
+    Column("amount", Numeric, nullable=False),  # of what is settled
+    Column("uses", BigInteger, nullable=False),
 )
