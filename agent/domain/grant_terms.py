@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, assert_never
 
-from agent.domain.field_constraints import Between, Constraint, Exact, Fits, OneOf, exact_number
+from agent.domain.field_constraints import Between, Constraint, Exact, FieldValue, Fits, OneOf, exact_number
 from agent.domain.policy import GrantLimits, Rule
 from signoff.json_paths import is_redacted
 
@@ -34,12 +34,12 @@ def freeing_problem(
     """Why this argument or fact of an approved call cannot be freed so, as a sentence, or ``None``."""
     match constraint:
         case Exact():
-            allowed = constraint.allows(value)
+            allowed = constraint.allows(FieldValue(value))
         case Between():
             allowed = exact_number(value) is not None
         case OneOf(values):
             offered = OneOf((True, False) if isinstance(value, bool) else tuple(choices) or (value,))
-            allowed = all(map(offered.allows, values))
+            allowed = all(offered.allows(FieldValue(each)) for each in values)
         case Fits(pattern):
             allowed = dict(rule.grant_free).get(f"{root}.{name}") == pattern
         case _:

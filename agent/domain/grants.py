@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from agent.domain import eligibility
@@ -18,6 +19,7 @@ from agent.domain.eligibility import Reviewed
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import (
     Constraint,
+    FieldValue,
     constraint_as_json,
     exact_number,
     freed,
@@ -58,9 +60,9 @@ class CallKind:
     """Who told or looked up the facts of a program's question; ``None``: the tool itself, or nobody."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallToCover:
-    """A call that policy asks people about, as a grant sees it."""
+    """A call that policy asks people about, as grants see it. What each of them compares is made once."""
 
     action: Action
     facts: Facts
@@ -72,7 +74,7 @@ class CallToCover:
     signature: bytes | None = None
     principal: str = "run"
 
-    @property
+    @cached_property
     def kind(self) -> CallKind:
         return CallKind(
             principal=self.principal,
@@ -86,6 +88,15 @@ class CallToCover:
             policy=snapshot_digest(self.rule.snapshot()).hex(),
             facts_source=self.facts.source.value if self.facts.source else None,
         )
+
+    @cached_property
+    def argument_values(self) -> Mapping[str, FieldValue]:
+        return {name: FieldValue(value) for name, value in self.action.arguments.items()}
+
+    @cached_property
+    def fact_values(self) -> Mapping[str, FieldValue] | None:
+        facts = self.facts.values
+        return None if facts is None else {name: FieldValue(value) for name, value in facts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +183,8 @@ class Grant:
         for_another = not self.anyone and call.requester != self.requester
         return (
             ("it is asked for somebody else" if for_another else None)
-            or _misfit("args", self.arguments, call.action.arguments)
-            or _facts_misfit(self.facts, call.facts.values)
+            or _misfit("args", self.arguments, call.argument_values)
+            or _facts_misfit(self.facts, call.fact_values)
             or self._uncountable(call)
         )
 
@@ -240,13 +251,15 @@ _KIND_WORDS = (
 )
 
 
-def _facts_misfit(granted: Mapping[str, Constraint] | None, facts: Mapping[str, Any] | None) -> str | None:
+def _facts_misfit(
+    granted: Mapping[str, Constraint] | None, facts: Mapping[str, FieldValue] | None
+) -> str | None:
     if granted is None or facts is None:
         return None if granted is None and facts is None else "its facts are others"
     return _misfit("facts", granted, facts)
 
 
-def _misfit(root: str, granted: Mapping[str, Constraint], values: Mapping[str, Any]) -> str | None:
+def _misfit(root: str, granted: Mapping[str, Constraint], values: Mapping[str, FieldValue]) -> str | None:
     if granted.keys() != values.keys():
         return f"its {root} are others"
     for name, constraint in granted.items():

@@ -6,17 +6,21 @@ Whatever is not known (Slack is away, the scan for secrets did not end in time) 
 from __future__ import annotations
 
 from agent.domain.facts import Facts
-from agent.domain.grants import CallToCover, uncoverable
+from agent.domain.grants import CallToCover, Grant, uncoverable
 from agent.domain.policy import Rule
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.store import grants as stored_grants
+from agent.store.grants import GrantState, StoredGrant
 from agent.store.views import OpenCallDetails
 from agent.usecases import grants
 from agent.usecases.grants import Cover
 from signoff.errors import SignoffError
 from signoff.values import Action
+
+MOST_KNOWN = 500
+"""Grants whose content a process keeps: it may be as large as the arguments that it was made of."""
 
 
 async def covers_of_call(
@@ -50,11 +54,7 @@ async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
     checks = services.grant_checks
     if checks is None or services.policy.grants is None or uncoverable(call) is not None:
         return []
-    async with services.db.connection() as connection:
-        found = await stored_grants.candidates(
-            connection, call.agent, call.action.tool, call.rule.checkpoint_id
-        )
-    fitting = [each for each in found if _fits(each, call)]
+    fitting = await _fitting(services, call)
     if not fitting or not await checks.is_scanned(call):
         return []
     try:
@@ -66,8 +66,24 @@ async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
     return [Cover(each.id, call, standings) for each in fitting]
 
 
-def _fits(stored: stored_grants.StoredGrant, call: CallToCover) -> bool:
-    allowed = grants.granted(stored)
-    if allowed is None or allowed.objection(call) is not None:
+async def _fitting(services: Services, call: CallToCover) -> list[StoredGrant]:
+    """Those that people approved and that have room for it. One that is known not to fit is not read again."""
+    known = services.known_grants
+    async with services.db.connection() as connection:
+        live = await stored_grants.live(connection, call.agent, call.action.tool, call.rule.checkpoint_id)
+        ids = [each.id for each in live if each.id not in known or _fits(each, known[each.id], call)]
+        found = await stored_grants.read(connection, ids) if ids else []
+    fitting = []
+    for each in found:
+        if (allowed := grants.granted(each)) is not None:
+            known[each.id] = allowed
+            fitting += [each] if _fits(each, allowed, call) else []
+    while len(known) > MOST_KNOWN:
+        del known[next(iter(known))]
+    return fitting
+
+
+def _fits(stored: GrantState | StoredGrant, allowed: Grant, call: CallToCover) -> bool:
+    if allowed.objection(call) is not None:
         return False
     return allowed.exhausted(stored.at, stored.uses, stored.used_sum, allowed.amount(call)) is None

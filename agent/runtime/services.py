@@ -7,11 +7,12 @@ import socket
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.facts_sources import FactsLookup
-from agent.domain.grants import CallToCover
+from agent.domain.grants import CallToCover, Grant
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
@@ -74,6 +75,8 @@ class Services:
     look_up: LookUp = field(default=nobody_looks_up, repr=False)
     joint_writes: JointWrites = field(init=False, repr=False)
     concurrency: Concurrency = field(init=False, repr=False)
+    known_grants: dict[UUID, Grant] = field(default_factory=dict, repr=False)
+    """What people approved of these grants, which never changes. It only spares reading those that do not fit."""
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:

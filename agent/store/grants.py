@@ -49,6 +49,16 @@ class StoredGrant:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantState:
+    """A grant that has neither ended nor been used up; people may still have to approve it."""
+
+    id: UUID
+    uses: int
+    used_sum: Decimal
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class EarlierUse:
     """A use that is written already."""
 
@@ -89,22 +99,22 @@ async def lock_count(connection: Connection, agent: str, tool: str) -> int:
     return found
 
 
-async def candidates(
-    connection: Connection, agent: str, tool: str, checkpoint_id: str
-) -> Sequence[StoredGrant]:
+async def live(connection: Connection, agent: str, tool: str, checkpoint_id: str) -> Sequence[GrantState]:
     """What might cover a call, the first to end first."""
-    rows = await fetch(
-        connection, _READ, ids=[], agent=agent, tool=tool, checkpoint=checkpoint_id, most=MOST_LIVE
-    )
-    return [_stored(row) for row in rows]
+    rows = await fetch(connection, _LIVE, agent=agent, tool=tool, checkpoint=checkpoint_id, most=MOST_LIVE)
+    return [row_as(GrantState, row) for row in rows]
+
+
+async def read(connection: Connection, grant_ids: Sequence[UUID]) -> Sequence[StoredGrant]:
+    """Those of these that people have approved, the first to end first."""
+    return [_stored(row) for row in await fetch(connection, _READ, ids=list(grant_ids))]
 
 
 async def lock(
     connection: Connection, grant_id: UUID, key: str
 ) -> tuple[StoredGrant | None, EarlierUse | None]:
     """The grant, locked, and the use of this key, of whichever grant."""
-    nothing = {"agent": None, "tool": None, "checkpoint": None, "most": 0}
-    _, found, used = await query(connection, _TAKE, _READ, _USE, ids=[grant_id], key=key, **nothing)
+    _, found, used = await query(connection, _TAKE, _READ, _USE, ids=[grant_id], key=key)
     return (_stored(found[0]) if found else None), (row_as(EarlierUse, used[0]) if used else None)
 
 
@@ -184,7 +194,12 @@ _TAKE = text("""
 SELECT request_id FROM approval_grant WHERE request_id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY request_id FOR NO KEY UPDATE
 """)
-# Those of these ids, and those that may cover a call of this kind.
+_LIVE = text("""
+SELECT request_id AS id, uses, used_sum, clock_timestamp() AS at FROM approval_grant
+WHERE agent = :agent AND tool = :tool AND checkpoint_id = :checkpoint AND ended_at IS NULL
+  AND until > (SELECT clock_timestamp()) AND uses < max_uses
+ORDER BY until, request_id LIMIT :most
+""")
 _READ = text("""
 SELECT g.request_id AS id, g.agents, g.uses, g.used_sum, g.ended_at IS NOT NULL AS ended, clock_timestamp() AS at,
        r.approvers, r.team_id, r.channel_id, v.action, d.digest AS decided_digest,
@@ -197,14 +212,7 @@ FROM approval_grant AS g
 JOIN approval_request AS r ON r.id = g.request_id
 JOIN decision AS d ON d.request_id = r.id AND d.outcome = 'approved'
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
-WHERE g.request_id = ANY (ARRAY(
-    SELECT unnest(CAST(:ids AS uuid[]))
-    UNION ALL (
-        SELECT request_id FROM approval_grant
-        WHERE agent = CAST(:agent AS text) AND tool = CAST(:tool AS text)
-          AND checkpoint_id = CAST(:checkpoint AS text) AND ended_at IS NULL
-          AND until > (SELECT clock_timestamp()) AND uses < max_uses
-        ORDER BY until LIMIT :most)))
+WHERE g.request_id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY g.until, g.request_id
 """)
 _USE = text("SELECT grant_id, content FROM grant_use WHERE key = :key")

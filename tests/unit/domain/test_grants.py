@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.domain.facts import Facts, FactsSource
-from agent.domain.field_constraints import Between, Exact, Fits, OneOf, read_constraint
+from agent.domain.field_constraints import Between, Exact, FieldValue, Fits, OneOf, read_constraint
 from agent.domain.grant_terms import rule_of_grant
 from agent.domain.grants import CallToCover, Grant, granters_refusal, uncoverable
 from agent.domain.people import Exclusion, Involvement, Standing
@@ -233,7 +233,7 @@ def test_what_is_not_written_as_a_grant_is_refused() -> None:
 @pytest.mark.parametrize("pattern", ["a)|(b", "(?x)a#", "((", "[0-9]*)|(.*"])
 def test_a_pattern_cannot_break_out_of_the_whole_text(pattern: str) -> None:
     """A pattern counts alone and from end to end, so nothing in it lets another text through."""
-    assert not Fits(pattern).allows("b or anything")
+    assert not Fits(pattern).allows(FieldValue("b or anything"))
 
 
 def test_the_request_of_a_grant_is_decided_by_the_same_people_and_offers_nothing_else() -> None:
