@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from benchmarks import acknowledged, cost, crowded, deadlines, edge, flush, report, told, votes
+from benchmarks import acknowledged, cost, crowded, deadlines, edge, flush, judging, report, told, votes
 from benchmarks.ground import ground
 from benchmarks.report import Line
 from benchmarks.setting import FULL, QUICK, Setting, Size
@@ -33,6 +33,7 @@ ROWS: dict[int, Callable[[Setting], Awaitable[list[Line]]]] = {
     11: flush.row_11,
     12: cost.row_12,
     13: edge.row_13,
+    14: judging.row_14,
 }
 
 
