@@ -49,12 +49,13 @@ async def claim(
     idempotent: bool,
     read_only: bool = False,
     uses: tuple[Use, ...] = (),
+    policy_epoch: int = 0,
 ) -> Claim | None:
     """Claim this call."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
     assert call is not None
-    terms = ClaimTerms(worker, idempotent, read_only, uses=uses)
+    terms = ClaimTerms(worker, idempotent, read_only, uses=uses, policy_epoch=policy_epoch)
     return await alone(ClaimCalls(db), CallToClaim(call_id, call.run_id, call.request_id, terms))
 
 

@@ -89,9 +89,29 @@ RULES = {
             ('request', (SELECT count(*) FROM approval_request), ARRAY['request.opened']),
             ('attempt', (SELECT count(*) FROM execution), ARRAY['execution.claimed']),
             ('retry vote', (SELECT count(*) FROM retry_vote), ARRAY['execution.retry_wanted']),
-            ('settlement', (SELECT count(*) FROM settlement), ARRAY['execution.settled'])
+            ('settlement', (SELECT count(*) FROM settlement), ARRAY['execution.settled']),
+            ('use of a grant, in two chains', (SELECT 2 * count(*) FROM grant_use), ARRAY['grant.used']),
+            ('end of a grant', (SELECT count(*) FROM approval_grant WHERE ended_at IS NOT NULL), ARRAY['grant.ended'])
         ) AS counted (kind, rows, events)
         WHERE rows <> (SELECT count(*) FROM audit_event WHERE event = ANY(events))""",
+    "a grant is used as often as it counts, within what it allows": """
+        SELECT g.request_id FROM approval_grant AS g
+        LEFT JOIN LATERAL (SELECT count(*) AS uses, coalesce(sum(amount), 0) AS amount FROM grant_use
+                           WHERE grant_id = g.request_id) AS used ON true
+        WHERE (g.uses, g.used_sum) <> (used.uses, used.amount) OR g.uses > g.max_uses OR g.used_sum > g.max_sum""",
+    "a use is of a grant that people approved, and its call has begun": """
+        SELECT u.key FROM grant_use AS u LEFT JOIN decision AS d ON d.request_id = u.grant_id
+        WHERE d.outcome IS DISTINCT FROM 'approved' OR d.decided_at > u.used_at OR (
+            u.key LIKE 'call:%' AND NOT EXISTS (
+                SELECT 1 FROM execution AS e WHERE 'call:' || e.call_id = u.key AND e.digest = u.digest))""",
+    "the sums of a limit are those of its settled uses": """
+        SELECT limit_name FROM (
+            SELECT limit_name, subject, seconds, since, amount, uses FROM limit_sum
+            UNION ALL
+            SELECT u.limit_name, u.subject, width.seconds,
+                   date_bin(make_interval(secs => width.seconds), u.at, 'epoch'), -u.amount, -1
+            FROM limit_use AS u CROSS JOIN (VALUES (60), (3600), (86400)) AS width (seconds) WHERE u.settled) AS parts
+        GROUP BY limit_name, subject, seconds, since HAVING sum(amount) <> 0 OR sum(uses) <> 0""",
     "a request has a card that is placed or on its way": """
         SELECT r.id FROM approval_request AS r WHERE NOT EXISTS (
             SELECT 1 FROM delivery AS d WHERE d.request_id = r.id AND d.kind = 'card')""",

@@ -24,6 +24,11 @@ class Run:
     held: bool = False  # a turn is being made
     alive: bool = False  # and its lease is not over
     calls: list[Call] = field(default_factory=list)
+    children: list[Run] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.parent:
+            self.parent.children.append(self)
 
     @property
     def over(self) -> bool:
@@ -94,6 +99,8 @@ class Call:
     kind: str | None = None
     requests: list[Request] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
+    grant: Grant | None = None
+    """Under which it has begun."""
 
     @property
     def request(self) -> Request:
@@ -116,6 +123,15 @@ class Call:
     @property
     def in_vain(self) -> bool:
         return self.run.over and self.repeats is None
+
+    def may_begin_under(self, grant: Grant) -> bool:
+        """Whether nobody was asked, and it is the first attempt, or another one that nobody had to ask for."""
+        if self.requests or self.repeats or self.in_vain:
+            return False
+        if self.state == "new":
+            return self.grant is None
+        again = self.state == "ready" and bool(self.attempts) and not self.attempts[-1].retried
+        return again and self.grant is grant
 
     def ask(self, *, needed: int, stop: bool, background: bool) -> None:
         self.requests.append(Request(self, needed, stop))
@@ -154,6 +170,15 @@ class Request:
     overdue: bool = False
     voided: bool = False
     votes: dict[str, str] = field(default_factory=dict)
+    granted: dict[str, Grant] = field(default_factory=dict)
+    """The grants that were made of it, by who proposed them."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.voided or self.status not in ("waiting", "approved")
+
+    def may_grant(self, who: str) -> bool:
+        return self.votes.get(who) == "approve" and not self.is_over
 
     def end(self, status: str) -> None:
         self.status = status
@@ -191,6 +216,8 @@ class Attempt:
     status: str = "claimed"
     lost: bool = False
     settled: bool = False
+    retried: bool = False
+    """Settled as Retry."""
     wanted: set[str] = field(default_factory=set)
     """Who has asked for Retry."""
     text: str | None = None
@@ -220,3 +247,32 @@ class Attempt:
             self.status, self.call.state = "failed", "ready"
         else:
             self.report("in_doubt", None)
+
+
+@dataclass(eq=False)
+class Grant:
+    request: Request
+    """On whose card it was made."""
+    max_uses: int
+    over: bool
+    """Its time is over."""
+    wish: tuple[object, ...]
+    granters: set[str] = field(default_factory=set)
+    uses: int = 0
+    ended: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return len(self.granters) >= self.request.needed
+
+    def covers(self, call: Call) -> bool:
+        """Whether it covers a refund of this run, or one more attempt at one."""
+        top = call.run.parent or call.run
+        family = [each for run in (top, *top.children) for each in run.calls]
+        contradicted = any(r.status == "rejected" for each in family for r in each.requests)
+        room = call.grant is self or self.uses < self.max_uses
+        return self.holds and not self.ended and not self.over and room and not contradicted
+
+    def use(self, call: Call) -> None:
+        self.uses += call.grant is None
+        call.grant = self

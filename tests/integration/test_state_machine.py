@@ -26,20 +26,23 @@ from hypothesis.stateful import (
 )
 
 from agent.database.pools import Database
-from agent.domain.errors import LeaseLost, Refusal, Refused
+from agent.domain.checkpoints import load
+from agent.domain.errors import GrantRefused, LeaseLost, OutdatedPolicy, Refusal, Refused
 from agent.domain.limits import Limit, LimitState, Use
 from agent.domain.people import Standing
+from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
-from agent.usecases import executions, limits, requests, runs
-from agent.usecases.executions import Claim, Outcome, internal
+from agent.usecases import executions, grants, limits, pause, requests, runs
+from agent.usecases import policy as policies
+from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, internal
 from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun, turns
 from signoff.errors import Conflict
 from signoff.values import Action, Person
-from tests.integration import alone, asking, invariants
+from tests.integration import alone, asking, granting, invariants
 from tests.integration.asking import ADA, REVIEWERS, TEAM, Asked, asked_as, ballot, question, rows, write
-from tests.integration.reference import NOTHING, Attempt, Call, Request, Run
+from tests.integration.reference import NOTHING, Attempt, Call, Grant, Request, Run
 from tests.stress import rounds
 from tests.stress.budget import full
 
@@ -48,6 +51,7 @@ REQUESTER = PEOPLE[0]
 ANY = st.integers(0, 1000)
 WHO = st.sampled_from(PEOPLE)
 VOTER = st.sampled_from((*PEOPLE, *PEOPLE[1:]))
+STALE = ANY.map(lambda n: n % 9 == 8)
 LOST = st.just(set[str]()) | st.just(set[str]()) | st.sets(WHO, max_size=2)
 NEW, READY = (
     (lambda self, s=state: any(c.state == s for c in self.calls.values())) for state in ("new", "ready")
@@ -61,10 +65,12 @@ SELECT 'run', id, status::text, awaiting_calls, inputs, heard, lease_until IS NO
 UNION ALL
 SELECT 'call', id, state::text, ask_no, blocking::int, 0, repeats IS NOT NULL FROM tool_call
 UNION ALL
-SELECT 'request', id, status::text, 0, 0, 0, voided_at IS NOT NULL FROM approval_request
+SELECT 'request', id, status::text, 0, 0, 0, voided_at IS NOT NULL FROM approval_request WHERE call_id IS NOT NULL
 UNION ALL
 SELECT 'attempt', e.id, e.status::text, 0, 0, 0, s.execution_id IS NOT NULL
 FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
+UNION ALL
+SELECT 'grant', request_id, '', uses, 0, 0, ended_at IS NOT NULL FROM approval_grant
 """
 
 
@@ -100,6 +106,30 @@ def use_of(amount: Decimal) -> Use:
     return Use(LIMIT, "all", amount)
 
 
+@dataclass(frozen=True)
+class PolicyText:
+    """A policy as far as grants of the checkpoint on refunds depend on it."""
+
+    refunds: int
+    """How many have to approve; 0: there is no such checkpoint."""
+    other: bool
+    grants: bool
+
+    @property
+    def source(self) -> str:
+        of = {"refunds": self.refunds, "other": int(self.other)}
+        tables = [
+            f'[[checkpoint]]\ncheckpoint_id = "{name}"\naction_pattern = "x"\napprovals_required = {needed}'
+            for name, needed in of.items()
+            if needed
+        ]
+        bounds = ['[grants]\nmax_for = "7d"\nmax_uses = 100'] if self.grants else []
+        return "\n".join(['[defaults]\napprovers = ["S0FINANCE"]', *bounds, *tables]) + "\n"
+
+    def ends_grants(self, after: PolicyText) -> bool:
+        return not after.grants or self.refunds not in (0, after.refunds)
+
+
 def standing(who: str, lost: set[str]) -> Standing:
     return Standing(Person(TEAM, who), frozenset() if who in lost else frozenset({REVIEWERS}))
 
@@ -121,6 +151,9 @@ class Machine(RuleBasedStateMachine):
         self.claims: dict[UUID, Claim] = {}
         self.leases: list[tuple[Run, RunLease, int]] = []
         self.decided: dict[UUID, tuple[Any, ...]] = {}
+        self.grants: dict[UUID, Grant] = {}
+        self.epoch = 0
+        self.policy: PolicyText | None = None
         self.said = 0
 
     def teardown(self) -> None:
@@ -133,7 +166,7 @@ class Machine(RuleBasedStateMachine):
         """What it returns, or the refusal that it raises."""
         try:
             return self.loop.run_until_complete(work)
-        except (Refused, Conflict, LeaseLost) as refusal:
+        except (Refused, GrantRefused, OutdatedPolicy, Conflict, LeaseLost) as refusal:
             return refusal
 
     def sql(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
@@ -164,6 +197,7 @@ class Machine(RuleBasedStateMachine):
             ),
             *(("request", i, r.status, 0, 0, 0, r.voided) for i, r in self.requests.items()),
             *(("attempt", i, a.status, 0, 0, 0, a.settled) for i, a in self.attempts.items()),
+            *(("grant", i, "", g.uses, 0, 0, g.ended) for i, g in self.grants.items()),
         }
         found = set(self.sql(STATE))
         assert found == expected, (
@@ -274,13 +308,21 @@ class Machine(RuleBasedStateMachine):
         stop=st.booleans(),
         background=st.booleans(),
         amount=AMOUNT,
+        stale=STALE,
     )
-    def is_asked(self, n: int, needed: int, stop: bool, background: bool, amount: Decimal) -> None:
+    def is_asked(
+        self, n: int, needed: int, stop: bool, background: bool, amount: Decimal, stale: bool
+    ) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "new")
         call, state = self.calls[call_id], (LimitState(use_of(amount), NOTHING, NOTHING),)
-        new = self.question(call_id, needed, stop, background=background, limits=state)
+        judged_by = self.judged_by(stale)
+        new = self.question(
+            call_id, needed, stop, background=background, limits=state, policy_epoch=judged_by
+        )
         opened = self.do(requests.open(self.db, new))
-        if call.state == "new" and not call.in_vain:
+        if call.state == "new" and not call.in_vain and judged_by != self.epoch:
+            assert isinstance(opened, OutdatedPolicy)
+        elif call.state == "new" and not call.in_vain:
             assert opened.created
             call.amount = amount
             call.ask(needed=needed, stop=stop, background=background)
@@ -296,9 +338,14 @@ class Machine(RuleBasedStateMachine):
         self, call_id: UUID, needed: int = 1, stop: bool = False, **changes: Any
     ) -> requests.NewRequest:
         call = self.calls[call_id]
-        terms = asking.rule(approvals_required=needed, on_reject="stop" if stop else "tell_model")
         name = f"{call_id}:{len(call.requests)}"
-        return question(self.id_of(self.runs, call.run), call_id, terms, client_id=name, **changes)
+        fields: dict[str, Any] = {"client_id": name, "policy_epoch": self.epoch, **changes}
+        return question(self.id_of(self.runs, call.run), call_id, self.terms(needed, stop), **fields)
+
+    def terms(self, needed: int, stop: bool) -> Rule:
+        return asking.rule(
+            approvals_required=needed, on_reject="stop" if stop else "tell_model", allow_grants=True
+        )
 
     def know(self, request_id: UUID, call_id: UUID) -> None:
         call = self.calls[call_id]
@@ -306,17 +353,20 @@ class Machine(RuleBasedStateMachine):
         run_id = self.id_of(self.runs, call.run)
         self.asked[request_id] = self.do(asked_as(self.db, request_id, call_id, run_id))
 
-    @action(NEW, n=ANY, refuse=st.booleans())
-    def is_judged(self, n: int, refuse: bool) -> None:
+    @action(NEW, n=ANY, refuse=st.booleans(), stale=STALE)
+    def is_judged(self, n: int, refuse: bool, stale: bool) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "new")
-        call = self.calls[call_id]
+        call, judged_by = self.calls[call_id], self.judged_by(stale)
         new = call.state == "new"
-        if refuse:
+        passed = partial(runs.pass_call, self.db, call_id, ACTION, policy_epoch=judged_by)
+        if not refuse and new and not call.in_vain and judged_by != self.epoch:
+            assert isinstance(self.do(passed()), OutdatedPolicy)
+        elif refuse:
             assert self.do(runs.refuse_call(self.db, call_id, CallAnswer(AnswerKind.DENIED, "no"))) == new
             if new:
                 call.state, call.kind = "refused", "denied"
         else:
-            assert self.do(runs.pass_call(self.db, call_id, ACTION)) == (new and not call.in_vain)
+            assert self.do(passed()) == (new and not call.in_vain)
             if new and not call.in_vain:
                 call.state = "ready"
 
@@ -399,12 +449,18 @@ class Machine(RuleBasedStateMachine):
         n=ANY,
         idempotent=st.booleans(),
         amount=AMOUNT,
+        stale=STALE,
     )
-    def is_claimed(self, n: int, idempotent: bool, amount: Decimal) -> None:
+    def is_claimed(self, n: int, idempotent: bool, amount: Decimal, stale: bool) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready")
-        call, uses = self.calls[call_id], (use_of(amount),)
-        claimed = alone.claim(self.db, call_id, worker=f"w{n}", idempotent=idempotent, uses=uses)
+        call, uses, judged_by = self.calls[call_id], (use_of(amount),), self.judged_by(stale)
+        claimed = alone.claim(
+            self.db, call_id, worker=f"w{n}", idempotent=idempotent, uses=uses, policy_epoch=judged_by
+        )
         claim = self.do(claimed)
+        if judged_by != self.epoch:
+            assert isinstance(claim, OutdatedPolicy)
+            return
         call.run.unpark()
         if call.state == "ready" and not call.requests and not self.has_room(call, amount):
             assert claim is None
@@ -412,10 +468,13 @@ class Machine(RuleBasedStateMachine):
             return
         assert (claim is not None) == (call.state == "ready")
         if claim:
-            call.state, call.amount = "claimed", amount
-            self.claims[claim.execution_id] = claim
-            self.attempts[claim.execution_id] = Attempt(call, idempotent)
-            call.attempts.append(self.attempts[claim.execution_id])
+            self.begins_attempt(claim, call, idempotent, amount)
+
+    def begins_attempt(self, claim: Claim, call: Call, idempotent: bool, amount: Decimal) -> None:
+        call.state, call.amount = "claimed", amount
+        self.claims[claim.execution_id] = claim
+        self.attempts[claim.execution_id] = Attempt(call, idempotent)
+        call.attempts.append(self.attempts[claim.execution_id])
 
     def has_room(self, call: Call, amount: Decimal) -> bool:
         """Whether the limit lets a call run that nobody has approved: what it has taken already takes no more."""
@@ -482,7 +541,7 @@ class Machine(RuleBasedStateMachine):
             assert result == 0
             attempt.settled = True
             if retry:
-                attempt.call.state = "ready"
+                attempt.call.state, attempt.retried = "ready", True
             else:
                 attempt.call.answer("done_by_person")
 
@@ -500,6 +559,118 @@ class Machine(RuleBasedStateMachine):
         call.amount = amount
         call.ask(needed=1, stop=False, background=False)
         self.know(opened.request_id, call_id)
+
+    # --- policy and grants ---------------------------------------------------------------------------------
+
+    def judged_by(self, stale: bool) -> int:
+        """The policy that a worker judges by: that in force, or the one before."""
+        return self.epoch - 1 if stale and self.epoch else self.epoch
+
+    @action(refunds=st.integers(0, 2), other=st.booleans(), may_grant=ANY)
+    def policy_is_applied(self, refunds: int, other: bool, may_grant: int) -> None:
+        text = PolicyText(refunds, other, may_grant % 9 != 8)
+        policy = load(text.source, filename="checkpoints.toml")
+        stands = self.do(policies.apply(self.db, policy, by="cli:root"))
+        if text != self.policy:
+            self.epoch += 1
+            ends = self.policy is not None and self.policy.ends_grants(text)
+            for grant in self.grants.values():
+                grant.ended |= ends
+        self.policy = text
+        assert stands.epoch == self.epoch
+
+    @action(
+        lambda self: any("approve" in r.votes.values() for r in self.requests.values()),
+        n=ANY,
+        who=WHO,
+        uses=st.integers(1, 2),
+        over=ANY,
+        others=st.sets(WHO, max_size=2),
+        stale=STALE,
+    )
+    def is_granted(self, n: int, who: str, uses: int, over: int, others: set[str], stale: bool) -> None:
+        """Somebody allows calls like one that they approved, and some vote for it."""
+        request_id = self.pick(self.requests, n, lambda r: "approve" in r.votes.values() and not r.is_over)
+        request, asked = self.requests[request_id], self.asked[request_id]
+        if over % 5:
+            who = next((p for p, verdict in request.votes.items() if verdict == "approve"), who)
+        lasts = timedelta(milliseconds=1) if over % 7 == 0 else timedelta(days=1)
+        wanted = granting.wish(
+            asked, Person(TEAM, who), lasts=lasts, max_uses=uses, sum_of=None, max_sum=None
+        )
+        judged_by = self.judged_by(stale)
+        opened = self.do(
+            grants.propose(self.db, wanted, granting.LIMITS, {}, asking.REVIEWS, policy_epoch=judged_by)
+        )
+        known = request.granted.get(who)
+        if known is not None:
+            same = known.wish == (uses, lasts)
+            assert self.grants[opened.request_id] is known if same else isinstance(opened, GrantRefused)
+            return
+        if not request.may_grant(who) or judged_by != self.epoch:
+            assert isinstance(opened, GrantRefused)
+            return
+        given = Grant(request, uses, over=over % 7 == 0, wish=(uses, lasts))
+        self.grants[opened.request_id] = request.granted[who] = given
+        paper = self.do(asked_as(self.db, opened.request_id, asked.call_id, asked.run_id))
+        for each in (who, *sorted(others - {who})):
+            if not given.holds:
+                cast = ballot(paper, standing(each, set()), others=[standing(p, set()) for p in PEOPLE])
+                voted = self.do(alone.vote(self.db, cast))
+                assert isinstance(voted, VoteOutcome) == (each != REQUESTER)
+                given.granters |= {each} - {REQUESTER}
+
+    @action(
+        lambda self: any(g.holds for g in self.grants.values()) and NEW(self),
+        weight=3,
+        n=ANY,
+        g=ANY,
+        idempotent=st.booleans(),
+        amount=AMOUNT,
+        lost=LOST,
+        stale=STALE,
+    )
+    def is_used(self, n: int, g: int, idempotent: bool, amount: Decimal, lost: set[str], stale: bool) -> None:
+        """A worker begins a call under a grant, as far as that goes."""
+        call_id = self.pick(self.calls, n, lambda c: c.state in ("new", "ready") and not c.requests)
+        grant_id = self.pick(self.grants, g, lambda each: each.holds and not each.ended)
+        call, given, judged_by = self.calls[call_id], self.grants[grant_id], self.judged_by(stale)
+        rule = self.terms(given.request.needed, given.request.stop)
+        above = ("refunds",) if given.request.call.run.parent else ()
+        covering = granting.cover(
+            grant_id,
+            granting.to_cover(rule, above=above),
+            [standing(each, lost) for each in PEOPLE],
+        )
+        terms = ClaimTerms(f"w{n}", idempotent, uses=(use_of(amount),), policy_epoch=judged_by)
+        member = CallToClaim(call_id, self.id_of(self.runs, call.run), None, terms)
+        begun = self.do(grants.claim(self.db, member, covering))
+        may_begin = self.has_room(call, amount) and call.may_begin_under(given) and given.covers(call)
+        if may_begin and given.granters & lost:
+            assert begun is None
+            given.ended = True
+        elif may_begin and judged_by != self.epoch:
+            assert isinstance(begun, OutdatedPolicy)
+        elif may_begin:
+            given.use(call)
+            call.run.unpark()
+            self.begins_attempt(begun, call, idempotent, amount)
+        else:
+            assert begun is None
+
+    @action(lambda self: any(not g.ended for g in self.grants.values()), n=ANY)
+    def is_revoked(self, n: int) -> None:
+        grant_id = self.pick(self.grants, n, lambda g: not g.ended)
+        ended = self.do(grants.revoke_as_operator(self.db, grant_id, "cli:root"))
+        assert ended == (not self.grants[grant_id].ended)
+        self.grants[grant_id].ended = True
+
+    @action(lambda self: any(not g.ended for g in self.grants.values()))
+    def is_paused_for_a_moment(self) -> None:
+        self.do(pause.pause(self.db, "refunds", by="cli:root"))
+        self.do(pause.resume(self.db, "refunds", by="cli:root"))
+        for grant in self.grants.values():
+            grant.ended = True
 
 
 @pytest.mark.parametrize(

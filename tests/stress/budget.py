@@ -13,6 +13,7 @@ SECONDS = {
     "test_a_click_at_the_deadline_decides_or_is_late_and_never_both": 65,
     "test_a_death_at_each_step": 20,
     "test_a_death_at_every_point": 620,
+    "test_a_death_under_a_grant": 200,
     "test_a_death_within_a_limit": 200,
     "test_a_revived_worker_writes_nothing": 65,
     "test_a_rolling_restart_resumes_each_run_once": 65,

@@ -10,6 +10,7 @@ import pytest
 from tests.databases import Postgres
 from tests.integration.crash.deaths import EVERY, die_and_recover
 from tests.integration.crash.street import street
+from tests.integration.crash.under_grant import UNDER_GRANT, die_under_a_grant
 from tests.integration.crash.within_limits import ASKED, BY_ITSELF, die_within_limits
 from tests.stress.budget import full
 from tests.stress.side_by_side import Play, side_by_side
@@ -42,6 +43,18 @@ async def test_a_death_within_a_limit(postgres: Postgres, tmp_path: Path) -> Non
         first = number % len(BY_ITSELF)
         turned = (*BY_ITSELF[first:], *BY_ITSELF[:first])
         return partial(die_within_limits, by_itself=turned, asked=ASKED)
+
+    plays = {f"round-{n}": shifted(n) for n in range(full(30))}
+    await side_by_side(plays, postgres, tmp_path)
+
+
+@pytest.mark.stress
+async def test_a_death_under_a_grant(postgres: Postgres, tmp_path: Path) -> None:
+    """Killed between claim, effect and report of granted calls: no use is lost, counted twice, or one too many."""
+
+    def shifted(number: int) -> Play:
+        first = number % len(UNDER_GRANT)
+        return partial(die_under_a_grant, deaths=(*UNDER_GRANT[first:], *UNDER_GRANT[:first]))
 
     plays = {f"round-{n}": shifted(n) for n in range(full(30))}
     await side_by_side(plays, postgres, tmp_path)

@@ -20,7 +20,7 @@ from agent.database.pools import Database
 from slack_sandbox import NotOnScreen, SlackSandbox
 from slack_sandbox.model import ScriptedModel
 from slack_sandbox.person import InteractionResult
-from tests.integration.asking import column
+from tests.integration.asking import column, rows
 from tests.integration.crash.process import Serve
 
 AGENT = '''
@@ -165,6 +165,10 @@ class Street:
         """The first column of a query."""
         return await column(self.db, sql, **parameters)
 
+    async def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """All columns of a query."""
+        return await rows(self.db, sql)
+
     def written(self) -> Counter[int]:
         """How often each lane's line was written."""
         lines = self.sink.read_text().split() if self.sink.exists() else []
@@ -203,7 +207,7 @@ class Street:
 
     async def check(self) -> None:
         """No decision lost, nothing executed twice, each card once, threads in order, every chain whole."""
-        ended = dict(await self._pairs(_OUTCOMES))
+        ended = {str(channel): str(outcome) for channel, outcome in await self.rows(_OUTCOMES)}
         lost = {lane for lane in self.approved if ended.get(f"C0LANE{lane}") != "approved"}
         assert not lost, f"acknowledged and lost: {lost}"
         written = self.written()
@@ -222,10 +226,6 @@ class Street:
                 for message in [root, *self.slack.thread(channel, root["ts"])[1:]]:
                     seen.update(filter(None, [_about(message, "delivery")]))
         assert [each for each, times in seen.items() if times > 1] == []
-
-    async def _pairs(self, sql: str) -> list[tuple[str, str]]:
-        async with self.db.connection() as connection:
-            return [(row[0], row[1]) for row in await connection.execute(text(sql))]
 
 
 def _about(message: dict[str, Any], key: str) -> str | None:

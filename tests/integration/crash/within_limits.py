@@ -49,18 +49,18 @@ async def die_within_limits(
             await here.start(death)
             await here.ask(lane)
             if death == "after_approved_claim":
-                await until(lambda: _approve_one(here), 30.0, here.serve.said)
+                await until(lambda: approve_one(here), 30.0, here.serve.said)
             assert await here.serve.ends(60.0) == FAULT_STATUS, f"{death}: {here.serve.said()}"
             await _check_never_overdrawn(here, room)
         await here.start()
         for lane in range(lanes):  # one whose service died of an earlier call was not heard
             if not await here.column(_HEARD, lane=f"C0LANE{lane}"):
                 await here.ask(lane)
-        await _let_leases_end(here)
+        await let_leases_end(here)
         expected = len(asked)
         await until(lambda: _waits(here, expected), 30.0, here.serve.said)
-        await until(lambda: _settled(here), 30.0, here.serve.said)
-        await until(lambda: _all_approved(here), 30.0, here.serve.said)
+        await until(lambda: settled(here), 30.0, here.serve.said)
+        await until(lambda: all_approved(here), 30.0, here.serve.said)
         assert dict(here.written()) == dict.fromkeys(range(lanes), 1)
         await limits.settle_ended(here.db)
         assert await _used(here) == (Decimal(lanes), Decimal(0))
@@ -83,7 +83,7 @@ async def _check_never_overdrawn(here: Street, room: int) -> None:
     assert counted == attempts, "an attempt without its use"
 
 
-async def _let_leases_end(here: Street) -> None:
+async def let_leases_end(here: Street) -> None:
     async with here.db.transaction() as tx:
         await tx.execute(
             text("UPDATE execution SET lease_until = clock_timestamp() WHERE status = 'claimed'")
@@ -96,7 +96,7 @@ async def _waits(here: Street, expected: int) -> bool:
     return bool(asked == expected)
 
 
-async def _settled(here: Street) -> bool:
+async def settled(here: Street) -> bool:
     """Ada settles what is in doubt: by Done where a line was written, else by Retry."""
     team = here.slack.workspace.team.id
     for execution in await here.column(_DOUBTFUL):
@@ -111,13 +111,13 @@ async def _settled(here: Street) -> bool:
     return not await here.column(_DOUBTFUL) and not await here.column(open_ones)
 
 
-async def _all_approved(here: Street) -> bool:
+async def all_approved(here: Street) -> bool:
     if await here.column(_WAITING):
-        await _approve_one(here)
+        await approve_one(here)
     return not await here.column("SELECT 1 FROM agent_run WHERE status IN ('working', 'pending_approval')")
 
 
-async def _approve_one(here: Street) -> bool:
+async def approve_one(here: Street) -> bool:
     """Grace presses Approve on a card, if there is one; all of them are in the service's own channel."""
     for card in here.cards(0):
         if any("signoff:approve" in str(block) for block in card.get("blocks", [])):
