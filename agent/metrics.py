@@ -14,6 +14,7 @@ DECISIONS = Counter(
 EXECUTIONS = Counter(
     "signoff_executions", "Attempts at executing an approved action that ended, by how.", ["outcome"]
 )
+GRANT_USES = Counter("signoff_grant_uses", "Calls that began under a grant, without a question.")
 
 # Prometheus misses the first increase of a counter that is not there before it, so each begins with 0.
 for status in RequestStatus:

@@ -96,7 +96,7 @@ class Service:
         self._watch = ChangeWatch(db)
         ctx = self._web_context()
         self._outbound = OutboundSender(ctx, WebhookPoster(settings.webhook_networks), _mailer(settings))
-        self._metrics = ServiceMetrics(db, self._part)
+        self._metrics = ServiceMetrics(db, self._part, lambda: self._policies.last_loaded.limits)
         self._http = HttpServer(
             application(ctx, self._routes()),
             host=settings.host,

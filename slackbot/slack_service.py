@@ -101,7 +101,7 @@ class SlackService:
             client=client,
             services=services,
             votes=votes,
-            homes=AppHomes(self._db, directory, client, permalinks),
+            homes=AppHomes(self._db, directory, client, permalinks, self._policies),
             permalinks=permalinks,
             invitation=partial(link_for, settings.public_url) if settings.public_url else None,
         )

@@ -1,4 +1,7 @@
-"""App Home: what waits for its reader, with the card's buttons, what they asked for, what runs, what was decided."""
+"""App Home: what waits for its reader, with the card's buttons, what they asked for, what runs, what was decided.
+
+And, where there are any: what is allowed in advance, and how the limits over time stand.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,15 @@ from uuid import UUID
 from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from slackbot.cards import blocks, buttons, facts, inert, json_text, rows, status, tree
+from slackbot.cards.grant_list import GrantLine, grant_rows
+from slackbot.cards.limit_list import LimitLine, limits_of
 from slackbot.cards.request import title, unreadable, withheld_note
 from slackbot.cards.values import Json, Names, Pages
 
 MAX_WAITING = 8
 MAX_ROWS = 6
+MAX_GRANTS = 4
+MAX_LIMITS = 10
 MAX_HOME_FACTS = 500
 MAX_HOME_ARGUMENTS = 700
 
@@ -39,6 +46,9 @@ class HomeView:
     mine_pages: Pages = field(default_factory=Pages)
     cancellable: frozenset[UUID] = frozenset()
     links: Mapping[UUID, str] = field(default_factory=dict)
+    grants: Sequence[GrantLine] = ()
+    """Those that this person may revoke."""
+    limits: Sequence[LimitLine] = ()
     names: Names = field(default_factory=Names)
 
 
@@ -68,6 +78,8 @@ def home(view: HomeView) -> Json:
                 for row in rows.decided_request(line, view.links.get(line.id))
             ],
         ),
+        *(_part("Allowed in advance", grant_rows(view.grants, MAX_GRANTS)) if view.grants else []),
+        *(_part("Limits", [blocks.rich_text(limits_of(view.limits, MAX_LIMITS))]) if view.limits else []),
     ]
     return {"type": "home", "blocks": blocks.with_ids(made, "home")}
 

@@ -1,4 +1,4 @@
-"""Grants as an answer to a command: what each allows, how much of it is used, and a button to revoke it."""
+"""Grants as a list, in the answer to a command and in App Home: what each allows, how often it was used, *Revoke*."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from slackbot.cards import blocks
-from slackbot.cards.values import ACTION_REVOKE_LISTED, Card
+from slackbot.cards.values import ACTION_REVOKE_LISTED, Card, Json
 
 MOST = 20
 
@@ -28,12 +28,20 @@ def grant_list(lines: Sequence[GrantLine]) -> Card:
     """The first twenty; the rest is counted."""
     if not lines:
         return Card("No calls that you review are allowed in advance.", [])
-    rows = [blocks.rich_text(blocks.section(blocks.text("Allowed in advance", bold=True)))]
-    for each in lines[:MOST]:
+    heading = blocks.rich_text(blocks.section(blocks.text("Allowed in advance", bold=True)))
+    return Card(
+        f"{len(lines):,} grants are live", blocks.with_ids([heading, *grant_rows(lines, MOST)], "grants")
+    )
+
+
+def grant_rows(lines: Sequence[GrantLine], most: int) -> list[Json]:
+    """So many of them, each with its button."""
+    rows: list[Json] = []
+    for each in lines[:most]:
         revoke = blocks.button("Revoke", ACTION_REVOKE_LISTED, str(each.id), "danger")
         rows.append(blocks.labelled(each.description, revoke))
         used = f"used {each.uses:,} of {each.max_uses:,} times · ends {blocks.moment_mrkdwn(each.until)}"
         rows.append(blocks.context(used))
-    if (more := len(lines) - MOST) > 0:
+    if (more := len(lines) - most) > 0:
         rows.append(blocks.context(f"… and {more:,} more: `signoff grants` lists all of them"))
-    return Card(f"{len(lines):,} grants are live", blocks.with_ids(rows, "grants"))
+    return rows

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from decimal import Decimal
+
 from agent.domain.limits import COUNT, LimitView, length, written
 from agent.domain.request import RequestView
 from signoff.json_paths import is_redacted
@@ -29,12 +32,17 @@ def in_order(view: RequestView) -> list[LimitView]:
 def line(view: RequestView, limit: LimitView) -> str:
     """`refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without people.`"""
     root, *steps = limit.of.split(".")
-    if is_redacted(tuple(steps), view.redact, root):
-        numbers = f"within {length(limit.within)}"
-    else:
-        unit = " calls" if limit.of == COUNT else ""
-        waiting = f", {written(limit.waiting)} waiting" if limit.waiting else ""
-        numbers = (
-            f"{written(limit.used)} of {written(limit.max)}{unit} used in {length(limit.within)}{waiting}"
-        )
+    hidden = is_redacted(tuple(steps), view.redact, root)
+    numbers = standing(limit.of, limit.within, limit.used, limit.waiting, limit.max, hidden=hidden)
     return f"{inert.line(limit.name, 64)}: {numbers}{f'. {WHY}' if limit.reached else ''}"
+
+
+def standing(
+    of: str, within: timedelta, used: Decimal, waiting: Decimal, most: Decimal, *, hidden: bool
+) -> str:
+    """`4,960 of 5,000 used in 24h, 999 waiting`; without amounts where they are masked."""
+    if hidden:
+        return f"within {length(within)}"
+    unit = " calls" if of == COUNT else ""
+    asked = f", {written(waiting)} waiting" if waiting else ""
+    return f"{written(used)} of {written(most)}{unit} used in {length(within)}{asked}"

@@ -52,6 +52,7 @@ _USAGE = {
             "what was decided",
         ),
         ("/approvals grants", "what is allowed in advance; revoke it there"),
+        ("/approvals limits", "how much of the limits over time is used"),
         ("/approvals inbox", "your inbox in the browser"),
         ("/approvals stats [7|30|90]", "how many wait, what was decided, how fast, by whom"),
         ("/approvals help", "this help"),

@@ -25,9 +25,11 @@ from agent.usecases import grants
 from agent.usecases.grants import GrantWish
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person
-from slackbot.cards.grant_form import GrantTerms, Preview
+from slackbot.cards.grant_entry import GrantTerms
+from slackbot.cards.grant_list import GrantLine
+from slackbot.cards.grant_preview import Preview
 from slackbot.cards.schema import properties
-from slackbot.masking import clean_view
+from slackbot.masking import clean_value, clean_view
 from slackbot.reviewing.votes import NewVote, cast_vote
 from slackbot.slack_api.directory import Directory
 
@@ -119,6 +121,16 @@ async def revocable(db: Database, directory: Directory, person: Person) -> list[
     audiences = {(each.approvers, each.channel_id) for each in found}
     mine = {audience for audience in audiences if (await directory.standing(person, *audience)).roles}
     return [each for each in found if (each.approvers, each.channel_id) in mine]
+
+
+async def revocable_lines(db: Database, directory: Directory, person: Person) -> list[GrantLine]:
+    """The same as lines of a list, without secrets."""
+    found = await revocable(db, directory, person)
+    texts = await clean_value([each.description for each in found])
+    return [
+        GrantLine(each.id, text, each.uses, each.max_uses, each.until)
+        for each, text in zip(found, texts, strict=True)
+    ]
 
 
 async def revoke(db: Database, directory: Directory, person: Person, grant_id: UUID, path: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent.database.pools import Database
 from agent.domain.request import RequestLine, RequestView
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.store import views
 from agent.usecases import requests
 from signoff.values import Person
@@ -21,6 +22,7 @@ from slackbot.cards import PAGE_OF_HOME, HomeView, Pages, home, named_in, notice
 from slackbot.cards.app_home import MAX_ROWS, MAX_WAITING
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view, work_for
+from slackbot.reviewing import grants, limits
 from slackbot.reviewing.listing import ListPage, PersonalLists, without_secrets
 from slackbot.slack_api.allowance import Allowance
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
@@ -74,6 +76,7 @@ class AppHomes:
         directory: Directory,
         client: SlackClient,
         permalinks: Permalinks,
+        policies: PolicyInForce,
         *,
         look: float = LOOK,
         pace: float = PACE,
@@ -83,6 +86,7 @@ class AppHomes:
         self._directory = directory
         self._client = client
         self._permalinks = permalinks
+        self._policies = policies
         self._look_every = look
         self._pace = pace
         self._clock = clock
@@ -250,6 +254,8 @@ class AppHomes:
                 mine_pages=_pages(viewer, "mine", mine),
                 cancellable=lists.cancellable(running),
                 links={each.id: links[each.thread] for each in decided if each.thread in links},
+                grants=await grants.revocable_lines(self._db, self._directory, person),
+                limits=await limits.visible(self._db, self._policies.last_loaded, person),
             )
         )
 

@@ -29,6 +29,7 @@ class ServiceCounts:
     pending_notices: int
     oldest_notice: float
     dead_notices: int
+    live_grants: int
     runs: Mapping[str, int]
     queues: Mapping[str, int]
 
@@ -50,6 +51,7 @@ async def service_counts(connection: Connection) -> ServiceCounts:
         pending_notices=tells.notices,
         oldest_notice=float(tells.oldest_notice),
         dead_notices=tells.dead_notices,
+        live_grants=tells.live_grants,
         runs={row.name: row.number for row in works if row.what == "run"},
         queues={row.name: row.number for row in works if row.what == "queue"},
     )
@@ -83,7 +85,11 @@ SELECT (SELECT count(*) FROM pending WHERE kind IN ('card', 'digest')) AS cards,
        (SELECT count(*) FROM outlet WHERE trouble IS NOT NULL) AS trouble,
        (SELECT count(*) FROM due) AS notices,
        coalesce((SELECT extract(epoch FROM clock_timestamp() - min(created_at)) FROM due), 0) AS oldest_notice,
-       (SELECT count(*) FROM (SELECT FROM notice WHERE state = 'dead' LIMIT :most) AS d) AS dead_notices
+       (SELECT count(*) FROM (SELECT FROM notice WHERE state = 'dead' LIMIT :most) AS d) AS dead_notices,
+       (SELECT count(*) FROM (
+            SELECT FROM approval_grant AS g JOIN approval_request AS r ON r.id = g.request_id AND r.status = 'approved'
+            WHERE g.ended_at IS NULL AND g.until > (SELECT clock_timestamp()) AND g.uses < g.max_uses
+            LIMIT :most) AS l) AS live_grants
 """)
 _WORKS = text("""
 SELECT 'run' AS what, status::text AS name, count(*) AS number FROM (

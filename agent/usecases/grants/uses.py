@@ -25,6 +25,7 @@ from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.policy import check_epoch
 from agent.domain.run import CallState
 from agent.fault_points import point
+from agent.metrics import GRANT_USES
 from agent.store import audit, call_locks, calls, exclusions, grants, limits, outbox, pause, request_locks
 from agent.store.audit import AuditEntry
 from agent.store.call_locks import ReadyCall
@@ -305,3 +306,4 @@ def _write_use(tx: Transaction, use: _Use) -> None:
     outbox.enqueue(tx, [line, outbox.card(grant.destination, grant.id)])
     about = {"action": "grant.used", "grant": str(grant.id), "key": use.key}
     tx.after_commit(partial(log.info, "a grant was used", **about))
+    tx.after_commit(GRANT_USES.inc)

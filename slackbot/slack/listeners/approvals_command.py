@@ -11,10 +11,11 @@ from agent.domain.reports import PERIODS
 from agent.store import views
 from agent.usecases import sessions
 from slackbot.cards import PAGE_OF_WAITING, Card, misunderstood_command, request_details, usage
-from slackbot.cards.grant_list import GrantLine, grant_list
+from slackbot.cards.grant_list import grant_list
+from slackbot.cards.limit_list import limit_list
 from slackbot.cards.stats import stats
-from slackbot.masking import clean_value, clean_view
-from slackbot.reviewing import grants
+from slackbot.masking import clean_view
+from slackbot.reviewing import grants, limits
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.reports import report_for
 from slackbot.reviewing.visibility import visible_request
@@ -92,14 +93,12 @@ async def _inbox(ctx: ListenerContext, said: SlashCommand) -> Card:
 
 
 async def _grants(ctx: ListenerContext, said: SlashCommand) -> Card:
-    found = await grants.revocable(ctx.db, ctx.directory, said.person)
-    texts = await clean_value([each.description for each in found])
-    return grant_list(
-        [
-            GrantLine(each.id, text, each.uses, each.max_uses, each.until)
-            for each, text in zip(found, texts, strict=True)
-        ]
-    )
+    return grant_list(await grants.revocable_lines(ctx.db, ctx.directory, said.person))
+
+
+async def _limits(ctx: ListenerContext, said: SlashCommand) -> Card:
+    await check_member(ctx.directory, said.person)
+    return limit_list(await limits.visible(ctx.db, ctx.services.policy, said.person))
 
 
 async def _help(_: ListenerContext, __: SlashCommand) -> Card:
@@ -112,6 +111,7 @@ VERBS: dict[str, Verb] = {
     "show": _show,
     "history": _history,
     "grants": _grants,
+    "limits": _limits,
     "inbox": _inbox,
     "stats": _stats,
     "help": _help,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import structlog
@@ -13,9 +15,12 @@ from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from agent.database.errors import DatabaseError
 from agent.database.pools import Database
+from agent.domain.limits import Limit
 from agent.domain.run import RunStatus
 from agent.store import views
+from agent.usecases import limits
 
 log = structlog.get_logger(__name__)
 
@@ -41,11 +46,19 @@ class ProcessPart:
 class ServiceMetrics:
     """`/metrics`, and the part of `/readyz` that counts."""
 
-    def __init__(self, db: Database, part: Callable[[], ProcessPart], pace: float = PACE) -> None:
+    def __init__(
+        self,
+        db: Database,
+        part: Callable[[], ProcessPart],
+        limits: Callable[[], Sequence[Limit]],
+        pace: float = PACE,
+    ) -> None:
         self._db = db
         self._part = part
+        self._limits = limits
         self._pace = pace
         self._known: views.ServiceCounts | None = None
+        self._used: Mapping[str, float] = {}
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
 
@@ -54,6 +67,7 @@ class ServiceMetrics:
         async with self._reading:
             if time.monotonic() - self._read_at >= self._pace:
                 self._known = await self._read()
+                self._used = await self._read_limits()
                 self._read_at = time.monotonic()
         return self._known
 
@@ -85,6 +99,16 @@ class ServiceMetrics:
             )
             return None
 
+    async def _read_limits(self) -> Mapping[str, float]:
+        """What share of each limit is used, by whom it is used most; nothing when that was not told in time."""
+        of = [limit for limit in self._limits() if limit.max]
+        with suppress(TimeoutError, DatabaseError):
+            async with asyncio.timeout(PATIENCE):
+                found = await limits.by_subject(self._db, of, most=1) if of else []
+            most = {each.limit: each.used for each in found}
+            return {limit.name: float(most.get(limit.name, Decimal(0)) / limit.max) for limit in of}
+        return {}
+
     def _families(self, known: views.ServiceCounts | None) -> Iterator[Metric]:
         yield _gauge("signoff_database_up", "Whether the database told the figures below.", known is not None)
         part = self._part()
@@ -105,6 +129,13 @@ class ServiceMetrics:
         yield self._pools()
         if known is not None:
             yield from _of_database(known)
+        yield _labelled(
+            "signoff_limit_used_ratio",
+            "How much of a limit over time is used where it is used most; 1: all of it.",
+            "limit",
+            list(self._used),
+            self._used,
+        )
 
     def _pools(self) -> Metric:
         family = GaugeMetricFamily(
@@ -142,6 +173,7 @@ def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
         ("notices_pending", "Webhook calls and e-mails to be sent.", known.pending_notices),
         ("oldest_notice_seconds", "How long the oldest of them has waited.", known.oldest_notice),
         ("notices_dead", "Webhook calls and e-mails that were given up.", known.dead_notices),
+        ("grants_live", "What reviewers have allowed in advance and has not ended.", known.live_grants),
     ):
         yield _gauge(f"signoff_{name}", words, value)
     at_work = [RunStatus.WORKING.value, RunStatus.PENDING_APPROVAL.value]
@@ -154,7 +186,7 @@ def _gauge(name: str, words: str, value: float) -> Metric:
 
 
 def _labelled(
-    name: str, words: str, label: str, values: list[str] | tuple[str, ...], counts: Mapping[str, int]
+    name: str, words: str, label: str, values: list[str] | tuple[str, ...], counts: Mapping[str, float]
 ) -> Metric:
     """One sample for each value that there can be, so that none comes and goes."""
     family = GaugeMetricFamily(name, words, labels=[label])

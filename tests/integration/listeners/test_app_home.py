@@ -239,6 +239,7 @@ async def test_two_processes_do_not_fight_over_a_home(http_house: House) -> None
             http_house.ctx.directory,
             http_house.client,
             http_house.ctx.permalinks,
+            http_house.ctx.services.policies,
             pace=0.2,
         ),
     )

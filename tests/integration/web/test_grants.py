@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE
-from slackbot.cards.grant_form import INPUT, PREFIX
+from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE, ACTION_REVOKE_LISTED
+from slackbot.cards.grant_entry import INPUT, PREFIX
 from tests.integration.asking import column
 from tests.integration.web.conftest import Street, shown
+from tests.integration.web.visiting import PUBLIC, Porch
 
 TERMS = """
 [defaults]
@@ -25,6 +26,23 @@ checkpoint_id = "refunds"
 action_pattern = "refund"
 allow_grants = true
 grant_free = { order_id = "[0-9]+" }
+
+[[limit]]
+name = "refunds"
+action_pattern = "refund"
+of = "args.amount"
+per = "all"
+within = "24h"
+max = 5000
+
+[[limit]]
+name = "mine"
+action_pattern = "refund"
+of = "count"
+per = "requester"
+within = "24h"
+max = 40
+then = "deny"
 """
 LIKE: dict[str, Any] = {"action": "refund", "arguments": {"order_id": "7", "amount": 100, "express": False}}
 
@@ -32,6 +50,11 @@ LIKE: dict[str, Any] = {"action": "refund", "arguments": {"order_id": "7", "amou
 @pytest.fixture
 def policy() -> str:
     return TERMS
+
+
+@pytest.fixture
+def settings() -> dict[str, str]:
+    return {"SIGNOFF_PUBLIC_URL": PUBLIC}
 
 
 def refund(**arguments: Any) -> dict[str, Any]:
@@ -137,3 +160,58 @@ async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
     assert "Not counted" in str(site.house.slack.views("U0ADA")[-1])
     assert await column(site.db, "SELECT count(*) FROM approval_grant") == [0]
     assert await column(site.db, "SELECT count(*) FROM vote") == [0]
+
+
+async def test_home_and_page_show_what_is_allowed_and_used(site: Street) -> None:
+    """Who may revoke a grant finds it with its uses left, and ends it; everybody finds limits and their own use."""
+    slack, people = site.house.slack, Porch(site.house, site.service)
+    program = await site.program()
+    await program.ask("r-1", **LIKE)
+    grace, ada = slack.person("U0GRACE"), slack.person("U0ADA")
+    await grace.submit(await form_of(site, await site.house.card()))
+    await grace.submit(slack.views("U0GRACE")[-1])
+    assert (await program.ask("r-2", **LIKE)).json()["status"] == "not_required"
+    for person in (grace, ada):
+        person.open_home()
+    total = "refunds: 100 of 5,000 used in 24h, 100 waiting. Beyond it, people are asked."
+    own = "mine for you: 0 of 40 calls used in 24h. Beyond it, calls are denied."
+    home = await slack.wait_for(lambda: _says(slack.home("U0GRACE"), "used 1 of 10 times", total, own))
+    assert home
+    hers = "mine for you: 1 of 40 calls used in 24h, 1 waiting. Beyond it, calls are denied."
+    assert await slack.wait_for(lambda: _says(slack.home("U0ADA"), total, hers))
+    listed = await ada.command("/approvals", "limits", "C0REVIEW")
+    assert await slack.wait_for(lambda: _says((listed.response, slack.ephemeral("U0ADA")), total, hers))
+
+    site.service._metrics._read_at = float("-inf")
+    figures = (await program.get("/metrics")).text
+    assert "signoff_grants_live 1.0" in figures
+    assert 'signoff_limit_used_ratio{limit="refunds"} 0.02' in figures
+    visitor = await people.visitor("U0GRACE")
+    await visitor.open("/inbox/grants")
+    assert "Used 1 of 10 times" in visitor.words
+    assert total in visitor.words
+    [grant_id] = await column(site.db, "SELECT request_id FROM approval_grant")
+    assert (await visitor.send("/inbox/grants/nonsense/revoke")).status_code == 404
+    await grace.click(home, ACTION_REVOKE_LISTED)
+    assert await slack.wait_for(lambda: "Allowed in advance" not in str(slack.home("U0GRACE")))
+    await visitor.open("/inbox/grants")
+    assert "No calls that you review are allowed in advance." in visitor.words
+    await program.ask("r-3", **LIKE)
+    await grace.submit(await form_of(site, await site.house.card(2)))
+    await grace.submit(slack.views("U0GRACE")[-1])
+    await visitor.open("/inbox/grants")
+    [second] = await column(site.db, "SELECT request_id FROM approval_grant WHERE ended_at IS NULL")
+    assert (await visitor.send(f"/inbox/grants/{second}/revoke")).status_code == 303
+    paths = [
+        (event, detail["path"])
+        for _, event, detail in await site.events(f"request:{grant_id}")
+        if event == "grant.ended"
+    ]
+    assert paths == [("grant.ended", "slack_home")]
+    assert ("grant.ended", "page") in [
+        (e, d.get("path")) for _, e, d in await site.events(f"request:{second}")
+    ]
+
+
+def _says(view: Any, *words: str) -> Any:
+    return view if all(each in str(view) for each in words) else None

@@ -91,12 +91,12 @@ async def test_figures_are_read_once_for_many_scrapes(database: Database) -> Non
             looks += 1
             return database.connection()
 
-    figures = ServiceMetrics(Watched(), lambda: PART, pace=3600)  # type: ignore[arg-type]
+    figures = ServiceMetrics(Watched(), lambda: PART, tuple, pace=3600)  # type: ignore[arg-type]
     for _ in range(100):
         await figures.exposition()
     assert looks == 1
     away = Database("postgresql://nobody@127.0.0.1:9/nothing")
-    exposition = (await ServiceMetrics(away, lambda: PART).exposition()).decode()
+    exposition = (await ServiceMetrics(away, lambda: PART, tuple).exposition()).decode()
     await away.close()
     assert samples(exposition)["signoff_database_up"] == 0
     assert "signoff_requests_waiting" not in samples(exposition)

@@ -1,0 +1,55 @@
+"""How the limits over time stand, as a list: in the answer to a command, and in App Home."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from agent.domain.limits import Limit
+from slackbot.cards import blocks, inert
+from slackbot.cards.limits import standing
+from slackbot.cards.values import Card, Json
+
+MOST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class LimitLine:
+    """A limit for one of those whose uses it adds up."""
+
+    limit: Limit
+    whose: str
+    """An agent, or whoever reads it; empty for all together."""
+    used: Decimal
+    waiting: Decimal
+    hidden: bool = False
+    """What it adds up is masked everywhere."""
+
+
+def limit_list(lines: Sequence[LimitLine]) -> Card:
+    """The first forty; the rest is counted."""
+    if not lines:
+        return Card("The policy has no limits over time.", [])
+    heading = blocks.section(blocks.text("Limits over time", bold=True))
+    return Card(
+        f"{len(lines):,} limits",
+        blocks.with_ids([blocks.rich_text(heading, limits_of(lines, MOST))], "limits"),
+    )
+
+
+def limits_of(lines: Sequence[LimitLine], most: int) -> Json:
+    """So many of them as bullets."""
+    shown = [limit_words(each) for each in lines[:most]]
+    if (more := len(lines) - most) > 0:
+        shown.append(f"… and {more:,} more: `signoff limits` lists all of them")
+    return blocks.bullets(blocks.section(blocks.text(each)) for each in shown)
+
+
+def limit_words(line: LimitLine) -> str:
+    """`refunds for agent billing: 4,960 of 5,000 used in 24h, 999 waiting. Beyond it, people are asked.`"""
+    limit = line.limit
+    numbers = standing(limit.of, limit.within, line.used, line.waiting, limit.max, hidden=line.hidden)
+    whose = f" for {inert.line(line.whose, 80)}" if line.whose else ""
+    beyond = "calls are denied" if limit.then == "deny" else "people are asked"
+    return f"{limit.name}{whose}: {numbers}. Beyond it, {beyond}."

@@ -1,0 +1,55 @@
+"""How the limits over time stand, as far as every member may see it: totals, those of agents, one's own."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from agent.database.pools import Database
+from agent.domain.limits import Limit, LimitState, Use
+from agent.domain.policy import Policy
+from agent.store.ids import new_id
+from agent.usecases import limits
+from signoff.json_paths import is_redacted
+from signoff.values import Person
+from slackbot.cards.limit_list import LimitLine
+
+MOST_AGENTS = 10
+"""Agents that are shown of each limit, those first that have used the most."""
+
+
+async def visible(db: Database, policy: Policy, person: Person) -> list[LimitLine]:
+    """The limits of the policy in its order. What others have used who ask for something stays with operators."""
+    shared = [limit for limit in policy.limits if limit.per != "requester"]
+    found = await limits.by_subject(db, shared, most=MOST_AGENTS) if shared else []
+    own = [Use(limit, limit.subject("", person), None) for limit in policy.limits if limit.per == "requester"]
+    states = await limits.states(db, new_id(), own) if own else ()
+    lines: list[LimitLine] = []
+    for limit in policy.limits:
+        hidden = _is_hidden(policy, limit)
+        named = [
+            LimitLine(limit, _agent(each.subject), each.used, each.waiting, hidden)
+            for each in found
+            if each.limit == limit.name
+        ]
+        mine = [_own(state, hidden) for state in states if state.use.limit is limit]
+        lines += named or mine or [LimitLine(limit, "", *_NOTHING, hidden)]
+    return lines
+
+
+def _own(state: LimitState, hidden: bool) -> LimitLine:
+    return LimitLine(state.use.limit, "you", state.used, state.waiting, hidden)
+
+
+def _agent(subject: str) -> str:
+    kind, _, name = subject.partition(":")
+    return f"agent {name}" if kind == "agent" else ""
+
+
+def _is_hidden(policy: Policy, limit: Limit) -> bool:
+    """Whether any checkpoint, or the defaults, mask what it adds up."""
+    root, *steps = limit.of.split(".")
+    masks = [policy.defaults.redact, *(rule.redact for rule in policy.rules)]
+    return any(is_redacted(tuple(steps), redact, root) for redact in masks)
+
+
+_NOTHING = (Decimal(0), Decimal(0))

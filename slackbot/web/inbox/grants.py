@@ -1,0 +1,44 @@
+"""What is allowed in advance, with *Revoke*, and how the limits over time stand."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from agent.domain.errors import NotFound
+from slackbot.cards import parse_id
+from slackbot.cards.limit_list import limit_words
+from slackbot.reviewing import grants, limits
+from slackbot.web.auth.visitors import Form, Signed
+from slackbot.web.http.context import web_context
+from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
+
+PATH = "page"
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/inbox/grants")
+async def show(request: Request, who: Signed) -> Response:
+    """The grants that the visitor may revoke, and the limits of the policy in force."""
+    ctx = web_context(request)
+    directory = ctx.slack.directory
+    found = await limits.visible(ctx.db, ctx.services.policies.last_loaded, who.person)
+    return page(
+        "grants.html",
+        here="grants",
+        visitor=who,
+        grants=await grants.revocable_lines(ctx.db, directory, who.person),
+        limits=[limit_words(each) for each in found],
+        names=await directory.names([who.person.user_id]),
+    )
+
+
+@router.post("/inbox/grants/{grant_id}/revoke")
+async def revoke(request: Request, grant_id: str, who: Signed, _: Form) -> Response:
+    """End a grant; one that has ended stays as it is."""
+    ctx, wanted = web_context(request), parse_id(grant_id)
+    if wanted is None:
+        raise NotFound(grant_id)
+    await grants.revoke(ctx.db, ctx.slack.directory, who.person, wanted, PATH)
+    return redirect_after_form("/inbox/grants")
