@@ -107,7 +107,8 @@ class Control:
         lever = self._stage.levers.get(request.match_info["name"])
         if lever is None:
             return web.json_response({"error": "no such lever"}, status=404)
-        return web.json_response({"told": lever()})
+        told = lever()
+        return web.json_response({"told": told if isinstance(told, str) else await told})
 
     async def _messages(self, request: web.Request) -> web.Response:
         channel = request.match_info["channel"]

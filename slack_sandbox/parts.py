@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from slack_sandbox.deliveries import Deliveries
@@ -27,7 +27,7 @@ class SandboxParts:
     commands: tuple[Json, ...]
     should_escape: bool = True
     guide: Callable[[], Json] | None = None
-    levers: dict[str, Callable[[], str]] = field(default_factory=dict)
+    levers: dict[str, Callable[[], str | Awaitable[str]]] = field(default_factory=dict)
     """What buttons of the guide do to the world around, by name; each returns what the page then says."""
 
     @property

@@ -139,6 +139,7 @@ function drawNow(scene, number, doors) {
 
 // Does the step, or leads to where it is done. Returns what is to be said about it.
 async function perform(step, { visit, write }) {
+  if (step.lever && step.channel) await visit(step);
   if (step.lever) return pull(step.lever);
   const tab = step.inbox ? window.open("", "_blank") : null; // now, while the browser knows that somebody clicked
   if (tab) tab.opener = null;

@@ -22,7 +22,8 @@ from signoff.values import Person
 from slack_sandbox import SandboxWorkspace, SlackSandbox
 from slack_sandbox.model import MODEL_NAME
 from slackbot.demo import model as models
-from slackbot.demo.guide import CRASH, Guide, welcome
+from slackbot.demo.guide import CRASH, REPLAY, Guide, welcome
+from slackbot.demo.replay import try_policy
 from slackbot.demo.rules import REVIEWS, DemoPolicy
 from slackbot.demo.service import ServiceProcess, environment
 from slackbot.demo.workdir import Workdir
@@ -116,6 +117,7 @@ async def open_environment(
             tell,
         )
         slack.levers[CRASH] = lambda: _crash(service)
+        slack.levers[REPLAY] = lambda: try_policy(workdir, rules, slack.workspace, settings)
         supervision = asyncio.create_task(service.supervise(), name="service")
         stack.push_async_callback(_end, supervision)
         env = DemoEnvironment(workdir, rules, slack, guide, service, url, settings, supervision)

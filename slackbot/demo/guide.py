@@ -14,6 +14,8 @@ AGENTS, REVIEWS = "C0AGENTS", "C0REVIEW"
 ADA, GRACE, LINUS = "U0ADA", "U0GRACE", "U0LINUS"
 CRASH = "crash"
 """The lever that kills the service."""
+REPLAY = "replay"
+"""The lever that tries another policy on what was judged so far."""
 
 WELCOME = (
     ":wave: *Welcome to Signoff.* AI agents ask here before they do something risky. People approve or reject it.\n\n"
@@ -58,6 +60,10 @@ class Seen:
     def told(self, user: str, words: str) -> bool:
         """Whether this person alone was told this."""
         return any(words in each["text"] for each in self.slack.ephemeral(user))
+
+    def is_in_channel(self, words: str) -> bool:
+        """Whether a message in the channel where people begin says this."""
+        return any(words in each["text"] for each in self.slack.messages(AGENTS))
 
     def starts(self) -> int:
         """How often the service has connected to Slack."""
@@ -150,6 +156,11 @@ class Guide:
 
 
 def welcome(workspace: SandboxWorkspace) -> None:
-    """Put the welcome into the channel in which people begin. The service is told nothing of it."""
+    """Put the welcome into the channel in which people begin."""
+    say(workspace, WELCOME)
+
+
+def say(workspace: SandboxWorkspace, text: str) -> None:
+    """Put words of the guide into that channel. The service is told nothing of them."""
     guide: Message = {"type": "message", "team": workspace.team.id, "username": "Guide", "bot_id": "B0GUIDE"}
-    workspace.messages.add(AGENTS, {**guide, "text": WELCOME})
+    workspace.messages.add(AGENTS, {**guide, "text": text})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackbot.demo.guide import ADA, AGENTS, GRACE, Guide, Scene, Step
-from slackbot.demo.guided_scenes import open_inbox
+from slackbot.demo.guided_steps import open_inbox
 
 
 def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from slackbot.demo.guide import ADA, AGENTS, CRASH, GRACE, LINUS, REVIEWS, Guide, Scene, Step
+from slackbot.demo.guide import ADA, CRASH, GRACE, LINUS, REVIEWS, Guide, Scene, Step
+from slackbot.demo.guided_policy import ALLOW, BOUND, TRY
+from slackbot.demo.guided_steps import on_card, open_inbox, run_as_ada
 from slackbot.demo.rules import SECONDS
 
-NAMES = {ADA: "Ada", GRACE: "Grace", LINUS: "Linus"}
 MANAGER = (
     "/agent run data_manager delete 50 old records from the users table, and send notification "
     'recipient=ops message="the users table was tidied"'
@@ -24,38 +23,13 @@ def _card(order: int) -> str:
     return f"for order {order}"
 
 
-def _run(command: str) -> dict[str, Any]:
-    return {"as": ADA, "channel": AGENTS, "command": command}
-
-
 def _ask(order: int) -> Step:
     """Ada asks for a refund that people have to approve."""
     return Step(
         f"As *Ada*, ask the agent to refund order {order}.",
         lambda seen: bool(seen.cards(_card(order))),
         "Ask as Ada",
-        _run(f"/agent run refunds {_task(order)}"),
-    )
-
-
-def _on_card(text: str, person: str, words: str, status: str) -> Step:
-    """Somebody presses a button on the card with these words, which then begins with `status`."""
-    return Step(
-        text,
-        lambda seen: seen.is_card(words, status),
-        f"Show {NAMES[person]} the card",
-        {"as": person},
-        lambda seen: seen.card(words),
-    )
-
-
-def open_inbox(channel: str) -> Step:
-    """Grace asks for her link to the inbox in this channel, and it opens."""
-    return Step(
-        "Open Grace's inbox. It is a new tab; press *Sign in* there.",
-        lambda seen: seen.told(GRACE, "/sign-in/link/"),
-        "Open Grace's inbox",
-        {"as": GRACE, "channel": channel, "command": "/approvals inbox", "inbox": True},
+        run_as_ada(f"/agent run refunds {_task(order)}"),
     )
 
 
@@ -64,7 +38,7 @@ APPROVE = Scene(
     "Refunds above 1,000.00 need approval. Order 7 cost 1,249.50.",
     [
         _ask(7),
-        _on_card("As *Grace*, press *Approve* on the card.", GRACE, _card(7), "Approved"),
+        on_card("As *Grace*, press *Approve* on the card.", GRACE, _card(7), "Approved"),
     ],
     "Approved, and refunded. The agent told Ada in the thread of its run.",
     _task(7),
@@ -78,7 +52,7 @@ SMALL = Scene(
             "As *Ada*, ask the agent to refund order 2.",
             lambda seen: seen.said(_task(2), "has been made"),
             "Ask as Ada",
-            _run(f"/agent run refunds {_task(2)}"),
+            run_as_ada(f"/agent run refunds {_task(2)}"),
         )
     ],
     "Refunded at once. Nobody was asked.",
@@ -97,7 +71,7 @@ REJECT = Scene(
             {"as": ADA},
             lambda seen: seen.card(_card(5)),
         ),
-        _on_card("As *Linus*, press *Reject* and give a reason.", LINUS, _card(5), "Rejected"),
+        on_card("As *Linus*, press *Reject* and give a reason.", LINUS, _card(5), "Rejected"),
     ],
     "Nothing was refunded. The agent got the reason.",
     _task(5),
@@ -115,7 +89,7 @@ EDIT = Scene(
             {"as": GRACE},
             lambda seen: seen.card(_card(9)),
         ),
-        _on_card(
+        on_card(
             "As *Linus*, press *Approve*. Grace edited it, so somebody else approves.",
             LINUS,
             _card(4),
@@ -151,7 +125,7 @@ CRASHED = Scene(
             "Crash the service",
             {"lever": CRASH},
         ),
-        _on_card("As *Linus*, press *Approve*.", LINUS, _card(6), "Approved"),
+        on_card("As *Linus*, press *Approve*.", LINUS, _card(6), "Approved"),
     ],
     "Grace's approval survived the crash, and the refund was made once.",
     _task(6),
@@ -162,7 +136,7 @@ EXPIRE = Scene(
     f"Order 8 cost 7,320.00. Its rule gives people {SECONDS} seconds.",
     [
         _ask(8),
-        _on_card(f"Wait {SECONDS} seconds.", GRACE, _card(8), "Expired"),
+        on_card(f"Wait {SECONDS} seconds.", GRACE, _card(8), "Expired"),
         Step(
             "As *Ada*, press *Ask again*.",
             lambda seen: len(seen.cards(_card(8))) > 1,
@@ -181,7 +155,7 @@ INBOX = Scene(
     [
         _ask(10),
         open_inbox(REVIEWS),
-        _on_card("Open the request for order 10 in the inbox, and approve it.", GRACE, _card(10), "Approved"),
+        on_card("Open the request for order 10 in the inbox, and approve it.", GRACE, _card(10), "Approved"),
     ],
     "One decision, wherever it is made: the card in Slack has it too.",
     _task(10),
@@ -195,10 +169,10 @@ TWO_CALLS = Scene(
             "As *Ada*, ask the data manager.",
             lambda seen: bool(seen.cards(DELETION) and seen.cards(NOTIFICATION)),
             "Ask as Ada",
-            _run(MANAGER),
+            run_as_ada(MANAGER),
         ),
-        _on_card("As *Grace*, approve the deletion.", GRACE, DELETION, "Approved"),
-        _on_card("As *Linus*, reject the notification.", LINUS, NOTIFICATION, "Rejected"),
+        on_card("As *Grace*, approve the deletion.", GRACE, DELETION, "Approved"),
+        on_card("As *Linus*, reject the notification.", LINUS, NOTIFICATION, "Rejected"),
     ],
     "The records were deleted, and nobody was notified.",
     MANAGER.partition("data_manager ")[2],
@@ -212,9 +186,9 @@ FUNCTION = Scene(
             "As *Ada*, start it.",
             lambda seen: bool(seen.cards(MOVE)),
             "Start as Ada",
-            _run(f"/agent run durable-task {MOVE}"),
+            run_as_ada(f"/agent run durable-task {MOVE}"),
         ),
-        _on_card("As *Grace*, press *Approve*.", GRACE, MOVE, "Approved"),
+        on_card("As *Grace*, press *Approve*.", GRACE, MOVE, "Approved"),
     ],
     "The function went on where it stood, to its end.",
     MOVE,
@@ -243,5 +217,5 @@ OVERVIEW = Scene(
 
 def for_refunds() -> Guide:
     """The tour of the refund agent."""
-    scenes = (APPROVE, SMALL, REJECT, EDIT, CRASHED, EXPIRE, INBOX, TWO_CALLS, FUNCTION, OVERVIEW)
-    return Guide("Guide", scenes)
+    refunds = (APPROVE, SMALL, REJECT, EDIT, CRASHED, EXPIRE, INBOX, TWO_CALLS, FUNCTION)
+    return Guide("Guide", (*refunds, ALLOW, BOUND, TRY, OVERVIEW))

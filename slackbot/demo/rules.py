@@ -21,6 +21,18 @@ timeout = "24h"
 prevent_self_review = true
 unmatched = "review"
 
+[grants]                       # reviewers may allow the next ones in advance, within these bounds
+max_for = "24h"
+max_uses = 10
+
+[[limit]]                      # what reads all customers runs by itself once a day for each person
+name = "all-orders"
+action_pattern = "list_orders"
+of = "count"
+per = "requester"
+within = "24h"
+max = 1
+
 [[checkpoint]]
 checkpoint_id = "refund-very-large"
 action_pattern = "process_refund"
@@ -62,6 +74,7 @@ checkpoint_id = "deletions"    # for programs elsewhere: examples/guide_agent.py
 action_pattern = "delete_*"
 description_template = "Delete {{args.count}} records from {{args.table_name}}"
 risk = "high"
+allow_grants = true
 on_reject = "stop"
 
 [[checkpoint]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from agent.examples import shop
-from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
+from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_APPROVE, ACTION_REJECT, ACTION_REVOKE
+from slackbot.cards.grant_entry import INPUT, PREFIX
 from slackbot.demo.actors import Actors, ephemeral_text
 from slackbot.demo.guide import CRASH
+from slackbot.demo.guided_policy import ALLOW, BOUND, GRANT, ORDERS, TIDY
 from slackbot.demo.guided_scenes import APPROVE, FUNCTION, REJECT, SMALL, TWO_CALLS
 from slackbot.demo.rules import SECONDS_AUTO
 from slackbot.demo.scene import Scene
@@ -135,7 +137,38 @@ async def durable(scene: Scene, actors: Actors) -> None:
     await scene.see("it went on to its end", True, lambda: "Agent successful: move house" in actors.said(run))
 
 
-GUIDED = [each.title for each in (APPROVE, SMALL, REJECT, TWO_CALLS, FUNCTION)]
+async def allow(scene: Scene, actors: Actors) -> None:
+    """One approval covers the next ones within its bounds, until it is revoked."""
+    await actors.ask(TIDY.format(count=20), agent="data_manager")
+    await scene.see("cards about it", 1, lambda: len(actors.cards_with("Delete 20 records")))
+    await actors.grace.click(actors.cards_with("Delete 20 records")[-1], ACTION_ALLOW_SIMILAR)
+    await scene.see("the form", 1, lambda: len(actors.env.slack.views("U0GRACE")))
+    await actors.grace.submit(
+        actors.env.slack.views("U0GRACE")[-1], {f"{PREFIX}:field:0/{INPUT}": "1 .. 100"}
+    )
+    await scene.see("its preview", True, lambda: "May differ" in str(actors.env.slack.views("U0GRACE")))
+    await actors.grace.submit(actors.env.slack.views("U0GRACE")[-1])
+    await scene.see("cards of what is allowed", 1, lambda: len(actors.cards_with(GRANT)))
+    run = await actors.ask(TIDY.format(count=30), agent="data_manager")
+    await scene.see("the next one is done", True, lambda: "Deleted 30 records" in actors.said(run))
+    scene.note("cards about that", 0, len(actors.cards_with("Delete 30 records")))
+    await actors.grace.click(actors.cards_with(GRANT)[-1], ACTION_REVOKE)
+    await scene.see("the grant has ended", True, lambda: "revoked" in str(actors.cards_with(GRANT)[-1]))
+
+
+async def bound(scene: Scene, actors: Actors) -> None:
+    """A limit asks about what would just run, once there is no room for it."""
+    run = await actors.ask("list all orders", where=GENERAL)
+    await scene.see("the first time it just runs", True, lambda: "PAID" in actors.said(run))
+    scene.note("cards about it", 0, len(actors.cards_with(ORDERS)))
+    await actors.ask("list all orders", where=GENERAL)
+    await scene.see("cards about the second time", 1, lambda: len(actors.cards_with(ORDERS)))
+    scene.note("the card says why", True, "1 of 1 calls used in 24h" in str(actors.cards_with(ORDERS)[-1]))
+    await actors.grace.click(actors.cards_with(ORDERS)[-1], ACTION_APPROVE)
+    await scene.see("its card", True, lambda: actors.cards_with(ORDERS)[-1]["text"].startswith("Approved"))
+
+
+GUIDED = [each.title for each in (APPROVE, SMALL, REJECT, TWO_CALLS, FUNCTION, ALLOW, BOUND)]
 """The scenes of the page's guide that happen from their beginning to their end when these here are played."""
 
 Act = Callable[[Scene, Actors], Awaitable[None]]
@@ -144,6 +177,7 @@ PLAY: tuple[tuple[tuple[str, Act], ...], ...] = (
     (("A small refund happens at once", small), ("Approve", approve)),
     (("Reject, with a model that repeats a false price", reject), ("Expire", expire)),
     (("Two calls, one approved and one rejected", manage), ("A task without a model", durable)),
+    (("Allow the next ones", allow), ("A limit over time", bound)),
     (("kill -9 between decision and refund", kill),),
 )
 """The scenes; those that stand together are played at the same time, because they do not touch one another."""

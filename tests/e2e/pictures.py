@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from slack_sandbox import demo_workspace
-from slackbot.demo import guided_scenes, rules
+from slackbot.demo import guided_policy, guided_scenes, rules
 from slackbot.demo.environment import DemoEnvironment, open_environment
 from slackbot.demo.workdir import claim_workdir
 
@@ -42,6 +42,7 @@ async def take(folder: Path) -> None:
         ):
             browser = await playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
             await demo.while_it_lives(_slack(browser, demo, folder))
+            await demo.while_it_lives(_bounds(browser, demo, folder))
             await demo.while_it_lives(_inbox(browser, demo, folder))
             await browser.close()
 
@@ -67,6 +68,27 @@ async def _slack(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
         await expect(home).to_contain_text("Approved")
         await page.set_viewport_size({"width": WIDTH, "height": 760})
         await _save(page.locator("main"), folder, "home")
+
+
+async def _bounds(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
+    """The form of a grant, filled in, and a card that waits because of a limit."""
+    async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
+        card = await _command(
+            page, f"data_manager {guided_policy.TIDY.format(count=20)}", "Delete 20 records"
+        )
+        await card.get_by_role("button", name="Approve and allow similar…").click()
+        form = page.locator("#modal")
+        await form.get_by_label("args.count").fill("1 .. 100")
+        await _save(form, folder, "grant-form")
+        await form.get_by_role("button", name="Preview").click()
+        await expect(form).to_contain_text("May differ")
+        await page.keyboard.press("Escape")
+        await page.locator('[data-channel="C0AGENTS"]').first.click()
+        await page.locator(f'[data-person="{ADA}"]').click()
+        await _type(page, "/agent run refunds list all orders")
+        await expect(page.locator("#messages")).to_contain_text("Completed")
+        card = await _command(page, "refunds list all orders", guided_policy.ORDERS)
+        await _save(card, folder, "limit-card")
 
 
 async def _inbox(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
@@ -98,13 +120,22 @@ async def _link(demo: DemoEnvironment) -> str:
 
 async def _asked(page: Page, order: int) -> Locator:
     """Ada asks for a refund; Grace stands before the card."""
+    return await _command(page, f"refunds please refund order {order}", f"for order {order}")
+
+
+async def _type(page: Page, command: str) -> None:
+    await page.locator("#composer textarea").fill(command)
+    await page.locator("#composer textarea").press("Enter")
+
+
+async def _command(page: Page, task: str, words: str) -> Locator:
+    """Ada runs an agent; Grace stands before the card with these words."""
     await page.locator(f'[data-person="{ADA}"]').click()
     await page.locator('[data-channel="C0AGENTS"]').first.click()
-    await page.locator("#composer textarea").fill(f"/agent run refunds please refund order {order}")
-    await page.locator("#composer textarea").press("Enter")
+    await _type(page, f"/agent run {task}")
     await page.locator('[data-channel="C0REVIEW"]').first.click()
     await page.locator(f'[data-person="{GRACE}"]').click()
-    card = page.locator("#messages article", has_text=f"for order {order}").last
+    card = page.locator("#messages article", has_text=words).last
     await expect(card.get_by_role("button", name="Details", exact=True)).to_be_visible()
     return card
 

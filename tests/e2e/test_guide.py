@@ -59,7 +59,7 @@ class Newcomer:
             await self.click(self.page.locator("#confirm-yes"))
 
     async def done(self, number: int) -> None:
-        await expect(self.page.locator("#guide-count")).to_have_text(f"{number} of 10 done")
+        await expect(self.page.locator("#guide-count")).to_have_text(f"{number} of 13 done")
 
 
 @pytest_asyncio.fixture
@@ -194,10 +194,34 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.approve("move house", confirmed=False)
     await newcomer.done(9)
 
+    await newcomer.step("Ask as Ada")
+    await newcomer.step("Show Grace the card")
+    card = await newcomer.card("Delete 20 records")
+    await card.get_by_role("button", name="Approve and allow similar…").click()
+    form = page.get_by_role("dialog", name="Allow similar calls")
+    await form.get_by_label("args.count").fill("1 .. 100")
+    await form.get_by_role("button", name="Preview").click()
+    await expect(form).to_contain_text("args.count from 1 to 100")
+    await form.get_by_role("button", name="Save").click()
+    await newcomer.step("Ask as Ada")
+    await newcomer.step("Show Grace the card")
+    await (await newcomer.card("Allow similar calls")).get_by_role("button", name="Revoke").click()
+    await newcomer.done(10)
+
+    await newcomer.step("Ask as Ada")
+    await newcomer.step("Ask again as Ada")
+    await newcomer.step("Show Grace the card")
+    await newcomer.approve("list_orders", confirmed=False)
+    await newcomer.done(11)
+
+    await newcomer.step("Replay")
+    await expect(page.locator("#messages")).to_contain_text("judgements were made again")
+    await newcomer.done(12)
+
     await newcomer.step("Open App Home")
     await expect(page.locator("#home")).to_contain_text("for order 10")
     await newcomer.step("List as Grace")
-    await newcomer.done(10)
+    await newcomer.done(13)
 
 
 async def test_the_printed_commands_run(newcomer: Newcomer) -> None:

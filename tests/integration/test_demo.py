@@ -103,7 +103,7 @@ def test_the_demo_plays_the_main_job_by_itself(scratch: Path, demos: list[Demo])
     assert "refund-over-limit" in evidence["checkpoints"]["text"]
     assert len(evidence["checkpoints"]["digest"]) == 64
     assert not re.search("xoxb|xapp|sk-scripted", path.read_text())
-    assert len(evidence["steps"]) == 8
+    assert len(evidence["steps"]) == 10
     assert all(check["ok"] for step in evidence["steps"] for check in step["checks"])
     orders = {order["order_id"]: (order["status"], order["cause"]) for order in evidence["orders"]}
     assert orders[2] == orders[6] == orders[7] == ("REFUNDED", None)

@@ -1,0 +1,43 @@
+"""The guide's *Replay*: what a stricter policy would have said, as the command line tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+
+from slack_sandbox import SandboxWorkspace
+from slackbot.demo.guide import say
+from slackbot.demo.rules import DemoPolicy
+from slackbot.demo.service import environment
+from slackbot.demo.workdir import Workdir
+
+JUDGED_AGAIN = "judgements were made again"
+"""Words of every answer."""
+
+LIMIT, STRICTER = "facts.price > 1000.0", "facts.price > 300.0"
+COLUMNS = 100
+
+
+async def try_policy(
+    workdir: Workdir, rules: DemoPolicy, workspace: SandboxWorkspace, settings: Mapping[str, str]
+) -> str:
+    """Run the command on a copy of the policy with a lower limit, and put its answer into the channel."""
+    file = workdir.path / "stricter.toml"
+    file.write_text(rules.text.replace(LIMIT, STRICTER), encoding="utf-8")
+    arguments = ("check", "replay", "--since", "1d", "--policy", str(file), "--show", "5")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "slackbot",
+        *arguments,
+        env=environment(os.environ, {**settings, "COLUMNS": str(COLUMNS)}, None),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    answer = said.decode(errors="replace").strip()
+    say(workspace, f"```$ signoff check replay --since 1d --policy {file.name}\n{answer}```")
+    return "Its answer is in #agents." if process.returncode == 0 else "The command failed; see #agents."
