@@ -111,7 +111,7 @@ class Service:
             drain_seconds=1,
         )
         self._draining = False
-        self._scheduler = Scheduler(db, cards_per_minute=policy.defaults.cards_per_minute)
+        self._scheduler = Scheduler(db, policy, self.slack.admin)
         self._telemetry: Telemetry | None = None
         self._failed: asyncio.Future[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -180,7 +180,7 @@ class Service:
             self._watching = asyncio.create_task(self._policies.watch(), name="policy")
 
     def _follow(self, policy: Policy) -> None:
-        self._scheduler.cards_per_minute = policy.defaults.cards_per_minute
+        self._scheduler.policy = policy
         self.slack.follow()
 
     def _connections(self) -> int:

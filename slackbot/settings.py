@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -218,9 +219,14 @@ class Settings(BaseSettings):
         ]
         return f"set {' and '.join(missing)}" if missing else None
 
-    def read_policy(self, source: str, name: str) -> Policy:
-        """The policy of this text, if it can be enforced with these settings. Raises PolicyError."""
-        return checkpoints.load(source, filename=name, no_mail=self.no_mail, no_lookups=self.no_lookups)
+    def read_policy(self, source: str, name: str, *, now: datetime | None = None) -> Policy:
+        """The policy of this text, if it can be enforced with these settings. Raises PolicyError.
+
+        ``now``: for one that is yet to be applied.
+        """
+        return checkpoints.load(
+            source, filename=name, no_mail=self.no_mail, no_lookups=self.no_lookups, now=now
+        )
 
     @property
     def no_lookups(self) -> str | None:

@@ -141,10 +141,15 @@ class SlackService:
 
     def _delivery_settings(self, workspace: Workspace) -> tuple[Destination | None, int]:
         """Who is told of trouble, and how many cards are posted."""
-        defaults = self._policies.last_loaded.defaults
-        admin = defaults.admin_channel
-        where = Destination(workspace.team_id, self._channels[admin]) if admin else None
-        return where, defaults.cards_per_minute
+        return self._admin_of(workspace), self._policies.last_loaded.defaults.cards_per_minute
+
+    def _admin_of(self, workspace: Workspace) -> Destination | None:
+        channel = self._channels.get(self._policies.last_loaded.defaults.admin_channel or "")
+        return Destination(workspace.team_id, channel) if channel else None
+
+    def admin(self) -> Destination | None:
+        """Where operators read; ``None``: nowhere, or Slack has not been reached yet."""
+        return self._admin_of(self.parts.workspace) if self.parts else None
 
     def follow(self) -> None:
         """Another policy is loaded: find its channels, and go by its settings."""

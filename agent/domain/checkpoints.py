@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from agent.domain import checkpoint_fields, facts_sources, grant_fields, limit_fields
+from agent.domain import checkpoint_fields, facts_sources, grant_fields, limit_fields, observe_fields
+from agent.domain.checkpoint_checks import Place, contradictions
 from agent.domain.errors import PolicyError
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.link_template import placeholder_names
-from agent.domain.policy import Defaults, GrantLimits, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
+from agent.domain.policy import (
+    Defaults,
+    GrantLimits,
+    ObservedRule,
+    Policy,
+    Rule,
+    on_reject_by_risk,
+)
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
 from signoff.errors import MalformedArguments
@@ -60,25 +69,30 @@ CHECKPOINT = TERMS | {
     "link_template": checkpoint_fields.link_template,
     "allow_grants": checkpoint_fields.boolean,
     "grant_free": grant_fields.grant_free,
+    **observe_fields.KEYS,
 }
 TABLES = {"defaults", "checkpoint", "limit", "grants", facts_sources.TABLE}
 
-Problem = tuple[str | None, str]
-"""A key of a table (None: the table itself) and what is wrong with it."""
 
-
-def load(text: str, *, filename: str, no_mail: str | None = None, no_lookups: str | None = None) -> Policy:
+def load(
+    text: str,
+    *,
+    filename: str,
+    no_mail: str | None = None,
+    no_lookups: str | None = None,
+    now: datetime | None = None,
+) -> Policy:
     """The policy that this text describes; an empty text asks for everything that is not read-only.
 
     `no_mail`: why nobody can be sent e-mail, which makes `email` a problem; `no_lookups`: why nothing can be looked up,
-    which makes `[[facts]]` one. PolicyError has a line per problem:
-    `checkpoints.toml:12: …`.
+    which makes `[[facts]]` one. `now` bounds `observe_until`; what was applied before needs none. PolicyError has a
+    line per problem: `checkpoints.toml:12: …`.
     """
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PolicyError([_syntax_problem(error, filename, text)]) from None
-    reader = _Reader(filename, Lines(text), no_mail, no_lookups)
+    reader = _Reader(filename, Lines(text), no_mail, no_lookups, now)
     policy = reader.policy(tables, text)
     if reader.problems:
         raise PolicyError(line for _, line in sorted(reader.problems))
@@ -89,32 +103,23 @@ def load(text: str, *, filename: str, no_mail: str | None = None, no_lookups: st
     return policy
 
 
-def explain(policy: Policy, traits: ToolTraits) -> str:
-    """Which checkpoints can catch this tool, in order, what happens when none does, and its limits; one line."""
-    limits = [limit.described for limit in policy.limits if limit.names(traits.name)]
-    return "; ".join([_judged(policy, traits), *limits])
-
-
-def _judged(policy: Policy, traits: ToolTraits) -> str:
-    steps: list[str] = []
-    for rule in policy.rules:
-        if not rule.names(traits.name):
-            continue
-        if rule.when is None:
-            return _sentence(traits, [*steps, f'asked by "{rule.checkpoint_id}"'])
-        steps.append(f'asked by "{rule.checkpoint_id}" when {rule.when}')
-    return _sentence(traits, [*steps, _otherwise(policy, traits, named=bool(steps))])
-
-
 class _Reader:
     """Collects a policy and everything that is wrong with it from one file."""
 
-    def __init__(self, filename: str, lines: Lines, no_mail: str | None, no_lookups: str | None) -> None:
+    def __init__(
+        self,
+        filename: str,
+        lines: Lines,
+        no_mail: str | None,
+        no_lookups: str | None,
+        now: datetime | None,
+    ) -> None:
         self.problems: list[tuple[int, str]] = []
         self._filename = filename
         self._lines = lines
         self._no_mail = no_mail
         self._no_lookups = no_lookups
+        self._now = now
         self._has_grants = False
 
     def policy(self, tables: Mapping[str, Any], source: str) -> Policy:
@@ -132,8 +137,10 @@ class _Reader:
         self._refuse_duplicates(checkpoints)
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
         lookups = self._lookups(tables.get(facts_sources.TABLE, []))
-        kept = tuple(rule for rule in rules if rule is not None)
-        return Policy(kept, defaults, grants=grants, limits=limits, lookups=lookups, source=source)
+        kept, observed = _apart(rules)
+        return Policy(
+            kept, defaults, grants=grants, limits=limits, lookups=lookups, observed=observed, source=source
+        )
 
     def _lookups(self, tables: Any) -> tuple[FactsLookup, ...]:
         def problem(index: int, key: str | None, what: str) -> None:
@@ -146,7 +153,7 @@ class _Reader:
     def _defaults(self, table: Any) -> Defaults:
         read = self._table("defaults", 0, "[defaults]", table, DEFAULTS)
         defaults = Defaults(**read)
-        self._check(_Place("defaults", 0, "[defaults]", table), defaults)
+        self._check(Place("defaults", 0, "[defaults]", table), defaults)
         return defaults
 
     def _grants(self, table: Any) -> GrantLimits | None:
@@ -156,7 +163,7 @@ class _Reader:
             self._problem(self._lines.of("grants"), f'[grants]: "{key}" is missing')
         return None if missing or len(read) < len(grant_fields.GRANTS) else GrantLimits(**read)
 
-    def _rule(self, index: int, table: Any, defaults: Defaults) -> Rule | None:
+    def _rule(self, index: int, table: Any, defaults: Defaults) -> _ReadRule | None:
         label = _label(index, table)
         read = self._table("checkpoint", index, label, table, CHECKPOINT)
         missing = [key for key in ("checkpoint_id", "action_pattern") if key not in read]
@@ -165,15 +172,18 @@ class _Reader:
                 self._problem(self._lines.of("checkpoint", index), f'{label}: "{key}" is missing')
         if missing:
             return None
+        for key, problem in observe_fields.problems(read, table, self._now):
+            self._problem(self._lines.of("checkpoint", index, key), f"{label}: {problem}")
+        mode, until = read.pop("mode", None), read.pop("observe_until", None)
         terms = defaults.terms() | read
         terms["on_reject"] = terms["on_reject"] or on_reject_by_risk(terms["risk"])
         rule = Rule(**terms)
-        place = _Place("checkpoint", index, label, table)
+        place = Place("checkpoint", index, label, table)
         self._check(place, rule)
         self._check_shown(place, rule)
         for key, problem in grant_fields.problems(rule, given=self._has_grants):
             self._problem(self._lines.of("checkpoint", index, key), f"{label}: {problem}")
-        return rule
+        return _ReadRule(rule, until if mode == observe_fields.OBSERVE else None)
 
     def _table(
         self, name: str, index: int, label: str, table: Any, known: Mapping[str, Any]
@@ -201,11 +211,11 @@ class _Reader:
             self._problem(line, f'{label}: give "timeout" or "timeout_seconds", not both')
         return read
 
-    def _check(self, place: _Place, terms: Defaults | Rule) -> None:
-        for key, problem in (*_quorum(place, terms), *_escalation(place, terms), *_mail(place, terms)):
+    def _check(self, place: Place, terms: Defaults | Rule) -> None:
+        for key, problem in contradictions(place, terms):
             self._problem(self._lines.of(place.table, place.index, key), f"{place.label}: {problem}")
 
-    def _check_shown(self, place: _Place, rule: Rule) -> None:
+    def _check_shown(self, place: Place, rule: Rule) -> None:
         """Redacted values must not appear in descriptions, links or e-mails."""
         for key, paths in (
             ("description_template", placeholder_names(rule.description_template or "")),
@@ -234,60 +244,23 @@ class _Reader:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where terms stand in the file, and what is written there itself, be it right or wrong."""
+class _ReadRule:
+    """A checkpoint, and until when it is only observed, if it is."""
 
-    table: str
-    index: int
-    label: str
-    written: Any
-
-    def has(self, key: str) -> bool:
-        """Whether the key stands here and was not inherited."""
-        return isinstance(self.written, dict) and key in self.written
-
-    def first(self, *keys: str) -> str | None:
-        """The first of these keys that stands here; None: it was inherited, the table itself is named."""
-        return next((key for key in keys if self.has(key)), None)
+    rule: Rule
+    observe_until: datetime | None
 
 
-def _quorum(place: _Place, terms: Terms) -> Iterator[Problem]:
-    """Only where all approvers are single people is their number known before somebody clicks."""
-    if not all(checkpoint_fields.is_user(approver) for approver in terms.approvers):
-        return
-    key = place.first("approvals_required", "allow_edit", "approvers")
-    people, needed = len(set(terms.approvers)), terms.approvals_required
-    apart = []
-    if terms.prevent_self_review:
-        apart.append(("the requester", '"prevent_self_review = false"'))
-    if terms.allow_edit and not terms.editor_may_approve:
-        apart.append(("the person who edits", '"editor_may_approve = true"'))
-    if needed > people:
-        yield key, f"{needed} approvals are required, but only {people} can be given"
-    elif needed + len(apart) > people:
-        who, instead = (" and ".join(words) for words in zip(*apart, strict=True))
-        one = "is one" if len(apart) == 1 else "are two"
-        more = needed + len(apart) - people
-        left = f"when {who} {one} of the {people} approvers, too few are left to decide"
-        yield key, f"{left}; list {more} more, or set {instead}"
-
-
-def _escalation(place: _Place, terms: Terms) -> Iterator[Problem]:
-    escalates = terms.on_timeout == "escalate"
-    if escalates and not terms.escalate_to and not place.has("escalate_to"):
-        yield place.first("on_timeout"), '"on_timeout" is "escalate" and so needs "escalate_to"'
-    elif escalates and terms.escalate_to and set(terms.escalate_to) <= set(terms.approvers):
-        yield (
-            place.first("escalate_to", "on_timeout"),
-            '"escalate_to" names nobody who may not decide already',
-        )
-    elif not escalates and terms.escalate_to and place.table == "checkpoint" and place.has("escalate_to"):
-        yield "escalate_to", '"escalate_to" is used only with an "on_timeout" of "escalate"'
-
-
-def _mail(place: _Place, terms: Terms) -> Iterator[Problem]:
-    if place.table == "checkpoint" and place.has("email_facts") and terms.email_facts and not terms.email:
-        yield "email_facts", '"email_facts" needs recipients in "email"'
+def _apart(read: Iterable[_ReadRule | None]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
+    """The rules, and those that are only observed, each with its place among them."""
+    rules: list[Rule] = []
+    observed: list[ObservedRule] = []
+    for each in read:
+        if each is not None and each.observe_until is not None:
+            observed.append(ObservedRule(each.rule, each.observe_until, len(rules)))
+        elif each is not None:
+            rules.append(each.rule)
+    return tuple(rules), tuple(observed)
 
 
 def _label(index: int, table: Any) -> str:
@@ -309,18 +282,3 @@ def _syntax_problem(error: Exception, filename: str, text: str) -> str:
     line, column = at.groups()
     where = f"column {column}" if line else "at the end"
     return f"{filename}:{line or text.count(chr(10)) + 1}: {str(error)[: at.start()]} ({where})"
-
-
-def _otherwise(policy: Policy, traits: ToolTraits, *, named: bool) -> str:
-    if traits.requires_approval:
-        return "asked by the defaults, because the tool requires approval"
-    if named:
-        return "runs"
-    if traits.read_only:
-        return f"runs, because it {traits.exempt}"
-    unmatched = {"review": "asked by the defaults", "allow": "runs", "deny": "denied"}
-    return f"{unmatched[policy.defaults.unmatched]}, because no checkpoint names it"
-
-
-def _sentence(traits: ToolTraits, steps: list[str]) -> str:
-    return f"{traits.name}: {', else '.join(steps)}"

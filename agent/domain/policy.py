@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from agent.domain.facts import FACTS_MAX_AGE
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.limits import Limit, LimitState, Use, decisive
 from agent.domain.link_template import placeholder_names, render_link
+from agent.domain.observation import Observation
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.description import describe, tool_and_arguments
 from signoff.errors import MalformedArguments
@@ -211,6 +212,25 @@ class Rule(Terms):
 
 
 @dataclass(frozen=True)
+class ObservedRule:
+    """A checkpoint that is only observed: it decides nothing, and what it would have asked is counted."""
+
+    rule: Rule
+    until: datetime
+    """From then on it does nothing."""
+    place: int
+    """How many of the policy's rules stand before it in the file."""
+
+    @cached_property
+    def version(self) -> str:
+        """Stands for the rule as it is written."""
+        return _sha256(self.rule.snapshot()).hex()[:12]
+
+    def snapshot(self) -> Snapshot:
+        return {"rule": self.rule.snapshot(), "until": self.until.isoformat(), "place": self.place}
+
+
+@dataclass(frozen=True)
 class ToolTraits:
     """What a tool says of itself where it is defined."""
 
@@ -234,6 +254,8 @@ class Judgement:
     epoch: int = 0
     """Of the policy that says so."""
     inputs: "Inputs | None" = field(default=None, compare=False)
+    observed: tuple[Observation, ...] = field(default=(), compare=False)
+    """What observed checkpoints would have made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +292,8 @@ class Policy:
     limits: tuple[Limit, ...] = ()
     lookups: tuple[FactsLookup, ...] = ()
     """Where Signoff looks up the facts about what programs ask."""
+    observed: tuple[ObservedRule, ...] = ()
+    """They are not among the rules, so that they can change no verdict."""
     source: str = field(default="", repr=False, compare=False)
     """The text that it was read from."""
     epoch: int = field(default=0, compare=False)
@@ -283,14 +307,23 @@ class Policy:
         lookups = [{"tool": each.tool, "url": each.url} for each in self.lookups]
         facts = {"facts": lookups} if lookups else {}
         grants = {"grants": self.grants.snapshot()} if self.grants else {}
+        observed = {"observed": [each.snapshot() for each in self.observed]} if self.observed else {}
         defaults = self.defaults.model_dump(mode="json")
-        return _sha256({"defaults": defaults, "rules": rules, **limits, **facts, **grants})
+        return _sha256({"defaults": defaults, "rules": rules, **limits, **facts, **grants, **observed})
 
     @property
     def channels(self) -> frozenset[str]:
         """Every channel that it names, by name or id."""
         named = (*(rule.channel for rule in self.rules), self.defaults.channel, self.defaults.admin_channel)
         return frozenset(name for name in named if name)
+
+    @property
+    def in_file_order(self) -> tuple[Rule, ...]:
+        """All checkpoints as they stand in the file, those that are observed among them."""
+        rules = list(self.rules)
+        for each in reversed(self.observed):
+            rules.insert(each.place, each.rule)
+        return tuple(rules)
 
     def judge(
         self,
@@ -307,15 +340,29 @@ class Policy:
         given = Inputs(
             tool, action, known, agent, requester, facts_failed or (known is None and facts is not None)
         )
-        return replace(self._judge(given), epoch=self.epoch, inputs=given)
+        judged = self._judge(given, self.rules)
+        return replace(judged, epoch=self.epoch, inputs=given, observed=self._observe(given))
 
     def explain(self, given: Inputs) -> list[tuple[Rule, bool, str]]:
         """Each checkpoint that names the tool, in file order: whether it applies, and why."""
         return [(rule, *_applies(rule, given)) for rule in self.rules if rule.names(given.action.tool)]
 
-    def _judge(self, given: Inputs) -> Judgement:
+    def _observe(self, given: Inputs) -> tuple[Observation, ...]:
+        return tuple(
+            self._observation(each, given) for each in self.observed if each.rule.names(given.action.tool)
+        )
+
+    def _observation(self, observed: ObservedRule, given: Inputs) -> Observation:
+        applies, because = _applies(observed.rule, given)
+        with_it = (*self.rules[: observed.place], observed.rule, *self.rules[observed.place :])
+        verdict = self._judge(given, with_it).verdict
+        return Observation(
+            observed.rule.checkpoint_id, observed.version, observed.until, applies, verdict, because
+        )
+
+    def _judge(self, given: Inputs, rules: Sequence[Rule]) -> Judgement:
         exempt: list[str] = []
-        for rule in self.rules:
+        for rule in rules:
             if not rule.names(given.action.tool):
                 continue
             applies, because = _applies(rule, given)

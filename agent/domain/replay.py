@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
+from agent.domain.observation import Observation, ObservedCount
 from agent.domain.policy import Inputs, Policy, Ruling
 
 
@@ -45,6 +46,19 @@ class Totals:
     """The same verdict, by another checkpoint."""
     said: Counter[tuple[Ruling, str]] = field(default_factory=Counter)
     """Of those that would not be asked any more: by the new verdict, and what people had said."""
+    observed: dict[str, ObservedCount] = field(default_factory=dict)
+    """What checkpoints of the other policy would have done that are only observed, by their ids."""
+
+    def observe(self, seen: Observation, verdict: Ruling) -> None:
+        """Count what an observed checkpoint makes of an action, beside what was said of that."""
+        before = self.observed.get(seen.checkpoint_id, ObservedCount(seen.checkpoint_id, seen.version, 0))
+        self.observed[seen.checkpoint_id] = replace(
+            before,
+            judged=before.judged + 1,
+            asks=before.asks + seen.applies,
+            asked_anyway=before.asked_anyway + (seen.applies and verdict == "ask"),
+            frees=before.frees + (verdict == "ask" and seen.verdict == "run"),
+        )
 
 
 def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals: Totals) -> Iterator[Changed]:
@@ -65,6 +79,8 @@ def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals:
         checkpoint_id = now.rule.checkpoint_id if now.rule else None
         totals.judged += 1
         totals.verdicts[each.verdict, now.verdict] += 1
+        for seen in now.observed:
+            totals.observe(seen, now.verdict)
         if each.verdict == "ask" != now.verdict:
             totals.said[now.verdict, each.outcome or "waiting"] += 1
         if (each.verdict, each.checkpoint_id) != (now.verdict, checkpoint_id):

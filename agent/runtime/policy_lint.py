@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from agent.domain import facts_sources
 from agent.domain.link_template import placeholder_names
-from agent.domain.policy import Policy, Rule
+from agent.domain.policy import ObservedRule, Policy, Rule
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
 from agent.runtime.agents import Registry
@@ -29,12 +30,18 @@ _COUNT = re.compile(r"(?i)(?:\.|_|\b)(?:count|qty|quantity|rows|records|number|s
 _LOOKED_AT = re.compile(r"\b(args|facts)\.([A-Za-z_]\w*)")
 
 
-def lint_policy(policy: Policy, registry: Registry, filename: str) -> list[str]:
-    """A line `checkpoints.toml:12: …` for each, in their order. Names are judged only where agents are loaded."""
+def lint_policy(policy: Policy, registry: Registry, filename: str, now: datetime | None = None) -> list[str]:
+    """A line `checkpoints.toml:12: …` for each, in their order. Names are judged only where agents are loaded.
+
+    With ``now``, also checkpoints that are not observed any more.
+    """
     lines = Lines(policy.source)
     found = [
         (lines.of(table, index, key), sentence) for table, index, key, sentence in _all(policy, registry)
     ]
+    for rule, sentence in lapsed_observations(policy, now) if now else ():
+        index = policy.in_file_order.index(rule)
+        found.append((lines.of("checkpoint", index, "observe_until"), sentence))
     return [f"{filename}:{line}: {sentence}" for line, sentence in sorted(found, key=lambda each: each[0])]
 
 
@@ -45,7 +52,7 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
         words = f'"default_agent" names {named}, which is not among the agents that are loaded'
         hint = meant(named, (agent.name for agent in registry))
         yield "defaults", 0, "default_agent", f"[defaults]: {words}{hint}"
-    for index, rule in enumerate(policy.rules) if tools else ():
+    for index, rule in enumerate(policy.in_file_order) if tools else ():
         for key, sentence in _of_rule(rule, tools):
             yield "checkpoint", index, key, f'checkpoint "{rule.checkpoint_id}": {sentence}'
     for measure in _measures(policy):
@@ -58,6 +65,17 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
         if each.tool in own:
             words = f"{each.tool} is a tool of the agents that are loaded, which looks up its own facts"
             yield facts_sources.TABLE, index, None, f"[[facts]]: {words}"
+
+
+def lapsed_observations(policy: Policy, now: datetime) -> list[tuple[Rule, str]]:
+    """The checkpoints that are not observed any more, each with a sentence."""
+    return [(each.rule, _lapsed(each)) for each in policy.observed if each.until <= now]
+
+
+def _lapsed(observed: ObservedRule) -> str:
+    over = f"does nothing, it was observed until {formats.moment(observed.until)}"
+    instead = 'remove "mode" and "observe_until" to enforce it, or remove it'
+    return f'checkpoint "{observed.rule.checkpoint_id}": {over}; {instead}'
 
 
 @dataclass(frozen=True)
@@ -73,7 +91,7 @@ class _Measure:
 
 
 def _measures(policy: Policy) -> Iterator[_Measure]:
-    for index, rule in enumerate(policy.rules):
+    for index, rule in enumerate(policy.in_file_order):
         label, text = f'checkpoint "{rule.checkpoint_id}"', _QUOTED.sub("''", rule.when or "")
         yield _Measure("checkpoint", index, "when", label, rule.names, text)
     for index, limit in enumerate(policy.limits):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, fetch
+from agent.domain.observation import Observation
 from agent.domain.policy import Inputs, Judgement, ToolTraits
 from agent.domain.replay import RecordedJudgement
 from agent.store.ids import id_at, new_id
@@ -51,8 +52,22 @@ def insert(
         "verdict": judgement.verdict,
         "checkpoint_id": judgement.rule.checkpoint_id if judgement.rule else None,
         "because": judgement.because,
+        "observed": _observed(judgement.observed),
     }
     tx.add_rows(_INSERT, [row])
+
+
+def _observed(observations: Sequence[Observation]) -> list[dict[str, Any]] | None:
+    return [
+        {
+            "checkpoint": each.checkpoint_id,
+            "version": each.version,
+            "until": each.until,
+            "applies": each.applies,
+            "verdict": each.verdict,
+        }
+        for each in observations
+    ] or None
 
 
 async def recorded(
@@ -88,12 +103,18 @@ def _recorded(row: Row[Any]) -> RecordedJudgement | None:
     )
 
 
+# Whether a checkpoint is still observed is decided by the clock of the database.
 _INSERT = text("""
 INSERT INTO judgement (id, policy_epoch, call_id, request_id, principal, agent, requester, tool, traits, action, facts,
-                       facts_failed, verdict, checkpoint_id, because)
-SELECT * FROM json_to_recordset(:rows) AS t (
+                       facts_failed, verdict, checkpoint_id, because, observed)
+SELECT id, policy_epoch, call_id, request_id, principal, agent, requester, tool, traits, action, facts,
+       facts_failed, verdict, checkpoint_id, because,
+       (SELECT jsonb_agg(o) FROM jsonb_array_elements(t.observed) AS o
+        WHERE CAST(o ->> 'until' AS timestamptz) > clock_timestamp())
+FROM json_to_recordset(:rows) AS t (
     id uuid, policy_epoch int, call_id uuid, request_id uuid, principal text, agent text, requester text, tool text,
-    traits jsonb, action bytea, facts bytea, facts_failed boolean, verdict text, checkpoint_id text, because text)
+    traits jsonb, action bytea, facts bytea, facts_failed boolean, verdict text, checkpoint_id text, because text,
+    observed jsonb)
 LIMIT (SELECT CAST(:many AS int))
 """)
 _RECORDED = text("""

@@ -96,6 +96,10 @@ _RUN_LINES = {
         "Why:",
     ),
     "missing_reviewers": ("⚠ Too few reviewers are left who may approve a request; it stays open", "About:"),
+    "observed": (
+        "Checkpoints that are only observed, last week (`signoff policy observed` has examples)",
+        "",
+    ),
     "trouble": (
         "⚠ Requests stay open but cannot all be shown (`signoff doctor` finds most causes)",
         "Why:",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from agent.domain import checkpoints
+from agent.domain import tool_outline
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
 from agent.runtime.policy_lint import lint_policy
@@ -76,11 +77,12 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
     )
     for agent in registry:
         for tool in agent.tools:
-            fate = checkpoints.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
+            fate = tool_outline.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
             table.add_row(agent.name, tool.name, fate)
     Console().print(
         table if table.row_count else "no agents are loaded: name their modules in SIGNOFF_AGENTS"
     )
-    for line in (*lint_policy(policy, registry, configured.checkpoints.name), *lint_tools(registry)):
+    lines = lint_policy(policy, registry, configured.checkpoints.name, datetime.now(UTC))
+    for line in (*lines, *lint_tools(registry)):
         typer.echo(line, err=True)
     typer.echo(f"policy digest {policy.digest.hex()}")

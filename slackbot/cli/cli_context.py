@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
 import typer
@@ -43,7 +44,7 @@ def read_policy(configured: Settings) -> Policy:
         ) from None
     except (OSError, UnicodeError) as error:
         raise SettingsError([f"SIGNOFF_CHECKPOINTS: cannot read {path}: {error}"]) from None
-    return configured.read_policy(text, path.name)
+    return configured.read_policy(text, path.name, now=datetime.now(UTC))
 
 
 def check_channels(configured: Settings, policy: Policy) -> None:

@@ -46,7 +46,7 @@ def explain(
     judged = judging.judge(given.tool, given.action, given.facts, given.agent, given.requester)
     terminal.table(["checkpoint", "result", "why"], _steps(judging, given), nothing="no checkpoint names it")
     typer.echo(terminal.line(f"verdict: {judged.verdict}, because {judged.because}"))
-    for line in _asked(judged):
+    for line in (*_asked(judged), *_observed(judged)):
         typer.echo(terminal.line(line))
 
 
@@ -75,6 +75,15 @@ def _asked(judged: Judgement) -> list[str]:
         f"asked: {', '.join(rule.approvers)} in {where}; {needed}, risk {rule.risk.value}",
         f"until: {terminal.when(until)} if it were asked now; {end}",
         f"title: {judged.description}",
+    ]
+
+
+def _observed(judged: Judgement) -> list[str]:
+    """What checkpoints would do that are only observed."""
+    return [
+        f"observed until {terminal.when(each.until)}: {each.because}; {'asks' if each.applies else 'lets pass'}. "
+        f"If it were in force, the verdict would be {each.verdict}"
+        for each in judged.observed
     ]
 
 

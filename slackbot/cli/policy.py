@@ -21,12 +21,14 @@ from slackbot.cli.cli_context import (
     read_settings,
     with_database,
 )
+from slackbot.cli.observed import observed
 from slackbot.settings import Settings
 
 commands = typer.Typer(
     no_args_is_help=True,
     help="Put a policy in force, show it, list earlier ones, or go back to one.",
 )
+commands.command()(observed)
 
 
 @commands.callback()

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from agent.database.pools import Database
+from agent.domain.observation import described
 from agent.domain.policy import Policy
 from agent.domain.replay import Changed, Totals
 from agent.domain.replay import replay as replay_all
@@ -78,6 +79,7 @@ def _told(totals: Totals) -> list[str]:
         f"  would {now} and had been asked; people said {said}: {number:,}"
         for (now, said), number in sorted(totals.said.items())
     ]
+    lines += [f"  observed {each.checkpoint_id}: {described(each)}" for each in totals.observed.values()]
     if totals.erased:
         lines.append(f"{totals.erased:,} could not be made again: their content is erased")
     return lines

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
@@ -19,6 +19,7 @@ from agent.database.errors import DatabaseUnusable
 from agent.database.pools import Database
 from agent.domain.errors import NotFound, PolicyError
 from agent.domain.policy import Policy
+from agent.runtime.policy_lint import lapsed_observations
 from agent.store import views
 from agent.usecases import policy as policies
 from agent.usecases import undelivered
@@ -121,6 +122,7 @@ async def _policy(configured: Settings, file: Policy, database: Database) -> tup
         return Finding("policy", False, f"{told}, and cannot be loaded: {error}", remedy), file
     if policy.digest != file.digest:
         told += f"; {configured.checkpoints} differs from it (`signoff policy apply` puts a file in force)"
+    told = "; ".join([told, *(sentence for _, sentence in lapsed_observations(policy, datetime.now(UTC)))])
     return Finding("policy", True, told), policy
 
 

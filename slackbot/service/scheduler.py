@@ -12,14 +12,16 @@ import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from agent.database.pools import Database
-from agent.domain.policy import CARDS_PER_MINUTE
+from agent.domain.policy import Policy
 from agent.store import overdue
+from agent.store.outbox import Destination
 from agent.usecases import (
     api_keys,
     deliveries,
     executions,
     idempotency,
     limits,
+    observations,
     outbound,
     requests,
     runs,
@@ -56,16 +58,29 @@ EVERY: dict[str, tuple[Sweep, float]] = {
 
 
 class Scheduler:
-    """Sweeps in this process until stopped. ``age`` tells health checks whether it still does."""
+    """Sweeps in this process until stopped. ``age`` tells health checks whether it still does.
 
-    def __init__(self, db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> None:
+    ``admin``: where operators read, once that is known.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        policy: Policy | None = None,
+        admin: Callable[[], Destination | None] = lambda: None,
+    ) -> None:
         self._db = db
+        self._admin = admin
         self._timer = AsyncIOScheduler(timezone="UTC")
         self._swept: float | None = None
         self._sweeping: dict[str, asyncio.Task[None]] = {}
         self._add("look", LOOK, self._look)
-        self.cards_per_minute = cards_per_minute
-        for name, (sweep, seconds) in {**EVERY, "unfold": (self._unfold, 5.0)}.items():
+        self.policy = policy or Policy()
+        own: dict[str, tuple[Sweep, float]] = {
+            "unfold": (self._unfold, 5.0),
+            "observed": (self._tell_week, 600.0),
+        }
+        for name, (sweep, seconds) in {**EVERY, **own}.items():
             self._add(name, seconds, self._run, name, sweep)
 
     def _add(self, name: str, seconds: float, do: Callable[..., Awaitable[None]], *args: object) -> None:
@@ -97,7 +112,10 @@ class Scheduler:
             task.cancel()
 
     async def _unfold(self, db: Database) -> int:
-        return await deliveries.unfold(db, cards_per_minute=self.cards_per_minute)
+        return await deliveries.unfold(db, cards_per_minute=self.policy.defaults.cards_per_minute)
+
+    async def _tell_week(self, db: Database) -> int:
+        return await observations.tell_week(db, self.policy, self._admin())
 
     async def _look(self) -> None:
         """Begin the sweeps that have something to do, unless they are under way."""

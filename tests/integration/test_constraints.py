@@ -216,6 +216,9 @@ BROKEN = {
     "ck_judgement_known_verdict": """
         INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, because)
         VALUES (gen_random_uuid(), 1, 'a', 't', '{}', false, 'perhaps', '')""",
+    "ck_judgement_observed_is_list": """
+        INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, because, observed)
+        VALUES (gen_random_uuid(), 1, 'a', 't', '{}', false, 'run', '', '{}')""",
     "ck_policy_counts_from_one": "INSERT INTO policy (epoch, source, digest, by) VALUES (0, '', sha256(''), '')",
     "ck_policy_digest_size": "INSERT INTO policy (epoch, source, digest, by) VALUES (2, '', '', '')",
     "ck_policy_restores_an_earlier_one": """

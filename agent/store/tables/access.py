@@ -1,4 +1,4 @@
-"""API keys, sessions, stored replies, the pause switch and the policy."""
+"""API keys, sessions, stored replies, the pause switch, the policy and its judgements."""
 
 from __future__ import annotations
 
@@ -62,9 +62,19 @@ judgement = Table(
     Column("verdict", Text, nullable=False),
     Column("checkpoint_id", Text),
     Column("because", Text, nullable=False),
+    Column("observed", JSONB),  # what observed checkpoints would have made of it
     created(),
     CheckConstraint("verdict IN ('run', 'ask', 'deny')", name="known_verdict"),
+    CheckConstraint("jsonb_typeof(observed) = 'array'", name="observed_is_list"),
     Index("ix_judgement_content", "id", postgresql_where=text("action IS NOT NULL")),
+    Index("ix_judgement_observed", "id", postgresql_where=text("observed IS NOT NULL")),
+)
+
+observed_week = Table(
+    "observed_week",
+    metadata,
+    Column("starts", Timestamp, primary_key=True),  # of a week that was told to operators
+    created(),
 )
 
 api_key = Table(

@@ -74,7 +74,7 @@ delivery = Table(
     Column("error", Text),
     created(),
     Column("sent_at", Timestamp),
-    CheckConstraint("num_nonnulls(request_id, run_id, agent) > 0", name="about_something"),
+    CheckConstraint("num_nonnulls(request_id, run_id, agent) > 0 OR kind = 'direct'", name="about_something"),
     CheckConstraint("(kind = 'digest') = (agent IS NOT NULL)", name="digest_of_agent"),
     Index(
         "ix_delivery_pending",

@@ -33,7 +33,7 @@ async def test_every_process_follows_the_policy_that_is_applied(http_house: Hous
             drain is not None
             and drain._admin is not None
             and (drain._admin.channel_id, drain._cards_per_minute) == ("C0AGENTS", 3)
-            and (worker._scheduler.cards_per_minute, door._services.policies.seen) == (3, 2)
+            and (worker._scheduler.policy.defaults.cards_per_minute, door._services.policies.seen) == (3, 2)
         )
 
     await until(both_follow)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.checkpoints import explain, load
+from agent.domain.checkpoints import load
 from agent.domain.errors import PolicyError
 from agent.domain.policy import Policy, ToolTraits
+from agent.domain.tool_outline import explain
 from signoff.values import Risk
 
 ROOT = Path(__file__).parents[3]

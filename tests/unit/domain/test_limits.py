@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.checkpoints import explain, load
+from agent.domain.checkpoints import load
 from agent.domain.errors import PolicyError
 from agent.domain.limits import Limit, LimitState, LimitView, Use, add, decisive, length, written
 from agent.domain.policy import Defaults, Policy, Rule, ToolTraits
+from agent.domain.tool_outline import explain
 from signoff.values import Action, Person, Risk
 
 DAY = timedelta(days=1)

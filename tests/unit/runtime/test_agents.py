@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.domain.checkpoints import explain
 from agent.domain.policy import Policy
+from agent.domain.tool_outline import explain
 from agent.runtime.agents import Agent, LoadError, Registry, load_agents
 from agent.runtime.step_tools import StepTool
 from agent.runtime.tool import Tool, tool

@@ -1,0 +1,77 @@
+"""Keys of a checkpoints file that contradict one another: a quorum nobody can reach, an escalation to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agent.domain import checkpoint_fields
+from agent.domain.policy import Terms
+
+Problem = tuple[str | None, str]
+"""A key of a table (None: the table itself) and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where terms stand in the file, and what is written there itself, be it right or wrong."""
+
+    table: str
+    index: int
+    label: str
+    written: Any
+
+    def has(self, key: str) -> bool:
+        """Whether the key stands here and was not inherited."""
+        return isinstance(self.written, dict) and key in self.written
+
+    def first(self, *keys: str) -> str | None:
+        """The first of these keys that stands here; None: it was inherited, the table itself is named."""
+        return next((key for key in keys if self.has(key)), None)
+
+
+def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
+    """What cannot be enforced as it is written."""
+    yield from _quorum(place, terms)
+    yield from _escalation(place, terms)
+    yield from _mail(place, terms)
+
+
+def _quorum(place: Place, terms: Terms) -> Iterator[Problem]:
+    """Only where all approvers are single people is their number known before somebody clicks."""
+    if not all(checkpoint_fields.is_user(approver) for approver in terms.approvers):
+        return
+    key = place.first("approvals_required", "allow_edit", "approvers")
+    people, needed = len(set(terms.approvers)), terms.approvals_required
+    apart = []
+    if terms.prevent_self_review:
+        apart.append(("the requester", '"prevent_self_review = false"'))
+    if terms.allow_edit and not terms.editor_may_approve:
+        apart.append(("the person who edits", '"editor_may_approve = true"'))
+    if needed > people:
+        yield key, f"{needed} approvals are required, but only {people} can be given"
+    elif needed + len(apart) > people:
+        who, instead = (" and ".join(words) for words in zip(*apart, strict=True))
+        one = "is one" if len(apart) == 1 else "are two"
+        more = needed + len(apart) - people
+        left = f"when {who} {one} of the {people} approvers, too few are left to decide"
+        yield key, f"{left}; list {more} more, or set {instead}"
+
+
+def _escalation(place: Place, terms: Terms) -> Iterator[Problem]:
+    escalates = terms.on_timeout == "escalate"
+    if escalates and not terms.escalate_to and not place.has("escalate_to"):
+        yield place.first("on_timeout"), '"on_timeout" is "escalate" and so needs "escalate_to"'
+    elif escalates and terms.escalate_to and set(terms.escalate_to) <= set(terms.approvers):
+        yield (
+            place.first("escalate_to", "on_timeout"),
+            '"escalate_to" names nobody who may not decide already',
+        )
+    elif not escalates and terms.escalate_to and place.table == "checkpoint" and place.has("escalate_to"):
+        yield "escalate_to", '"escalate_to" is used only with an "on_timeout" of "escalate"'
+
+
+def _mail(place: Place, terms: Terms) -> Iterator[Problem]:
+    if place.table == "checkpoint" and place.has("email_facts") and terms.email_facts and not terms.email:
+        yield "email_facts", '"email_facts" needs recipients in "email"'

@@ -1,0 +1,74 @@
+"""What checkpoints in observe mode would have asked: one entry for each judgement, and the counts of many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+LONGEST = timedelta(days=30)
+"""How far ahead `observe_until` may lie when a policy is applied: nothing is observed forever by oversight."""
+
+MAX_LINES = 20
+"""Checkpoints in one summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What an observed checkpoint that names the tool would have made of one judgement."""
+
+    checkpoint_id: str
+    version: str
+    """Stands for the checkpoint as it was written: one that is changed is counted anew."""
+    until: datetime
+    applies: bool
+    verdict: Literal["run", "ask", "deny"]
+    """Of the checkpoints, if this one were in force among them."""
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCount:
+    """What an observed checkpoint would have done in some time."""
+
+    checkpoint_id: str
+    version: str
+    judged: int
+    """Judgements of actions whose tool it names."""
+    asks: int = 0
+    """How many of them it would have asked about."""
+    asked_anyway: int = 0
+    """How many of these were asked about by another rule."""
+    frees: int = 0
+    """How many were asked about, and would not be any more."""
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+def week_before(at: datetime) -> tuple[datetime, datetime]:
+    """The last whole week, from Monday to Monday, in the zone of the time."""
+    today = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    end = today - timedelta(days=today.weekday())
+    return end - timedelta(days=7), end
+
+
+def summary(counts: Sequence[ObservedCount]) -> str:
+    """A line for each checkpoint."""
+    lines = [f"{each.checkpoint_id}: {described(each)}" for each in counts[:MAX_LINES]]
+    more = len(counts) - MAX_LINES
+    return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
+
+
+def described(count: ObservedCount) -> str:
+    """The numbers as a phrase."""
+    told = f"would have asked {count.asks:,} of {_calls(count.judged)}"
+    if count.asks:
+        told += f", of which {count.asked_anyway:,} were asked anyway"
+    if count.frees:
+        told += f"; {count.frees:,} that were asked would run without a person"
+    return told
+
+
+def _calls(number: int) -> str:
+    return f"{number:,} call{'' if number == 1 else 's'}"

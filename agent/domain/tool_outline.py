@@ -1,0 +1,47 @@
+"""What a policy makes of the calls of one tool, in one line."""
+
+from __future__ import annotations
+
+from agent.domain.policy import Policy, Rule, ToolTraits
+from signoff import formats
+
+
+def explain(policy: Policy, traits: ToolTraits) -> str:
+    """Which checkpoints can catch this tool, in order, what happens when none does, and its limits; one line."""
+    limits = [limit.described for limit in policy.limits if limit.names(traits.name)]
+    observed = [
+        f'observed until {formats.moment(each.until)}: "{each.rule.checkpoint_id}"{_when(each.rule)}'
+        for each in policy.observed
+        if each.rule.names(traits.name)
+    ]
+    return "; ".join([_judged(policy, traits), *limits, *observed])
+
+
+def _judged(policy: Policy, traits: ToolTraits) -> str:
+    steps: list[str] = []
+    for rule in policy.rules:
+        if not rule.names(traits.name):
+            continue
+        if rule.when is None:
+            return _sentence(traits, [*steps, f'asked by "{rule.checkpoint_id}"'])
+        steps.append(f'asked by "{rule.checkpoint_id}"{_when(rule)}')
+    return _sentence(traits, [*steps, _otherwise(policy, traits, named=bool(steps))])
+
+
+def _when(rule: Rule) -> str:
+    return f" when {rule.when}" if rule.when else ""
+
+
+def _otherwise(policy: Policy, traits: ToolTraits, *, named: bool) -> str:
+    if traits.requires_approval:
+        return "asked by the defaults, because the tool requires approval"
+    if named:
+        return "runs"
+    if traits.read_only:
+        return f"runs, because it {traits.exempt}"
+    unmatched = {"review": "asked by the defaults", "allow": "runs", "deny": "denied"}
+    return f"{unmatched[policy.defaults.unmatched]}, because no checkpoint names it"
+
+
+def _sentence(traits: ToolTraits, steps: list[str]) -> str:
+    return f"{traits.name}: {', else '.join(steps)}"

@@ -1,0 +1,84 @@
+"""What observed checkpoints would have asked, counted from the judgements; which weeks were told to operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+
+from agent.database.transaction import Connection, fetch
+from agent.domain.observation import ObservedCount
+from agent.store.ids import id_at
+from agent.store.rows import row_as
+from signoff.canonical import parse_canonical
+from signoff.values import Action
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedExample:
+    """An action that an observed checkpoint would have asked about, and what was said of it."""
+
+    checkpoint_id: str
+    version: str
+    at: datetime
+    agent: str
+    action: Action
+    facts: dict[str, Any] | None
+    verdict: str
+    request_id: UUID | None
+
+
+async def counts(
+    connection: Connection, since: datetime, until: datetime | None = None
+) -> list[ObservedCount]:
+    """What was counted of each checkpoint, by its id; one that was changed is there several times, the latest last."""
+    rows = await fetch(connection, _COUNTS, after=id_at(since), since=since, until=until)
+    return [row_as(ObservedCount, row) for row in rows]
+
+
+async def examples(connection: Connection, since: datetime, many: int) -> list[ObservedExample]:
+    """The latest actions that each checkpoint would have asked about, as far as their content is kept."""
+    rows = await fetch(connection, _EXAMPLES, after=id_at(since), since=since, many=many)
+    return [_example(row) for row in rows]
+
+
+async def take_week(connection: Connection, starts: datetime) -> bool:
+    """Whether nobody has told operators of this week yet; COMMIT makes it so."""
+    return bool(await fetch(connection, _TAKE, starts=starts))
+
+
+def _example(row: Row[Any]) -> ObservedExample:
+    facts = None if row.facts is None else parse_canonical(bytes(row.facts))
+    return row_as(ObservedExample, row, action=Action.from_canonical(bytes(row.action)), facts=facts)
+
+
+# Ids begin with the clock of their maker, so they only narrow down what the clock of the database decides.
+_COUNTS = text("""
+SELECT o.checkpoint AS checkpoint_id, o.version, count(*) AS judged,
+       count(*) FILTER (WHERE o.applies) AS asks,
+       count(*) FILTER (WHERE o.applies AND j.verdict = 'ask') AS asked_anyway,
+       count(*) FILTER (WHERE j.verdict = 'ask' AND o.verdict = 'run') AS frees,
+       min(j.created_at) AS first, max(j.created_at) AS last
+FROM judgement AS j
+CROSS JOIN LATERAL jsonb_to_recordset(j.observed) AS o (checkpoint text, version text, applies boolean, verdict text)
+WHERE j.observed IS NOT NULL AND j.id > CAST(:after AS uuid) AND j.created_at >= :since
+  AND (CAST(:until AS timestamptz) IS NULL OR j.created_at < :until)
+GROUP BY o.checkpoint, o.version
+ORDER BY o.checkpoint, max(j.created_at)
+""")
+_EXAMPLES = text("""
+SELECT f.checkpoint AS checkpoint_id, f.version, f.created_at AS at, f.agent, f.verdict, f.request_id,
+       coalesce(f.action, v.action) AS action, coalesce(f.facts, v.facts) AS facts
+FROM (SELECT j.*, o.checkpoint, o.version,
+             row_number() OVER (PARTITION BY o.checkpoint, o.version ORDER BY j.id DESC) AS n
+      FROM judgement AS j
+      CROSS JOIN LATERAL jsonb_to_recordset(j.observed) AS o (checkpoint text, version text, applies boolean)
+      WHERE j.observed IS NOT NULL AND o.applies AND j.id > CAST(:after AS uuid) AND j.created_at >= :since) AS f
+LEFT JOIN request_revision AS v ON v.request_id = f.request_id AND v.n = 1
+WHERE f.n <= :many AND length(coalesce(f.action, v.action, '')) > 0
+ORDER BY f.checkpoint, f.version, f.id DESC
+""")
+_TAKE = text("INSERT INTO observed_week (starts) VALUES (:starts) ON CONFLICT DO NOTHING RETURNING starts")

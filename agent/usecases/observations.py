@@ -1,0 +1,57 @@
+"""Checkpoints that are only observed: what they would have asked, and the weekly word to operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from agent.database.pools import Database
+from agent.domain.observation import ObservedCount, summary, week_before
+from agent.domain.policy import ObservedRule, Policy
+from agent.store import clock, observations, outbox
+from agent.store import policy as policies
+from agent.store.observations import ObservedExample
+from agent.store.outbox import Destination
+from signoff import formats
+
+__all__ = ["ObservedExample", "observed", "tell_week"]
+
+
+async def observed(
+    db: Database, policy: Policy, since: datetime, *, examples: int
+) -> tuple[list[ObservedCount], list[ObservedExample]]:
+    """What was counted since then, with so many of the latest actions that each checkpoint would have asked about.
+
+    What the policy observes is there, too, if nothing was judged by it.
+    """
+    async with db.connection() as connection:
+        counted = await observations.counts(connection, since)
+        found = await observations.examples(connection, since, examples)
+    return _with_uncounted(counted, policy.observed), found
+
+
+async def tell_week(db: Database, policy: Policy, admin: Destination | None) -> int:
+    """Tell operators what observed checkpoints would have asked in the last whole week (UTC), once. Returns how often.
+
+    Nobody is told of a week in which nothing was observed.
+    """
+    if admin is None:
+        return 0
+    async with db.transaction() as tx:
+        starts, ends = week_before((await clock.now(tx)).astimezone(UTC))
+        if not await observations.take_week(tx, starts):
+            return 0
+        counted = await observations.counts(tx, starts, ends)
+        stored = await policies.in_force(tx)
+        stood = stored is not None and stored.epoch == policy.epoch and stored.created_at < ends
+        told = _with_uncounted(counted, [each for each in policy.observed if stood and each.until > starts])
+        if told:
+            text = f"{formats.moment(starts)} to {formats.moment(ends)}\n{summary(told)}"
+            outbox.enqueue(tx, [outbox.direct(admin, None, None, "observed", text=text)])
+    return 1 if told else 0
+
+
+def _with_uncounted(counted: list[ObservedCount], rules: Sequence[ObservedRule]) -> list[ObservedCount]:
+    known = {(each.checkpoint_id, each.version) for each in counted}
+    names = [(each.rule.checkpoint_id, each.version) for each in rules]
+    return [*counted, *(ObservedCount(*name, judged=0) for name in names if name not in known)]

@@ -1,0 +1,176 @@
+"""Checkpoints that are only observed: counted with each judgement, told once a week, shown by a command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from agent.database.pools import Database
+from agent.domain.checkpoints import load
+from agent.domain.policy import Policy, ToolTraits
+from agent.store import observations as stored
+from agent.store.outbox import Destination
+from agent.usecases import observations, requests, runs
+from agent.usecases import policy as policies
+from signoff.values import Action
+from tests.integration.asking import TEAM, column, question, start
+from tests.integration.command import CHECKPOINTS, Command
+from tests.integration.test_delivery import Office, office  # noqa: F401
+
+ADMIN = Destination(TEAM, "C0ADMIN")
+BIG = """
+[[checkpoint]]
+checkpoint_id = "big"
+action_pattern = "process_refund"
+when = "args.amount > 100"
+redact = ["iban"]
+mode = "observe"
+observe_until = {until}
+"""
+HUGE = """
+[[checkpoint]]
+checkpoint_id = "huge"
+action_pattern = "process_refund"
+when = "args.amount > 1000"
+"""
+
+
+def observing(until: datetime, others: str = HUGE) -> Policy:
+    """A policy with one checkpoint that asks about huge amounts, and one that is observed."""
+    return load(others + BIG.format(until=until.isoformat()), filename="c.toml")
+
+
+async def judge(db: Database, policy: Policy, *amounts: int) -> None:
+    """Let a run propose a refund of each amount, and judge it."""
+    run_id, calls = await start(db, calls=len(amounts))
+    epoch = await policies.epoch_in_force(db)
+    for call, amount in zip(calls, amounts, strict=True):
+        arguments = {"amount": amount, "iban": "DE0012345678", "password": "hunter2", "n": str(call)}
+        action, traits = Action("process_refund", "1", arguments), ToolTraits("process_refund", "1")
+        judged = policy.judge(traits, action, None, "refunds", "U0ADA")
+        if judged.rule is None:
+            await runs.pass_call(db, call, action, policy_epoch=epoch, judgement=judged)
+        else:
+            new = question(run_id, call, judged.rule, action=action, judgement=judged, policy_epoch=epoch)
+            await requests.open(db, new)
+
+
+def soon() -> datetime:
+    return datetime.now(UTC) + timedelta(hours=1)
+
+
+async def test_each_judgement_keeps_what_was_observed(database: Database) -> None:
+    """Of calls that ran and of calls that were asked; without an observed checkpoint nothing is kept."""
+    await judge(database, observing(soon()), 50, 500, 5000)
+    await judge(database, load(HUGE, filename="c.toml"), 50)
+    async with database.connection() as connection:
+        since = datetime.now(UTC) - timedelta(hours=1)
+        (count,) = await stored.counts(connection, since)
+        examples = await stored.examples(connection, since, 5)
+    assert (count.checkpoint_id, count.judged, count.asks, count.asked_anyway, count.frees) == (
+        "big",
+        3,
+        2,
+        1,
+        0,
+    )
+    assert [each.action.arguments["amount"] for each in examples] == [5000, 500]
+    assert [(each.verdict, each.request_id is None) for each in examples] == [("ask", False), ("run", True)]
+    assert await column(database, "SELECT count(*) FROM judgement WHERE observed IS NULL") == [1]
+
+
+async def test_after_its_end_nothing_is_counted(database: Database) -> None:
+    """By the clock of the database, also where a process still has the policy of before."""
+    await judge(database, observing(datetime.now(UTC) - timedelta(seconds=1)), 500)
+    assert await column(database, "SELECT count(*) FROM judgement WHERE observed IS NOT NULL") == [0]
+
+
+async def test_operators_are_told_once_a_week(office: Office, owner: psycopg.Connection[Any]) -> None:  # noqa: F811
+    """One message for the last whole week, however many schedulers look, and none for a week without observations."""
+    office.open_admin_channel()
+    db, policy = office.db, observing(soon())
+    assert await observations.tell_week(db, policy, None) == 0
+    await judge(db, policy, 50, 500, 5000)
+    owner.execute("UPDATE judgement SET created_at = created_at - interval '7 days'")
+    looks = [observations.tell_week(db, policy, ADMIN) for _ in range(4)]
+    assert sorted(await asyncio.gather(*looks)) == [0, 0, 0, 1]
+    (told,) = await office.told_operators()
+    assert "would have asked 2 of 3 calls, of which 1 were asked anyway" in told
+    owner.execute("DELETE FROM observed_week")
+    owner.execute("UPDATE judgement SET created_at = created_at - interval '7 days'")
+    assert await observations.tell_week(db, policy, ADMIN) == 0
+
+
+async def test_a_checkpoint_that_judged_nothing_is_told_of(
+    office: Office, owner: psycopg.Connection[Any]
+) -> None:  # noqa: F811
+    """It stood in the policy all week: its author learns that no call was like it."""
+    office.open_admin_channel()
+    policy = observing(soon())
+    sql = "INSERT INTO policy VALUES (1, %s, %s, 'cli:ada', NULL, now() - interval '30 days')"
+    owner.execute(sql, [policy.source, policy.digest])
+    assert await observations.tell_week(office.db, policy, ADMIN) == 0  # this process has another policy
+    owner.execute("DELETE FROM observed_week")
+    assert await observations.tell_week(office.db, replace(policy, epoch=1), ADMIN) == 1
+    (told,) = await office.told_operators()
+    assert "big: would have asked 0 of 0 calls" in told
+
+
+def test_the_command_counts_and_shows_masked_examples(
+    signoff: Command, database_url: str, tmp_path: Path
+) -> None:
+    """Per checkpoint: judged, would ask, asked anyway; examples without what `redact` or a secret's name hides."""
+    assert "no checkpoint that is only observed" in signoff("policy", "observed").said
+    file = tmp_path / "observing.toml"
+    until = soon().replace(microsecond=0)
+    file.write_text(CHECKPOINTS + HUGE + BIG.format(until=until.isoformat()))
+    assert "policy 1 is in force" in signoff("policy", "apply", str(file), SLACK_BOT_TOKEN=None).said
+    assert "│ big        │ 0 " in signoff("policy", "observed").said
+
+    async def work() -> None:
+        async with Database(database_url) as db:
+            await judge(db, replace(load(file.read_text(), filename="c.toml"), epoch=1), 50, 500, 5000)
+
+    asyncio.run(work())
+    said = signoff("policy", "observed").said
+    assert "│ big        │ 3      │ 2         │ 1            │ 0 " in said
+    assert "(was asked anyway, request " in said
+    assert "amount: 500" in said
+    assert "(ran)" in said
+    assert "DE0012345678" not in said
+    assert "hunter2" not in said
+    (line,) = signoff("policy", "observed", "--json").said.splitlines()
+    assert json.loads(line) | {"first": None, "last": None} == {
+        "checkpoint_id": "big",
+        "in_force": True,
+        "judged": 3,
+        "would_ask": 2,
+        "asked_anyway": 1,
+        "would_run": 0,
+        "first": None,
+        "last": None,
+        "observe_until": until.isoformat().replace("+00:00", "Z"),
+    }
+    refund = ("check", "explain", "--policy", str(file), "--action", "process_refund", "--arg", "amount=500")
+    said = signoff(*refund).said
+    assert "verdict: run" in said
+    assert "If it were in force, the verdict would be ask" in said
+    replayed = signoff("check", "replay", "--policy", str(file)).said
+    assert "observed big: would have asked 2 of 3 calls, of which 1 were asked anyway" in replayed
+
+
+def test_check_names_what_is_not_observed_any_more(signoff: Command, tmp_path: Path) -> None:
+    """After `observe_until` the file still loads, and `check` says that the checkpoint does nothing."""
+    (signoff.folder / "checkpoints.toml").write_text(CHECKPOINTS + BIG.format(until="2026-01-01"))
+    said = 'checkpoints.toml:12: checkpoint "big": does nothing, it was observed until 2026-01-01 00:00 UTC'
+    assert said in signoff("check").said
+    far = CHECKPOINTS + BIG.format(until=(soon() + timedelta(days=31)).isoformat())
+    (signoff.folder / "checkpoints.toml").write_text(far)
+    (wrong,) = signoff.is_wrong("check")
+    assert wrong.endswith('checkpoint "big": "observe_until" must be at most 30 days ahead')
