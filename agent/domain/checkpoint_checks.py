@@ -36,6 +36,8 @@ def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
     yield from _quorum(place, terms)
     yield from _escalation(place, terms)
     yield from _mail(place, terms)
+    if place.has("rejected_again") and terms.rejected_holds is None:
+        yield "rejected_again", '"rejected_again" is used only with "rejected_holds"'
 
 
 def _quorum(place: Place, terms: Terms) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from typing import Any
 from agent.domain.description_template import check
 from agent.domain.expression import compile_pattern, compile_when
 from agent.domain.link_template import check_link
-from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, Unmatched
+from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Unmatched
 from signoff.durations import seconds_of
 from signoff.values import Risk
 
@@ -163,6 +163,11 @@ def risk(value: Any) -> Risk:
 def on_reject(value: Any) -> OnReject:
     """stop or tell_model."""
     return "stop" if _one_of(value, ["stop", "tell_model"]) == "stop" else "tell_model"
+
+
+def rejected_again(value: Any) -> RejectedAgain:
+    """refuse or show."""
+    return "show" if _one_of(value, ["refuse", "show"]) == "show" else "refuse"
 
 
 def unmatched(value: Any) -> Unmatched:

@@ -51,6 +51,7 @@ TERMS = {
     "redact": checkpoint_fields.redact,
     "execute_within": checkpoint_fields.duration,
     "rejected_holds": checkpoint_fields.duration,
+    "rejected_again": checkpoint_fields.rejected_again,
     "facts_max_age": checkpoint_fields.duration,
     "email": checkpoint_fields.email,
     "email_facts": checkpoint_fields.email_facts,

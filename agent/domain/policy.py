@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
+from uuid import UUID
 
 from pydantic import (
     BaseModel,
@@ -40,6 +41,7 @@ OnReject = Literal["stop", "tell_model"]
 OnTimeout = Literal["expire", "escalate"]
 NeedsReason = Literal["approve", "reject"]
 Unmatched = Literal["review", "allow", "deny"]
+RejectedAgain = Literal["refuse", "show"]
 Ruling = Literal["run", "ask", "deny"]
 Snapshot = dict[str, Any]
 """A rule as JSON, stored with each request it catches, so that later edits of the file change nothing."""
@@ -117,6 +119,9 @@ class Terms(BaseModel):
     rejected_holds: timedelta | None = None
     """How long a rejection of the very same action holds in every run of its agent; None: in its run alone."""
 
+    rejected_again: RejectedAgain = "refuse"
+    """What happens to that action while its rejection holds. `show`: people are asked, and see the rejection."""
+
     @field_serializer("rejected_holds")
     def _seconds_if_any(self, duration: timedelta | None) -> float | None:
         return None if duration is None else duration.total_seconds()
@@ -132,8 +137,10 @@ class Terms(BaseModel):
         return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}
 
 
-_NEW_KEYS = frozenset({"email_facts", "rejected_holds", "allow_grants", "grant_free", "facts_max_age"})
-_UNUSED: tuple[Any, ...] = (None, False, (), [], {}, FACTS_MAX_AGE.total_seconds())
+_NEW_KEYS = frozenset(
+    {"email_facts", "rejected_holds", "rejected_again", "allow_grants", "grant_free", "facts_max_age"}
+)
+_UNUSED: tuple[Any, ...] = (None, False, (), [], {}, FACTS_MAX_AGE.total_seconds(), "refuse")
 """What these say where nobody has said anything."""
 
 CARDS_PER_MINUTE = 10
@@ -256,6 +263,8 @@ class Judgement:
     inputs: "Inputs | None" = field(default=None, compare=False)
     observed: tuple[Observation, ...] = field(default=(), compare=False)
     """What observed checkpoints would have made of it."""
+    rejected: UUID | None = field(default=None, compare=False)
+    """The request in which people rejected the very same action, to be shown to whoever is asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,19 @@ class FollowUp:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierRejection:
+    """The request in which people rejected the very same action, and its card's ``link``."""
+
+    request_id: UUID
+    person: Person | None
+    at: datetime
+    reason: str | None = None
+    channel_id: str | None = None
+    message_ts: str | None = None
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GrantView:
     """What has become of a grant, which people gave by approving its request."""
 
@@ -242,6 +255,7 @@ class RequestView:
     paused_by: str | None = None  # who stopped its agent, or one above it: nothing of it begins meanwhile
     paused_agent: str | None = None  # which of these that stop names; None: every agent
     asked_again: FollowUp | None = None  # expired, and its requester had the same asked once more
+    rejected_before: EarlierRejection | None = None  # as the action was first asked, if policy shows that
     principal: str = "run"  # who opened it: a run's call, or "key:<name>"
     client_id: str = ""  # the opener's own name for it
     lapse_at: datetime | None = None  # approved for an executor outside: claimed before then, or never

@@ -23,6 +23,7 @@ from agent.runtime.judgement import (
     question,
     read_action,
     uses_of,
+    with_rejection,
     within_limits,
 )
 from agent.runtime.services import Services
@@ -169,8 +170,8 @@ async def _run_under_grant(
     judgement: Judgement,
     uses: tuple[Use, ...],
 ) -> bool:
-    """Run a call that people would be asked about, if they have allowed calls like it in advance."""
-    if judgement.rule is None:
+    """Run a call that people would be asked about, if they have allowed calls like it in advance and rejected none."""
+    if judgement.rule is None or judgement.rejected is not None:
         return False
     covers = await covers_of_call(services, work, agent, tool, action, facts, judgement.rule)
     if not covers:
@@ -249,6 +250,7 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
             return False
         rule = judgement.rule or Rule.from_snapshot(work.policy or {})
         _, states = await within_limits(services, work, tool, action, facts, judgement)
+        judgement = await with_rejection(services.db, agent.name, action, judgement)
         new = await question(services, work, agent, tool, action, facts, rule, judgement, states)
         return await _ask_anew(services, work, new, changed)
     else:

@@ -94,7 +94,10 @@ async def within_limits(
 
 
 async def after_rejections(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
-    """The judgement, or a refusal where people have rejected the very same action and their no still holds."""
+    """The judgement, where people have rejected the very same action and their no still holds: as a refusal.
+
+    Where policy has people asked all the same, it points to the rejection.
+    """
     holds = judgement.rule.rejected_holds if judgement.rule else None
     if holds is None:
         return judgement
@@ -102,8 +105,19 @@ async def after_rejections(db: Database, agent: str, action: Action, judgement: 
         rejected = await views.lasting_rejection(connection, agent, action.digest, holds)
     if rejected is None:
         return judgement
+    if _shows_rejections(judgement):
+        return replace(judgement, rejected=rejected.request_id)
     because = f"the very same action was rejected lately, see request {rejected.request_id}"
     return replace(judgement, verdict="deny", rule=None, because=because)
+
+
+async def with_rejection(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
+    """The judgement of what is asked again in any case, which points to a rejection where policy shows it."""
+    return await after_rejections(db, agent, action, judgement) if _shows_rejections(judgement) else judgement
+
+
+def _shows_rejections(judgement: Judgement) -> bool:
+    return judgement.rule is not None and judgement.rule.rejected_again == "show"
 
 
 def _in_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) -> Judgement:
@@ -150,6 +164,7 @@ async def question(
         limits=states,
         policy_epoch=judgement.epoch,
         judgement=judgement,
+        rejected_before=judgement.rejected,
     )
 
 

@@ -64,6 +64,8 @@ class NewRequest:
     policy_epoch: int = 0
     """Of the policy that says so."""
     judgement: Judgement | None = None
+    rejected_before: UUID | None = None
+    """The request in which people rejected the very same action, to be shown to them."""
 
 
 def insert(
@@ -105,6 +107,7 @@ def insert(
         excluded=exclusions.as_json(excluded),
         limits=Jsonb([state.shown for state in new.limits]) if new.limits else None,
         epoch=new.policy_epoch,
+        rejected=new.rejected_before,
     )
     tx.add(
         _INSERT_REVISION,
@@ -224,12 +227,12 @@ INSERT INTO approval_request (
     id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
-    remind_next, policy_epoch)
+    remind_next, policy_epoch, rejected_before)
 SELECT :id, :principal, CAST(:api_key AS uuid), :client_id, :content_digest, :source, :run_id,
        :call_id, :ask_no, :agent, :agent_version, :requester_team, :requester_user, :asserted,
        :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team, :channel,
        :excluded, CAST(:limits AS jsonb), clock.now, clock.now + make_interval(secs => :seconds),
-       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :epoch
+       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :epoch, CAST(:rejected AS uuid)
 FROM (SELECT clock_timestamp() AS now) AS clock
 """)
 _INSERT_REVISION = text("""

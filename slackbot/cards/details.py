@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.domain.request import RequestView, Verdict
+from signoff import formats
 from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import (
@@ -132,6 +133,11 @@ def _context(context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
+    if earlier := view.rejected_before:
+        by = f" by {inert.line(str(earlier.person), 80)}" if earlier.person else ""
+        why = f"\n{_lines(earlier.reason)}" if earlier.reason else ""
+        told = f"{formats.moment(earlier.at)}{by}, request {earlier.request_id}{why}"
+        yield "The very same action was rejected lately:", told
     yield f"{facts.title(view)}:", json_text.readable(dict(view.facts or {}))
     action = view.action
     yield (

@@ -42,7 +42,32 @@ def of_status(status: RequestStatus) -> str:
 
 def parts(view: RequestView) -> list[Json]:
     """Rich text parts: the status, what it rests on, who has said what, and what a reviewer has edited."""
-    return [*_standing(view), *_grant(view), *_paused(view), *_escalated(view), *_edit_summary(view)]
+    return [
+        *_standing(view),
+        *_rejected_before(view),
+        *_grant(view),
+        *_paused(view),
+        *_escalated(view),
+        *_edit_summary(view),
+    ]
+
+
+def _rejected_before(view: RequestView) -> Iterator[Json]:
+    """Who said no to the very same action, when and why; said as long as people have to judge it."""
+    earlier = view.rejected_before
+    if earlier is None or not view.needs_people:
+        return
+    by = [blocks.text(" by "), blocks.person(earlier.person)] if earlier.person else []
+    where = (
+        blocks.link(earlier.link, "see its card")
+        if earlier.link
+        else blocks.text(f"request {short_id(earlier.request_id)}")
+    )
+    first = " (before it was edited)" if view.revision > 1 else ""
+    title = blocks.text("⚠ The very same action was rejected lately", bold=True)
+    about = [blocks.text(f"{first}, "), blocks.moment(earlier.at), blocks.text(": ")]
+    yield blocks.section(title, *by, *about, where)
+    yield from _quoted("Reason:", earlier.reason)
 
 
 def _grant(view: RequestView) -> list[Json]:

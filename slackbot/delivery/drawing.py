@@ -107,5 +107,5 @@ class MessageDrawing:
         if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
             raise SlackUnavailable("not looked through for secrets in time")
         names = await self._directory.names(cards.named_in(view))
-        shown = await self._permalinks.to_new_card(shown)
+        shown = await self._permalinks.to_other_cards(shown)
         return cards.request_card(shown, names=names, delivery_id=due.id)

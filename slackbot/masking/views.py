@@ -204,7 +204,7 @@ def _view(view: RequestView, find: Find) -> RequestView:
     arguments = redact_value(view.action.arguments, find=find, redact=view.redact)
     facts = redact_value(view.facts, find=find, redact=view.redact, root="facts")
     action = masked_action(view.action, arguments, others_unseen=is_unseen(facts))
-    execution, decision = view.execution, view.decision
+    execution, decision, earlier = view.execution, view.decision, view.rejected_before
     return replace(
         view,
         action=action,
@@ -215,6 +215,7 @@ def _view(view: RequestView, find: Find) -> RequestView:
         votes=tuple(replace(vote, reason=_maybe(vote.reason, find)) for vote in view.votes),
         decision=replace(decision, reason=_maybe(decision.reason, find)) if decision else None,
         execution=_execution(execution, find) if execution else None,
+        rejected_before=replace(earlier, reason=_maybe(earlier.reason, find)) if earlier else None,
         link=None if view.link and find(view.link) else view.link,
         changes=tuple(_change(change, view, find) for change in view.changes),
         context=redact_value(view.context, find=find, redact=view.redact).value,
@@ -232,6 +233,7 @@ def _is_little(view: RequestView) -> bool:
         view.rationale,
         [vote.reason for vote in view.votes],
         decision.reason if decision else None,
+        view.rejected_before.reason if view.rejected_before else None,
         [execution.error, execution.result] if execution else None,
         view.link,
         [[change.path, change.before, change.after] for change in view.changes],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from agent.domain.request import RequestView
+from agent.domain.request import EarlierRejection, FollowUp, RequestView
 from slackbot.slack_api.client import SlackClient, SlackError
 
 KEPT = 5_000
@@ -38,13 +38,25 @@ class Permalinks:
             await asyncio.wait(flights, timeout=within)
         return {each: self._known[each] for each in wanted if each in self._known}
 
-    async def to_new_card(self, view: RequestView) -> RequestView:
-        """The view with the address of the card on which an expired request is asked again, if it has one."""
-        again = view.asked_again
-        if again is None or not again.channel_id or not again.message_ts:
+    async def to_other_cards(self, view: RequestView) -> RequestView:
+        """The view with the addresses of the cards that it points to, as far as there are any.
+
+        They are that on which an expired request is asked again, and that on which the action was rejected before.
+        """
+        again, rejected = view.asked_again, view.rejected_before
+        cards = [
+            (each.channel_id, each.message_ts)
+            for each in (again, rejected)
+            if each and each.channel_id and each.message_ts
+        ]
+        if not cards:
             return view
-        card = (again.channel_id, again.message_ts)
-        return replace(view, asked_again=replace(again, link=(await self.of([card])).get(card)))
+        links = await self.of(cards)
+        if again is not None:
+            view = replace(view, asked_again=replace(again, link=_link(links, again)))
+        if rejected is not None:
+            view = replace(view, rejected_before=replace(rejected, link=_link(links, rejected)))
+        return view
 
     def _flight(self, message: Message) -> asyncio.Task[None]:
         flight = self._flights.get(message)
@@ -65,3 +77,7 @@ class Permalinks:
             self._known[message] = link
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
+
+
+def _link(links: Mapping[Message, str], card: FollowUp | EarlierRejection) -> str | None:
+    return links.get((card.channel_id or "", card.message_ts or ""))

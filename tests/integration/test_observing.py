@@ -108,8 +108,9 @@ async def test_operators_are_told_once_a_week(office: Office, owner: psycopg.Con
 
 
 async def test_a_checkpoint_that_judged_nothing_is_told_of(
-    office: Office, owner: psycopg.Connection[Any]
-) -> None:  # noqa: F811
+    office: Office,  # noqa: F811
+    owner: psycopg.Connection[Any],
+) -> None:
     """It stood in the policy all week: its author learns that no call was like it."""
     office.open_admin_channel()
     policy = observing(soon())

@@ -71,6 +71,7 @@ approval_request = Table(
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
     Column("limits", JSONB),  # how the limits on its action stood when it was opened: [{name, used, …}, …]
     Column("policy_epoch", Integer),  # of the policy that it was judged by
+    Column("rejected_before", Uuid),  # the request in which people rejected the very same action
     UniqueConstraint("principal", "client_id"),
     UniqueConstraint("call_id", "ask_no"),
     CheckConstraint("expires_at > created_at", name="expires_after_created"),

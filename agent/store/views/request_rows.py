@@ -96,6 +96,31 @@ _retry_voters = (
     .correlate(_execution)
     .scalar_subquery()
 )
+_no, _no_place = decision.alias("no"), tables.card_place.alias("no_place")
+_rejected = (
+    select(
+        func.json_build_object(
+            *(
+                literal("id"),
+                _no.c.request_id,
+                literal("team"),
+                _no.c.team_id,
+                literal("user"),
+                _no.c.user_id,
+            ),
+            *(literal("reason"), _no.c.reason, literal("at"), _no.c.decided_at),
+            *(literal("channel"), _no_place.c.channel_id, literal("ts"), _no_place.c.ts),
+        )
+    )
+    .select_from(
+        _no.outerjoin(
+            _no_place, and_(_no_place.c.request_id == _no.c.request_id, _no_place.c.surface == "channel")
+        )
+    )
+    .where(_no.c.request_id == _request.c.rejected_before)
+    .correlate(_request)
+    .scalar_subquery()
+)
 _withdrawn = func.coalesce(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, False)
 _VIEW = (
     select(
@@ -132,6 +157,7 @@ _VIEW = (
         _pause.c.scope.label("paused_scope"),
         _previous_facts.label("previous_facts"),
         _votes.scalar_subquery().label("votes"),
+        _rejected.label("rejection"),
         *(
             approval_grant.c[name].label(f"grant_{name}")
             for name in ("uses", "max_uses", "used_sum", "max_sum", "until")

@@ -17,6 +17,7 @@ from agent.domain.policy import Rule
 from agent.domain.request import (
     Change,
     DecisionView,
+    EarlierRejection,
     ExecutionStatus,
     ExecutionView,
     FollowUp,
@@ -150,9 +151,23 @@ def _view(row: Row[Any]) -> RequestView:
         grant_free=rule.grant_free,
         grant=_grant(row),
         escalated=row.escalated_at is not None,
+        rejected_before=_earlier_rejection(row.rejection),
         asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         recorded=row.seq or 0,
         limits=tuple(map(LimitView.read, row.limits or ())),
+    )
+
+
+def _earlier_rejection(found: dict[str, Any] | None) -> EarlierRejection | None:
+    if found is None:
+        return None
+    return EarlierRejection(
+        request_id=UUID(found["id"]),
+        person=person(found["team"], found["user"]),
+        at=datetime.fromisoformat(found["at"]),
+        reason=found["reason"],
+        channel_id=found["channel"],
+        message_ts=found["ts"],
     )
 
 

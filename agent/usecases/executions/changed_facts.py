@@ -62,6 +62,7 @@ async def void_and_ask(
             facts=facts.values,
             facts_source=facts.source,
             judgement=judgement,
+            rejected_before=judgement.rejected,
             limits=limits,
             policy_epoch=judgement.epoch,
         )

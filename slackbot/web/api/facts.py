@@ -10,6 +10,7 @@ from agent.domain.changes import differences
 from agent.domain.facts import Facts, FactsSource, read_facts
 from agent.domain.policy import Rule, ToolTraits
 from agent.domain.request import RequestStatus, RequestView
+from agent.runtime.judgement import with_rejection
 from agent.usecases import limits
 from agent.usecases.executions import changed_facts
 from agent.usecases.executions.external import FACTS_CHANGED
@@ -80,6 +81,7 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
     judged = ctx.services.policy.judge(traits, view.action, facts.values, view.agent, requester)
     if judged.verdict == "deny":
         raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this now: {judged.because}.")
+    judged = await with_rejection(ctx.db, view.agent, view.action, judged)
     rule = None if judged.rule is None else narrowed(judged.rule, facts)
     try:
         destination = ctx.services.destination(rule.channel) if rule else None

@@ -214,7 +214,8 @@ async def _judge_and_open(
         agent_version=EXTERNAL,
         principal=principal.name,
     )
-    if (grant := await use_grant(ctx, call, asked, policy_epoch=judged.epoch)) is not None:
+    grant = await use_grant(ctx, call, asked, policy_epoch=judged.epoch) if judged.rejected is None else None
+    if grant is not None:
         return await not_required(body.request_id, action, facts, because=GRANTED, grant=grant)
     if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
         words = (
@@ -248,6 +249,7 @@ async def _judge_and_open(
         limits=states,
         policy_epoch=judged.epoch,
         judgement=judged,
+        rejected_before=judged.rejected,
     )
     opened = await requests.open(ctx.db, new)
     return OpenedRequest(id=opened.request_id, created=opened.created)

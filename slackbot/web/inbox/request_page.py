@@ -232,5 +232,6 @@ def _ids(view: RequestView, steps: Sequence[HistoryStep], who: Visitor) -> set[s
     people = [who.person, view.requester, view.editor, *(vote.person for vote in view.votes)]
     people += [view.decision.person if view.decision else None]
     people += [view.execution.settled_by if view.execution else None]
+    people += [view.rejected_before.person if view.rejected_before else None]
     ids = {person.user_id for person in people if person} | {step.user_id for step in steps if step.user_id}
     return ids | set(view.approvers) | ({paused_by} if paused_by else set())

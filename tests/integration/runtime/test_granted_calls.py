@@ -36,6 +36,8 @@ RULE = Rule(
     action_pattern="refund",
     on_reject="tell_model",
     allow_grants=True,
+    rejected_holds=timedelta(hours=1),
+    rejected_again="show",
 )
 POLICY = Policy(rules=(RULE,), grants=GrantLimits(timedelta(days=1), 10))
 
@@ -176,6 +178,19 @@ async def test_what_does_not_fit_or_is_not_known_is_asked(shop: Shop) -> None:
     assert await shop.state(await shop.refund(22)) is CallState.ASKED
     assert shop.checks.asked == asked + 1
     assert shop.done == [10]
+
+
+async def test_what_was_rejected_lately_is_never_covered(shop: Shop) -> None:
+    """A rejection in another run, which policy shows to people, outweighs consent in advance to calls like it."""
+    [rejected] = await shop.stage.calls(await shop.refund(20))
+    await shop.stage.reject(rejected)
+    await shop.allow()
+    [again] = await shop.stage.calls(await shop.refund(20))
+    assert again.state is CallState.ASKED
+    shown = (await shop.stage.request(again)).rejected_before
+    assert shown is not None
+    assert shown.request_id == rejected.request_id
+    assert await shop.state(await shop.refund(21)) is CallState.ANSWERED
 
 
 async def test_without_checks_or_limits_no_grant_covers(shop: Shop) -> None:

@@ -64,7 +64,9 @@ def slots(number: int = 1) -> WorkQueue:
     return WorkQueue(nothing, number, lambda: None)
 
 
-async def asked(on: Stage, what: str = "users", *then: str, parent: UUID | None = None) -> CallView:
+async def asked(
+    on: Stage, what: str = "users", *then: str | ScriptedTurn, parent: UUID | None = None
+) -> CallView:
     """A call that people are asked about; ``then`` is what the model says meanwhile."""
     on.model.script(ScriptedTurn(calls=(ScriptedCall("delete", {"what": what}),)), *then)
     run_id = await on.start("cleaner", f"delete {what}", parent=parent)

@@ -7,11 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Defaults, Policy, RejectedAgain
 from agent.domain.run import AnswerKind, CallState
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
-from tests.integration.runtime.conftest import Stage
+from tests.integration.runtime.conftest import REVIEWER, Stage
 from tests.integration.runtime.test_immediate_claims import asked, cleaner, done
+
+
+def holding(holds: timedelta | None, again: RejectedAgain = "refuse") -> Policy:
+    return Policy(defaults=Defaults(rejected_holds=holds, rejected_again=again, on_reject="tell_model"))
 
 
 @pytest.mark.parametrize("holds", [timedelta(hours=1), timedelta(milliseconds=1), None], ids=str)
@@ -19,8 +23,7 @@ async def test_what_was_rejected_is_refused_in_another_run(
     stage: Callable[..., Awaitable[Stage]], holds: timedelta | None
 ) -> None:
     """Within the time the model is pointed to the rejection; afterwards, or without the key, people are asked."""
-    policy = Policy(defaults=Defaults(rejected_holds=holds, on_reject="tell_model"))
-    on = await stage(cleaner(), policy=policy)
+    on = await stage(cleaner(), policy=holding(holds))
     call = await asked(on, "users", "Understood.")
     await on.reject(call, "not these")
     on.model.script(ScriptedTurn(calls=(ScriptedCall("delete", {"what": "users"}),)), "Understood.")
@@ -33,3 +36,22 @@ async def test_what_was_rejected_is_refused_in_another_run(
     assert again.answer.text == f"the very same action was rejected lately, see request {call.request_id}"
     other = await asked(on, "logs")
     assert other.state is CallState.ASKED
+
+
+async def test_what_was_rejected_is_asked_with_the_rejection(stage: Callable[..., Awaitable[Stage]]) -> None:
+    """Where policy shows rejections, another run asks with a pointer to it; its own run still refuses."""
+    on = await stage(cleaner(), policy=holding(timedelta(hours=1), "show"))
+    same = ScriptedTurn(calls=(ScriptedCall("delete", {"what": "users"}),))
+    call = await asked(on, "users", same, "Understood.")
+    await on.reject(call, "not these")
+    *_, repeated = await on.calls(call.run_id)
+    again, other = await asked(on, "users"), await asked(on, "logs")
+    shown, plain = await on.request(again), await on.request(other)
+    assert plain.rejected_before is None
+    earlier = shown.rejected_before
+    assert earlier is not None
+    assert (earlier.request_id, earlier.reason) == (call.request_id, "not these")
+    assert earlier.person == REVIEWER
+    assert repeated.answer is not None
+    assert repeated.answer.kind is AnswerKind.DENIED
+    assert done == []

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from tests.integration.asking import column
+from tests.integration.service.conftest import http_house  # noqa: F401
 from tests.integration.web.conftest import Street
+from tests.integration.web.test_executors import claim, kind
 from tests.integration.web.test_facts import billing, opened
+from tests.integration.web.visiting import Porch, porch  # noqa: F401
 
 POLICY = """
 [defaults]
@@ -34,3 +39,31 @@ async def test_a_rejected_action_is_refused_under_another_name(site: Street) -> 
     assert (await opened(await program.ask("d-3", action="delete", arguments={"id": 8})))[
         "status"
     ] == "waiting"
+
+
+@pytest.mark.parametrize("policy", [POLICY + 'rejected_again = "show"\n'])
+async def test_a_rejected_action_is_asked_with_the_rejection(site: Street) -> None:
+    """The card of the second question says who rejected it and why, with the link; so it does when facts change."""
+    program = await billing(site)
+    told = {"action": "delete", "arguments": {"id": 7}}
+    asked = await opened(await program.ask("d-1", **told, facts={"rows": 1}))
+    await site.house.card()
+    await (await site.reviewer()).decides(asked["id"], "rejected", reason="not these")
+    again = await opened(await program.ask("d-2", **told, facts={"rows": 1}))
+    await site.house.says("rejected lately", "C0REVIEW")
+    await (await site.reviewer()).decides(again["id"])
+    assert kind(await claim(program, "d-2", facts={"rows": 2})) == (409, "facts-changed")
+    sql = "SELECT rejected_before::text FROM approval_request ORDER BY id"
+    assert await column(site.db, sql) == [None, asked["id"], asked["id"]]
+
+
+async def test_the_page_shows_the_rejection(porch: Porch) -> None:  # noqa: F811
+    """Its reader comes to the rejected request by a link."""
+    first = await porch.asked(7)
+    grace = await porch.visitor("U0GRACE")
+    await grace.open(f"/inbox/requests/{first}")
+    await grace.send(f"/inbox/requests/{first}/reject", {"revision": "1", "own": "not this one"})
+    await grace.open(f"/inbox/requests/{await porch.asked(7, rejected_before=UUID(first))}")
+    assert "The very same action was rejected lately by " in grace.words
+    assert "not this one" in grace.words
+    assert f'href="/inbox/requests/{first}"' in grace.page

@@ -10,7 +10,14 @@ from uuid import UUID
 import pytest
 
 from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
-from agent.domain.request import Change, ExecutionStatus, HistoryLine, RequestLine, RequestStatus
+from agent.domain.request import (
+    Change,
+    EarlierRejection,
+    ExecutionStatus,
+    HistoryLine,
+    RequestLine,
+    RequestStatus,
+)
 from agent.domain.run import RunStatus, RunView
 from signoff.values import Action, Person, Risk
 from slackbot.cards import (
@@ -476,6 +483,7 @@ def test_forms_details_and_home_stay_inert(samples: Any, referee: Any, attack: s
         allow_edit=True,
         editor=samples.view().requester,
         changes=(Change(attack, stored, "z"), Change("$.n", 1, stored)),
+        rejected_before=EarlierRejection(UUID(int=8), None, samples.view().created_at, attack),
         reject_reasons=(attack[:75], "Wrong amount"),
         context={
             "task": attack,

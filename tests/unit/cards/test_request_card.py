@@ -12,10 +12,18 @@ import pytest
 
 from agent.domain.facts import FactsSource
 from agent.domain.limits import LimitView
-from agent.domain.request import Change, ExecutionStatus, FollowUp, RequestStatus, Verdict, VoteView
+from agent.domain.request import (
+    Change,
+    EarlierRejection,
+    ExecutionStatus,
+    FollowUp,
+    RequestStatus,
+    Verdict,
+    VoteView,
+)
 from agent.domain.short_ids import short_id
 from signoff.values import Risk
-from slackbot.cards import Names, details_modal, named_in, parse_button_value, request_card
+from slackbot.cards import Names, details_modal, details_text, named_in, parse_button_value, request_card
 
 LONG = {"order_id": 7, "note": "x" * 10_000}
 
@@ -285,6 +293,33 @@ def test_asked_again_is_shown_instead_of_offered(
     referee.judge(card)
     assert "Ask again" not in referee.buttons(card)
     assert says in referee.words(card.blocks)
+
+
+@pytest.mark.parametrize(
+    ("link", "where"),
+    [
+        ("https://team.slack.com/archives/C0REVIEW/p1", "see its card"),
+        (None, f"request {short_id(UUID(int=7))}"),
+    ],
+)
+def test_an_earlier_rejection_is_shown_while_it_is_decided(
+    samples: Any, referee: Any, link: str | None, where: str
+) -> None:
+    """Who rejected the very same action, when, why and where; after an edit it is said of the action before."""
+    view = samples.view()
+    earlier = EarlierRejection(UUID(int=7), view.requester, view.created_at, "not these <b>", link=link)
+    card = request_card(replace(view, rejected_before=earlier))
+    referee.judge(card)
+    words = referee.words(card.blocks)
+    assert "The very same action was rejected lately by U0ADA, " in words
+    assert where in words
+    assert "not these <b>" in words
+    edited = replace(view, rejected_before=earlier, revision=2)
+    assert "(before it was edited)" in referee.words(request_card(edited).blocks)
+    told = details_text(replace(view, rejected_before=earlier))
+    assert f"request {UUID(int=7)}\nnot these <b>" in told
+    decided = samples.view(**samples.decided(RequestStatus.APPROVED), rejected_before=earlier)
+    assert "rejected lately" not in referee.words(request_card(decided).blocks)
 
 
 def test_only_a_waiting_card_pings(samples: Any, referee: Any) -> None:

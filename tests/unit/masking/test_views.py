@@ -23,6 +23,7 @@ from agent.domain.masked_action import MaskedAction
 from agent.domain.request import (
     Change,
     DecisionView,
+    EarlierRejection,
     ExecutionStatus,
     ExecutionView,
     HistoryLine,
@@ -95,6 +96,7 @@ async def test_no_field_of_a_view_keeps_a_secret() -> None:
         decision=DecisionView(RequestStatus.REJECTED, GRACE, said, AT),
         execution=ExecutionView(UUID(int=1), 1, ExecutionStatus.FAILED, AT, AT, said),
         changes=(Change("$.password", "old" + PASSWORD, PASSWORD), Change("$.note", said, "short")),
+        rejected_before=EarlierRejection(UUID(int=8), GRACE, AT, said),
         context={
             "task": said,
             "transcript": [{"role": "user", "text": said}],
