@@ -27,7 +27,7 @@ from agent.domain.field_constraints import (
     read_constraint,
 )
 from agent.domain.people import Standing
-from agent.domain.policy import Rule, snapshot_digest
+from agent.domain.policy import Judgement, Rule, snapshot_digest
 from agent.domain.request import Verdict
 from signoff import formats
 from signoff.values import Action, Person, Risk
@@ -73,6 +73,8 @@ class CallToCover:
     above: tuple[str, ...] = ()
     signature: bytes | None = None
     principal: str = "run"
+    judgement: Judgement | None = field(default=None, compare=False)
+    """The judgement by which people would be asked, for the record."""
 
     @cached_property
     def kind(self) -> CallKind:

@@ -265,6 +265,8 @@ class Judgement:
     """What observed checkpoints would have made of it."""
     rejected: UUID | None = field(default=None, compare=False)
     """The request in which people rejected the very same action, to be shown to whoever is asked."""
+    ruled: tuple[Ruling, str | None] | None = field(default=None, compare=False)
+    """What the checkpoints alone said, and by which: where a limit or an earlier rejection says something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,11 +416,13 @@ class Policy:
         state = decisive(states) if judgement.verdict == "run" else None
         if state is None:
             return judgement
+        judgement = replace(judgement, ruled=("run", None))
         if state.verdict == "deny":
             return replace(judgement, verdict="deny", because=state.because)
         named = next((rule for rule in self.rules if rule.names(action.tool)), None)
         rule = _stricter_risk(named, tool) if named else self.synthetic(LIMIT_REACHED, tool)
-        return replace(_ask(rule, state.because, action, _sound(facts)), epoch=judgement.epoch)
+        description = rule.describe(action, _sound(facts))
+        return replace(judgement, verdict="ask", rule=rule, because=state.because, description=description)
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
         """A rule made of the defaults, for a tool that no checkpoint catches."""

@@ -170,10 +170,8 @@ async def _run_under_grant(
     judgement: Judgement,
     uses: tuple[Use, ...],
 ) -> bool:
-    """Run a call that people would be asked about, if they have allowed calls like it in advance and rejected none."""
-    if judgement.rule is None or judgement.rejected is not None:
-        return False
-    covers = await covers_of_call(services, work, agent, tool, action, facts, judgement.rule)
+    """Run a call that people would be asked about, if they have allowed calls like it in advance."""
+    covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
     if not covers:
         return False
     with attempts.room(services, work, tool):
@@ -234,7 +232,7 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
         why = f"policy denies this now: {judgement.because}"
         await attempts.give_up(services, work, tool, why, epoch=judgement.epoch)
     elif decided is None and judgement.rule is not None:
-        covers = await covers_of_call(services, work, agent, tool, action, facts, judgement.rule)
+        covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
         uses = uses_of(services, work.run, action, facts)
         if await attempts.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch):
             return False

@@ -7,7 +7,7 @@ from typing import Any
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.limits import Use
-from agent.domain.policy import Rule, ToolTraits
+from agent.domain.policy import Judgement, Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL, RequestView
 from agent.runtime.agents import Registry
 from agent.runtime.judgement import judge, look_up, uses_of
@@ -39,6 +39,7 @@ class JudgedEdit:
     uses: tuple[Use, ...] = ()
     """What it takes of the limits over time."""
     facts_source: FactsSource | None = None
+    judgement: Judgement | None = None
 
 
 async def judge_edit(
@@ -71,6 +72,7 @@ async def judge_edit(
         judgement.epoch,
         tool.signature.digest,
         uses,
+        judgement=judgement,
     )
 
 
@@ -137,4 +139,5 @@ async def _judge_outside_edit(
         judgement.epoch,
         uses=uses_of(services, view, action, facts),
         facts_source=facts.source,
+        judgement=judgement,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from agent.domain.facts import Facts
 from agent.domain.grants import CallToCover, Grant, uncoverable
-from agent.domain.policy import Rule
+from agent.domain.policy import Judgement
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
@@ -30,21 +30,22 @@ async def covers_of_call(
     tool: Tool,
     action: Action,
     facts: Facts,
-    rule: Rule,
+    judgement: Judgement,
 ) -> list[Cover]:
-    """The grants that seem to cover a call of a run that nobody was asked about."""
+    """The grants that seem to cover a call of a run that nobody was asked about, and whose like nobody has rejected."""
     asked = work.call.request_id is not None or work.call.repeats is not None
-    if asked or isinstance(tool, Delegate):
+    if asked or isinstance(tool, Delegate) or judgement.rule is None or judgement.rejected is not None:
         return []
     call = CallToCover(
         action=action,
         facts=facts,
-        rule=rule,
+        rule=judgement.rule,
         requester=work.run.requester,
         agent=agent.name,
         agent_version=agent.version,
         above=work.run.above,
         signature=tool.signature.digest,
+        judgement=judgement,
     )
     return await covers_of(services, call)
 

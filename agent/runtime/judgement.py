@@ -98,8 +98,7 @@ async def after_rejections(db: Database, agent: str, action: Action, judgement: 
 
     Where policy has people asked all the same, it points to the rejection.
     """
-    holds = judgement.rule.rejected_holds if judgement.rule else None
-    if holds is None:
+    if judgement.rule is None or (holds := judgement.rule.rejected_holds) is None:
         return judgement
     async with db.connection() as connection:
         rejected = await views.lasting_rejection(connection, agent, action.digest, holds)
@@ -108,7 +107,8 @@ async def after_rejections(db: Database, agent: str, action: Action, judgement: 
     if _shows_rejections(judgement):
         return replace(judgement, rejected=rejected.request_id)
     because = f"the very same action was rejected lately, see request {rejected.request_id}"
-    return replace(judgement, verdict="deny", rule=None, because=because)
+    ruled = judgement.ruled or ("ask", judgement.rule.checkpoint_id)
+    return replace(judgement, verdict="deny", rule=None, because=because, ruled=ruled)
 
 
 async def with_rejection(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:

@@ -27,12 +27,18 @@ def insert(
     *,
     call_id: UUID | None = None,
     request_id: UUID | None = None,
+    revision: int | None = None,
     principal: str | None = None,
+    grant_id: UUID | None = None,
 ) -> None:
-    """Record a judgement; the content of one that opens a request stays with that request's first revision."""
+    """Record a judgement; the content of one about a request stays with that request: its first revision, or this one.
+
+    ``grant_id``: of which the action is a use.
+    """
     given = judgement.inputs
     if given is None:
         return
+    ruled, ruled_by = judgement.ruled or (None, None)
     kept, tool = request_id is None, given.tool
     traits = {"version": tool.version, "requires_approval": tool.requires_approval}
     traits |= {"read_only": tool.read_only, "risk": None if tool.risk is None else tool.risk.value}
@@ -41,6 +47,8 @@ def insert(
         "policy_epoch": judgement.epoch,
         "call_id": call_id,
         "request_id": request_id,
+        "revision": revision,
+        "grant_id": grant_id,
         "principal": principal,
         "agent": given.agent,
         "requester": given.requester,
@@ -52,6 +60,8 @@ def insert(
         "verdict": judgement.verdict,
         "checkpoint_id": judgement.rule.checkpoint_id if judgement.rule else None,
         "because": judgement.because,
+        "ruled": ruled,
+        "ruled_by": ruled_by,
         "observed": _observed(judgement.observed),
     }
     tx.add_rows(_INSERT, [row])
@@ -106,23 +116,25 @@ def _recorded(row: Row[Any]) -> RecordedJudgement | None:
 # Whether a checkpoint is still observed is decided by the clock of the database.
 _INSERT = text("""
 INSERT INTO judgement (id, policy_epoch, call_id, request_id, principal, agent, requester, tool, traits, action, facts,
-                       facts_failed, verdict, checkpoint_id, because, observed)
+                       facts_failed, verdict, checkpoint_id, because, revision, grant_id, ruled, ruled_by, observed)
 SELECT id, policy_epoch, call_id, request_id, principal, agent, requester, tool, traits, action, facts,
-       facts_failed, verdict, checkpoint_id, because,
+       facts_failed, verdict, checkpoint_id, because, revision, grant_id, ruled, ruled_by,
        (SELECT jsonb_agg(o) FROM jsonb_array_elements(t.observed) AS o
         WHERE CAST(o ->> 'until' AS timestamptz) > clock_timestamp())
 FROM json_to_recordset(:rows) AS t (
     id uuid, policy_epoch int, call_id uuid, request_id uuid, principal text, agent text, requester text, tool text,
     traits jsonb, action bytea, facts bytea, facts_failed boolean, verdict text, checkpoint_id text, because text,
-    observed jsonb)
+    revision int, grant_id uuid, ruled text, ruled_by text, observed jsonb)
 LIMIT (SELECT CAST(:many AS int))
 """)
 _RECORDED = text("""
-SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_failed, j.verdict, j.checkpoint_id,
+SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_failed,
+       coalesce(j.ruled, j.verdict) AS verdict,
+       CASE WHEN j.ruled IS NULL THEN j.checkpoint_id ELSE j.ruled_by END AS checkpoint_id,
        j.request_id, coalesce(j.action, v.action) AS action, coalesce(j.facts, v.facts) AS facts,
-       r.status::text AS outcome
+       CASE WHEN j.grant_id IS NULL THEN r.status::text ELSE 'allowed in advance' END AS outcome
 FROM (SELECT * FROM judgement WHERE id > :after ORDER BY id LIMIT :limit) AS j
 LEFT JOIN approval_request AS r ON r.id = j.request_id
-LEFT JOIN request_revision AS v ON v.request_id = j.request_id AND v.n = 1
+LEFT JOIN request_revision AS v ON v.request_id = j.request_id AND v.n = coalesce(j.revision, 1)
 ORDER BY j.id
 """)

@@ -77,7 +77,7 @@ FROM (SELECT j.*, o.checkpoint, o.version,
       FROM judgement AS j
       CROSS JOIN LATERAL jsonb_to_recordset(j.observed) AS o (checkpoint text, version text, applies boolean)
       WHERE j.observed IS NOT NULL AND o.applies AND j.id > CAST(:after AS uuid) AND j.created_at >= :since) AS f
-LEFT JOIN request_revision AS v ON v.request_id = f.request_id AND v.n = 1
+LEFT JOIN request_revision AS v ON v.request_id = f.request_id AND v.n = coalesce(f.revision, 1)
 WHERE f.n <= :many AND length(coalesce(f.action, v.action, '')) > 0
 ORDER BY f.checkpoint, f.version, f.id DESC
 """)

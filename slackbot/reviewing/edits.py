@@ -55,6 +55,7 @@ async def save(
                 signature_digest=judged.signature_digest,
                 uses=judged.uses,
                 facts_source=judged.facts_source,
+                judgement=judged.judgement,
             ),
         )
 

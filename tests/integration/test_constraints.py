@@ -216,6 +216,9 @@ BROKEN = {
     "ck_judgement_known_verdict": """
         INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, because)
         VALUES (gen_random_uuid(), 1, 'a', 't', '{}', false, 'perhaps', '')""",
+    "ck_judgement_known_ruling": """
+        INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, because, ruled)
+        VALUES (gen_random_uuid(), 1, 'a', 't', '{}', false, 'run', '', 'deny')""",
     "ck_judgement_observed_is_list": """
         INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, because, observed)
         VALUES (gen_random_uuid(), 1, 'a', 't', '{}', false, 'run', '', '{}')""",

@@ -50,7 +50,9 @@ judgement = Table(
     Column("id", Uuid, primary_key=True),
     Column("policy_epoch", Integer, nullable=False),
     Column("call_id", Uuid),
-    Column("request_id", Uuid),  # whose first revision has the content
+    Column("request_id", Uuid),  # whose revision has the content: this one, by default the first
+    Column("revision", Integer),
+    Column("grant_id", Uuid),  # of which it is a use
     Column("principal", Text),
     Column("agent", Text, nullable=False),
     Column("requester", Text),
@@ -62,9 +64,12 @@ judgement = Table(
     Column("verdict", Text, nullable=False),
     Column("checkpoint_id", Text),
     Column("because", Text, nullable=False),
+    Column("ruled", Text),  # what the checkpoints alone said, where something else was decisive
+    Column("ruled_by", Text),
     Column("observed", JSONB),  # what observed checkpoints would have made of it
     created(),
     CheckConstraint("verdict IN ('run', 'ask', 'deny')", name="known_verdict"),
+    CheckConstraint("ruled IN ('run', 'ask')", name="known_ruling"),
     CheckConstraint("jsonb_typeof(observed) = 'array'", name="observed_is_list"),
     Index("ix_judgement_content", "id", postgresql_where=text("action IS NOT NULL")),
     Index("ix_judgement_observed", "id", postgresql_where=text("observed IS NOT NULL")),

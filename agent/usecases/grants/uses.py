@@ -26,7 +26,18 @@ from agent.domain.policy import check_epoch
 from agent.domain.run import CallState
 from agent.fault_points import point
 from agent.metrics import GRANT_USES
-from agent.store import audit, call_locks, calls, exclusions, grants, limits, outbox, pause, request_locks
+from agent.store import (
+    audit,
+    call_locks,
+    calls,
+    exclusions,
+    grants,
+    judgements,
+    limits,
+    outbox,
+    pause,
+    request_locks,
+)
 from agent.store.audit import AuditEntry
 from agent.store.call_locks import ReadyCall
 from agent.store.grants import EarlierUse, StoredGrant
@@ -160,6 +171,8 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover, *, poli
         detail = {**told, "digest": call.action.digest.hex()}
         entry = AuditEntry(AuditKind.GRANT_USED, asked.principal, detail)
         audit.append_all(tx, [(heads[asked.principal], entry), (heads[grant.subject], entry)])
+        if call.judgement is not None:
+            judgements.insert(tx, call.judgement, principal=asked.principal, grant_id=grant.id)
         _write_use(tx, _Use(cover, grant, allowed, asked.key, asked.content))
         limits.settle_told(tx, asked.limit_key, room.uncounted(asked.limit_key, asked.uses))
     return True
@@ -285,6 +298,8 @@ async def _begin(
         }
         entry = AuditEntry(AuditKind.GRANT_USED, f"agent:{use.cover.call.agent}", detail)
         audit.append_all(tx, [(after, entry), (heads[grant.subject], entry)])
+        if (judged := use.cover.call.judgement) is not None:
+            judgements.insert(tx, judged, call_id=member.call_id, grant_id=grant.id)
         _write_use(tx, use)
     return claimed
 

@@ -14,9 +14,9 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.facts import FactsSource
 from agent.domain.limits import Use
 from agent.domain.people import Standing
-from agent.domain.policy import Rule, allows_edit, check_epoch
+from agent.domain.policy import Judgement, Rule, allows_edit, check_epoch
 from agent.domain.request import FactValues, Place, RequestStatus
-from agent.store import audit, calls, limits, outbox, request_locks, requests, vote_locks
+from agent.store import audit, calls, judgements, limits, outbox, request_locks, requests, vote_locks
 from agent.store.audit import AuditEntry
 from agent.store.vote_locks import ReviewedRequest
 from agent.usecases.requests import places
@@ -53,6 +53,7 @@ class Edit:
     facts_source: FactsSource | None = None
     policy_epoch: int = 0
     """Of the policy that judged it."""
+    judgement: Judgement | None = None
 
     @property
     def attempt(self) -> EditAttempt:
@@ -181,6 +182,10 @@ def _write(
             edit.facts_source,
         ),
     )
+    if edit.judgement is not None:
+        judgements.insert(
+            tx, edit.judgement, call_id=request.call_id, request_id=request.id, revision=revision
+        )
     limits.reserve(tx, edit.uses, call_id=request.call_id, request_id=request.id)
     detail = {**_detail(edit.attempt), "digest": edit.action.digest.hex(), "before": before.digest.hex()}
     audit.append(tx, request.head, AuditEntry(AuditKind.REQUEST_EDITED, audit.actor(editor), detail))

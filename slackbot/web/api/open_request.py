@@ -213,9 +213,9 @@ async def _judge_and_open(
         agent=agent,
         agent_version=EXTERNAL,
         principal=principal.name,
+        judgement=judged,
     )
-    grant = await use_grant(ctx, call, asked, policy_epoch=judged.epoch) if judged.rejected is None else None
-    if grant is not None:
+    if (grant := await use_grant(ctx, call, asked, judged)) is not None:
         return await not_required(body.request_id, action, facts, because=GRANTED, grant=grant)
     if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
         words = (

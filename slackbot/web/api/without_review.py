@@ -97,16 +97,14 @@ def _detail(asked: ProgramCall, action: Action, facts: Facts) -> dict[str, objec
     return {"request": asked.client_id, "tool": action.tool, "digest": digest, **facts.on_record}
 
 
-async def use_grant(
-    ctx: WebContext, call: CallToCover, asked: ProgramCall, *, policy_epoch: int
-) -> UUID | None:
+async def use_grant(ctx: WebContext, call: CallToCover, asked: ProgramCall, judged: Judgement) -> UUID | None:
     """The grant of which this question is a use, now or before; ``None``: people have to be asked."""
-    if ctx.services.policy.grants is None or not call.rule.allow_grants:
+    if ctx.services.policy.grants is None or not call.rule.allow_grants or judged.rejected is not None:
         return None
     if (used := await grants.find_use(ctx.db, asked)) is not None:
         return used
     for cover in await covers_of(ctx.services, call):
-        if await grants.use_by_program(ctx.db, asked, cover, policy_epoch=policy_epoch):
+        if await grants.use_by_program(ctx.db, asked, cover, policy_epoch=judged.epoch):
             return cover.grant_id
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,8 @@ from agent.domain.facts import Facts
 from agent.domain.field_constraints import Between
 from agent.domain.grants import CallToCover
 from agent.domain.people import Standing
-from agent.domain.policy import GrantLimits, Policy, Rule
+from agent.domain.policy import Defaults, GrantLimits, Policy, Rule
+from agent.domain.replay import Totals, replay
 from agent.domain.request import Verdict
 from agent.domain.run import CallState
 from agent.runtime.agents import Agent
@@ -24,7 +25,7 @@ from agent.runtime.model_turn import advance_run
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import NotDone, tool
 from agent.store.outbox import Destination
-from agent.usecases import executions, grants
+from agent.usecases import executions, grants, judgements
 from agent.usecases.executions import CallToClaim, ClaimTerms
 from agent.usecases.grants import Cover, GrantWish
 from signoff.values import Action, Person
@@ -162,6 +163,19 @@ async def test_a_covered_call_runs_without_a_question(shop: Shop) -> None:
     assert shop.done == [10, 20, 30]
     used = await shop.stage.sql("SELECT uses FROM approval_grant WHERE request_id = :id", id=grant_id)
     assert [row.uses for row in used] == [2]
+
+
+async def test_a_use_is_judged_again_by_another_policy(shop: Shop) -> None:
+    """Its judgement is kept with what it rests on, once; a replay says that people had allowed it in advance."""
+    grant_id = await shop.allow()
+    assert await shop.state(await shop.refund(20)) is CallState.ANSWERED
+    found = "SELECT verdict, checkpoint_id FROM judgement WHERE grant_id = :id"
+    assert await shop.stage.sql(found, id=grant_id) == [("ask", "refunds")]
+    totals = Totals()
+    since = datetime.now(UTC) - timedelta(hours=1)
+    async for page in judgements.recorded(shop.stage.db, since):
+        assert len(list(replay(Policy(defaults=Defaults(unmatched="allow")), page, totals))) == 2
+    assert totals.said == {("run", "approved"): 1, ("run", "allowed in advance"): 1}
 
 
 async def test_what_does_not_fit_or_is_not_known_is_asked(shop: Shop) -> None:

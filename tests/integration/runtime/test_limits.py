@@ -92,6 +92,8 @@ async def test_many_calls_of_one_turn_share_one_limit(stage: Staged) -> None:
     assert states(calls) == sorted([CallState.ANSWERED] * 5 + [CallState.ASKED] * 3)
     assert await used(on) == [("all", Decimal(4995), Decimal(3 * 999))]
     waiting = [each for each in calls if each.state is CallState.ASKED]
+    judged = "SELECT verdict, ruled FROM judgement WHERE request_id IS NOT NULL"
+    assert await on.sql(judged) == [("ask", "run")] * 3  # the checkpoints alone would have let it run
     [shown] = (await on.request(waiting[0])).limits
     assert (shown.name, shown.max, shown.reached) == ("pays", Decimal(5000), True)
     for each in waiting:

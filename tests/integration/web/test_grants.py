@@ -99,6 +99,8 @@ async def test_a_grant_from_its_card_to_its_end(site: Street) -> None:
         str(grant_id),
     )
     assert (await program.ask("r-2", **refund(order_id="12", amount=400))).json() == allowed.json()
+    judged = "SELECT verdict FROM judgement WHERE grant_id = :id AND action IS NOT NULL"
+    assert await column(site.db, judged, id=grant_id) == ["ask"]
     for name, other in (("r-3", {"amount": 51}), ("r-4", {"amount": 501}), ("r-5", {"express": True})):
         assert (await program.ask(name, **refund(**other))).status_code == 201
     told = await site.house.card(2)

@@ -409,6 +409,8 @@ async def test_edit_then_approve_runs_what_was_edited(http_house: House) -> None
     assert "Delete 5 records from “users”" in reader.words
     assert "Revision 2, edited by @grace" in reader.words
     assert "50 → 5" in reader.words
+    judged = "SELECT json_build_array(revision, verdict, action IS NULL) FROM judgement ORDER BY id"
+    assert await http_house.column(judged) == [[None, "ask", True], [2, "ask", True]]
     assert (await reader.send(f"{path}/approve", {"revision": "2"})).status_code == 303
     await http_house.shows("SELECT status::text FROM agent_run", "completed")
     (answer_of,) = await http_house.column("SELECT answer FROM tool_call")
