@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from agent.domain.spelling import meant
@@ -60,6 +60,33 @@ class Applies:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What conditions see of one action; read once, for however many of them."""
+
+    args: Mapping[str, Any]
+    facts: Mapping[str, Any] | None
+    agent: str
+    requester: str | None
+
+    @cached_property
+    def context(self) -> "cel.Context":
+        """Raises MalformedArguments for what is not JSON."""
+        import cel  # noqa: PLC0415 - as below
+
+        named = {"agent": self.agent, "requester": self.requester}
+        return cel.Context(variables=self._known | named, functions={_CHECKED: _duration})
+
+    @cached_property
+    def weight(self) -> int:
+        return _weight(self._known)
+
+    @cached_property
+    def _known(self) -> dict[str, Any]:
+        known: dict[str, Any] = plain_json({"args": self.args, "facts": self.facts or {}})
+        return known
+
+
+@dataclass(frozen=True)
 class When:
     """A compiled condition; make it with `compile_when`. May be used from several threads."""
 
@@ -68,15 +95,12 @@ class When:
     _loops: int
     _program: "cel.Program"
 
-    def applies(
-        self, args: Mapping[str, Any], facts: Mapping[str, Any] | None, agent: str, requester: str | None
-    ) -> Applies:
+    def applies(self, subject: Subject) -> Applies:
         """Whether the condition holds, or cannot be said not to hold. Never raises."""
         try:
-            known = plain_json({"args": args, "facts": facts or {}})
-            if self._loops and _weight(known) ** self._loops > MAX_WORK:
+            if self._loops and subject.weight**self._loops > MAX_WORK:
                 return Applies(True, f"when ({self.text}) would take too long on arguments of this size")
-            value = self._program.execute(_context(known | {"agent": agent, "requester": requester}))
+            value = self._program.execute(subject.context)
         except KeyError as error:
             return Applies(True, f"when ({self.text}) misses the field {error}")
         except (KeyboardInterrupt, SystemExit):
@@ -155,12 +179,6 @@ def matches_whole(pattern: str, text: str) -> bool:
 
 
 _MATCHES = "text.matches(pattern)"
-
-
-def _context(variables: Mapping[str, Any]) -> "cel.Context":
-    import cel  # noqa: PLC0415 - as above
-
-    return cel.Context(variables=dict(variables), functions={_CHECKED: _duration})
 
 
 def _duration(text: str) -> timedelta:

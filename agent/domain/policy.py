@@ -25,7 +25,7 @@ from pydantic import (
 
 from agent.domain.description_template import render
 from agent.domain.errors import OutdatedPolicy
-from agent.domain.expression import compile_when, matches_from_start
+from agent.domain.expression import Subject, compile_when, matches_from_start
 from agent.domain.facts import FACTS_MAX_AGE
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.limits import Limit, LimitState, Use, decisive
@@ -280,6 +280,25 @@ class Inputs:
     requester: str | None
     facts_failed: bool = False
 
+    @property
+    def subject(self) -> Subject:
+        """What conditions see of it."""
+        return Subject(self.action.arguments, self.facts, self.agent, self.requester)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRuling:
+    """What the checkpoints say of one action: `rule` catches it, or one out of the defaults (`caught_as`)."""
+
+    verdict: Ruling
+    because: str
+    rule: Rule | None = None
+    caught_as: str | None = None
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        return self.rule.checkpoint_id if self.rule else self.caught_as
+
 
 @dataclass(frozen=True, slots=True)
 class GrantLimits:
@@ -348,39 +367,56 @@ class Policy:
     ) -> Judgement:
         """Whether this action runs, is asked about, or denied. `facts_failed`, or no canonical form: never just run."""
         known = None if facts_failed else _sound(facts)
-        given = Inputs(
-            tool, action, known, agent, requester, facts_failed or (known is None and facts is not None)
+        failed = facts_failed or (known is None and facts is not None)
+        given = Inputs(tool, action, known, agent, requester, failed)
+        found = self.ruling(given)
+        rule = self._rule_of(found, tool)
+        description = rule.describe(action, known) if rule else describe(action)
+        return Judgement(
+            found.verdict, rule, found.because, description, self.epoch, given, self.observations(given)
         )
-        judged = self._judge(given, self.rules)
-        return replace(judged, epoch=self.epoch, inputs=given, observed=self._observe(given))
 
-    def explain(self, given: Inputs) -> list[tuple[Rule, bool, str]]:
-        """Each checkpoint that names the tool, in file order: whether it applies, and why."""
-        return [(rule, *_applies(rule, given)) for rule in self.rules if rule.names(given.action.tool)]
+    def ruling(self, given: Inputs) -> CheckpointRuling:
+        """What the checkpoints say of an action whose facts are sound."""
+        return self._ruling(given, self.rules)
 
-    def _observe(self, given: Inputs) -> tuple[Observation, ...]:
+    def observations(self, given: Inputs) -> tuple[Observation, ...]:
+        """What observed checkpoints would make of it."""
         return tuple(
             self._observation(each, given) for each in self.observed if each.rule.names(given.action.tool)
         )
 
+    def explain(self, given: Inputs) -> list[tuple[Rule, bool, str]]:
+        """Each checkpoint that names the tool, in file order: whether it applies, and why."""
+        subject = given.subject
+        return [
+            (rule, *_applies(rule, given, subject)) for rule in self.rules if rule.names(given.action.tool)
+        ]
+
     def _observation(self, observed: ObservedRule, given: Inputs) -> Observation:
-        applies, because = _applies(observed.rule, given)
+        applies, because = _applies(observed.rule, given, given.subject)
         with_it = (*self.rules[: observed.place], observed.rule, *self.rules[observed.place :])
-        verdict = self._judge(given, with_it).verdict
+        verdict = self._ruling(given, with_it).verdict
         return Observation(
             observed.rule.checkpoint_id, observed.version, observed.until, applies, verdict, because
         )
 
-    def _judge(self, given: Inputs, rules: Sequence[Rule]) -> Judgement:
+    def _ruling(self, given: Inputs, rules: Sequence[Rule]) -> CheckpointRuling:
         exempt: list[str] = []
+        subject = given.subject
         for rule in rules:
             if not rule.names(given.action.tool):
                 continue
-            applies, because = _applies(rule, given)
+            applies, because = _applies(rule, given, subject)
             if applies:
-                return _ask(_stricter_risk(rule, given.tool), because, given.action, given.facts)
+                return CheckpointRuling("ask", because, rule=rule)
             exempt.append(because)
         return self._uncaught(given, exempt)
+
+    def _rule_of(self, ruling: CheckpointRuling, tool: ToolTraits) -> Rule | None:
+        if ruling.rule is not None:
+            return _stricter_risk(ruling.rule, tool)
+        return self.synthetic(ruling.caught_as, tool) if ruling.caught_as else None
 
     def lookup(self, tool: str) -> FactsLookup | None:
         """Where Signoff looks up the facts about a program's call of this tool, if it does."""
@@ -432,23 +468,20 @@ class Policy:
         rule = Rule(checkpoint_id=checkpoint_id, action_pattern=pattern, **terms)
         return _stricter_risk(rule, tool)
 
-    def _uncaught(self, given: Inputs, exempt: list[str]) -> Judgement:
-        defaults, tool, action = self.defaults, given.tool, given.action
+    def _uncaught(self, given: Inputs, exempt: list[str]) -> CheckpointRuling:
+        unmatched, tool = self.defaults.unmatched, given.tool
         if tool.requires_approval:
-            caught_as, because = REQUIRES_APPROVAL, "the tool itself requires approval"
-        elif not exempt and not tool.read_only and defaults.unmatched == "deny":
-            because = "no checkpoint names this tool, and unmatched tools are denied"
-            return Judgement("deny", None, because, describe(action))
-        elif given.facts_failed:
-            caught_as, because = FACTS_FAILED, "its facts could not be looked up"
-        elif exempt:
-            return Judgement("run", None, "; ".join(exempt), describe(action))
-        elif tool.read_only or defaults.unmatched == "allow":
+            return CheckpointRuling("ask", "the tool itself requires approval", caught_as=REQUIRES_APPROVAL)
+        if not exempt and not tool.read_only and unmatched == "deny":
+            return CheckpointRuling("deny", "no checkpoint names this tool, and unmatched tools are denied")
+        if given.facts_failed:
+            return CheckpointRuling("ask", "its facts could not be looked up", caught_as=FACTS_FAILED)
+        if exempt:
+            return CheckpointRuling("run", "; ".join(exempt))
+        if tool.read_only or unmatched == "allow":
             pardon = tool.exempt if tool.read_only else "is unmatched, and unmatched tools are allowed"
-            return Judgement("run", None, f"no checkpoint names this tool; it {pardon}", describe(action))
-        else:
-            caught_as, because = UNMATCHED, "no checkpoint names this tool"
-        return _ask(self.synthetic(caught_as, tool), because, action, given.facts)
+            return CheckpointRuling("run", f"no checkpoint names this tool; it {pardon}")
+        return CheckpointRuling("ask", "no checkpoint names this tool", caught_as=UNMATCHED)
 
 
 def outdated(judged_by: int, in_force: int) -> OutdatedPolicy | None:
@@ -487,11 +520,7 @@ def allows_edit(opened: Rule, now: Rule) -> bool:
     return opened.allow_edit and now.allow_edit and stays_separate and not stricter(opened, now)
 
 
-def _ask(rule: Rule, because: str, action: Action, facts: Mapping[str, Any] | None) -> Judgement:
-    return Judgement("ask", rule, because, rule.describe(action, facts))
-
-
-def _applies(rule: Rule, given: Inputs) -> tuple[bool, str]:
+def _applies(rule: Rule, given: Inputs, subject: Subject) -> tuple[bool, str]:
     label = f'checkpoint "{rule.checkpoint_id}"'
     if rule.when is None:
         return True, label
@@ -499,7 +528,7 @@ def _applies(rule: Rule, given: Inputs) -> tuple[bool, str]:
     if given.facts_failed and when.uses_facts:
         # has(facts.x) would be an honest false here, about facts that nobody has seen.
         return True, f"{label}: when ({rule.when}) needs facts that could not be looked up"
-    result = when.applies(given.action.arguments, given.facts, given.agent, given.requester)
+    result = when.applies(subject)
     return result.applies, f"{label}: {result.because}"
 
 

@@ -67,22 +67,13 @@ def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals:
         if each is None:
             totals.erased += 1
             continue
-        given = each.inputs
-        now = policy.judge(
-            given.tool,
-            given.action,
-            given.facts,
-            given.agent,
-            given.requester,
-            facts_failed=given.facts_failed,
-        )
-        checkpoint_id = now.rule.checkpoint_id if now.rule else None
+        now = policy.ruling(each.inputs)
         totals.judged += 1
         totals.verdicts[each.verdict, now.verdict] += 1
-        for seen in now.observed:
+        for seen in policy.observations(each.inputs):
             totals.observe(seen, now.verdict)
         if each.verdict == "ask" != now.verdict:
             totals.said[now.verdict, each.outcome or "waiting"] += 1
-        if (each.verdict, each.checkpoint_id) != (now.verdict, checkpoint_id):
+        if (each.verdict, each.checkpoint_id) != (now.verdict, now.checkpoint_id):
             totals.other_checkpoint += each.verdict == now.verdict
-            yield Changed(each, now.verdict, checkpoint_id, now.because)
+            yield Changed(each, now.verdict, now.checkpoint_id, now.because)

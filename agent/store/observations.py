@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,9 @@ from agent.store.ids import id_at
 from agent.store.rows import row_as
 from signoff.canonical import parse_canonical
 from signoff.values import Action
+
+SKEW = timedelta(hours=1)
+"""How far a worker's clock may be apart from the database's, which decides: ids begin with the worker's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +38,13 @@ async def counts(
     connection: Connection, since: datetime, until: datetime | None = None
 ) -> list[ObservedCount]:
     """What was counted of each checkpoint, by its id; one that was changed is there several times, the latest last."""
-    rows = await fetch(connection, _COUNTS, after=id_at(since), since=since, until=until)
+    rows = await fetch(connection, _COUNTS, after=id_at(since - SKEW), since=since, until=until)
     return [row_as(ObservedCount, row) for row in rows]
 
 
 async def examples(connection: Connection, since: datetime, many: int) -> list[ObservedExample]:
     """The latest actions that each checkpoint would have asked about, as far as their content is kept."""
-    rows = await fetch(connection, _EXAMPLES, after=id_at(since), since=since, many=many)
+    rows = await fetch(connection, _EXAMPLES, after=id_at(since - SKEW), since=since, many=many)
     return [_example(row) for row in rows]
 
 
@@ -55,12 +58,11 @@ def _example(row: Row[Any]) -> ObservedExample:
     return row_as(ObservedExample, row, action=Action.from_canonical(bytes(row.action)), facts=facts)
 
 
-# Ids begin with the clock of their maker, so they only narrow down what the clock of the database decides.
 _COUNTS = text("""
 SELECT o.checkpoint AS checkpoint_id, o.version, count(*) AS judged,
        count(*) FILTER (WHERE o.applies) AS asks,
        count(*) FILTER (WHERE o.applies AND j.verdict = 'ask') AS asked_anyway,
-       count(*) FILTER (WHERE j.verdict = 'ask' AND o.verdict = 'run') AS frees,
+       count(*) FILTER (WHERE coalesce(j.ruled, j.verdict) = 'ask' AND o.verdict = 'run') AS frees,
        min(j.created_at) AS first, max(j.created_at) AS last
 FROM judgement AS j
 CROSS JOIN LATERAL jsonb_to_recordset(j.observed) AS o (checkpoint text, version text, applies boolean, verdict text)

@@ -280,14 +280,27 @@ async def test_slack_that_is_away_is_one_finding(clinic: Clinic) -> None:
     assert not found["bot token"].well
 
 
+OBSERVED = """
+[[checkpoint]]
+checkpoint_id = "tried"
+action_pattern = "pay"
+mode = "observe"
+observe_until = 2026-01-01
+"""
+
+
 async def test_the_policy_in_force_is_looked_at(clinic: Clinic) -> None:
-    """Its channels are those that are looked for; one that cannot be loaded here is a finding, with its line."""
+    """Its channels are looked for; what is not observed any more is told; one that cannot be loaded is a finding."""
     other = CHECKPOINTS + 'admin_channel = "C0NOWHERE"\n'
     async with Database(clinic.settings["DATABASE_URL"]) as database:
         await policies.apply(database, checkpoints.load(other, filename="c.toml"), by="cli:ada")
         assert (await clinic.sick()).part == "channel C0NOWHERE"
+        over = CHECKPOINTS + OBSERVED
+        await policies.apply(database, checkpoints.load(over, filename="c.toml"), by="cli:ada")
+        told = (await clinic.findings())["policy"].told
+        assert told.endswith('remove "mode" and "observe_until" to enforce it, or remove it')
         mail = checkpoints.load(CHECKPOINTS + 'email = ["a@example.com"]\n', filename="c.toml")
         await policies.apply(database, mail, by="cli:ada")
         sick = await clinic.sick()
     assert sick.part == "policy"
-    assert "policy 2 is in force, applied by cli:ada, and cannot be loaded: policy 2:5:" in sick.told
+    assert "policy 3 is in force, applied by cli:ada, and cannot be loaded: policy 3:5:" in sick.told

@@ -97,19 +97,19 @@ _retry_voters = (
     .scalar_subquery()
 )
 _no, _no_place = decision.alias("no"), tables.card_place.alias("no_place")
+_of_rejection = {
+    "id": _no.c.request_id,
+    "team": _no.c.team_id,
+    "user": _no.c.user_id,
+    "reason": _no.c.reason,
+    "at": _no.c.decided_at,
+    "channel": _no_place.c.channel_id,
+    "ts": _no_place.c.ts,
+}
 _rejected = (
     select(
         func.json_build_object(
-            *(
-                literal("id"),
-                _no.c.request_id,
-                literal("team"),
-                _no.c.team_id,
-                literal("user"),
-                _no.c.user_id,
-            ),
-            *(literal("reason"), _no.c.reason, literal("at"), _no.c.decided_at),
-            *(literal("channel"), _no_place.c.channel_id, literal("ts"), _no_place.c.ts),
+            *(part for name in _of_rejection for part in (literal(name), _of_rejection[name]))
         )
     )
     .select_from(

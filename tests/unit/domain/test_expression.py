@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.expression import MAX_LENGTH, compile_pattern, compile_when, matches_from_start
+from agent.domain.expression import MAX_LENGTH, Subject, compile_pattern, compile_when, matches_from_start
 from signoff.canonical import canonical_bytes, parse_canonical
 from tests.patience import promised
 
 
 def holds(text, args=None, facts=None, agent="refunds", requester="U1"):
-    return compile_when(text).applies(args or {}, facts, agent, requester)
+    return compile_when(text).applies(Subject(args or {}, facts, agent, requester))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_an_evaluation_that_would_take_too_long_applies_at_once(text, size):
     """Arguments made large on purpose cannot hold up the service: the work is bounded, and doubt asks."""
     when = compile_when(text)
     started = time.monotonic()
-    result = when.applies({"l": list(range(size))}, None, "a", None)
+    result = when.applies(Subject({"l": list(range(size))}, None, "a", None))
     assert result.applies
     assert "too long" in result.because
     assert time.monotonic() - started < promised(2)
@@ -195,7 +195,7 @@ def test_one_condition_serves_many_threads():
     when = compile_when("facts.price > 1000.0 && args.n >= 0")
 
     def ask(n: int) -> bool:
-        return when.applies({"n": n}, {"price": 1000 + n % 2}, "a", None).applies is bool(n % 2)
+        return when.applies(Subject({"n": n}, {"price": 1000 + n % 2}, "a", None)).applies is bool(n % 2)
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(ask, range(2000)))

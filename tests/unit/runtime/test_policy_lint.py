@@ -57,6 +57,10 @@ def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
     [
         ({"action_pattern": "refnud"}, 'fits none of the tools that are loaded (did you mean "refund"?)'),
         (
+            {"action_pattern": "refnud", "mode": "observe", "observe_until": "2026-12-20"},
+            "none of the tools",
+        ),
+        (
             {"action_pattern": "pay", "when": "args.amuont > 3.0"},
             '"when" looks at args.amuont, but pay has no such',
         ),
