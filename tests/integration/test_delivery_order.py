@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,17 @@ from agent.store import outbox
 from agent.usecases import deliveries, requests
 from agent.usecases.due_messages import DueMessage, Sent
 from slackbot.delivery.turns import Turns
-from tests.integration.asking import REVIEWS, question, rule, start
+from tests.integration import alone
+from tests.integration.asking import (
+    GRACE,
+    REVIEWS,
+    asked_as,
+    ballot,
+    question,
+    reviewer,
+    rule,
+    start,
+)
 
 
 @dataclass
@@ -128,6 +138,22 @@ async def test_an_answer_takes_the_earlier_lines_of_its_thread_along(database: D
     assert lines_of(posted) == ["pending", "retrying", "answer"]
     [posted] = await channel.pass_second()
     assert lines_of(posted) == ["pending", "retrying"]
+
+
+async def test_a_decision_is_told_first_where_people_decided(database: Database) -> None:
+    """The card's thread hears of a rejection at once; the run's thread a second later, together with the answer."""
+    channel = Channel(database)
+    run_id, calls = await start(database, channel_id=REVIEWS.channel_id)
+    request_id = (await requests.open(database, question(run_id, calls[0], rule()))).request_id
+    await channel.send_all()
+    asked = await asked_as(database, request_id, calls[0], run_id)
+    no = replace(ballot(asked, reviewer(GRACE), "reject", reason="Wrong table"), place=None)
+    await alone.vote(database, no)
+    [posted] = [each for each in await channel.pass_second() if each.ts is None]
+    assert (posted.request_id, lines_of(posted)) == (request_id, ["rejected"])
+    await channel.say(outbox.run_line(REVIEWS, run_id, "answer", text="As you wish."))
+    [posted] = [each for each in await channel.pass_second() if each.ts is None]
+    assert (posted.run_id, lines_of(posted)) == (run_id, ["decided", "answer"])
 
 
 @pytest.mark.parametrize("line", ["answer", "resumed"])

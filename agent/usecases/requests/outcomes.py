@@ -78,10 +78,11 @@ def end_requests(
     decided = [_decision(each) for each in endings]
     decisions.insert(tx, decided)
     told = {each.request.id for each in endings if each.background or each.explained}
+    # Of lines of one age the first goes first: where people decided, they see it at once.
+    outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
     _continue_calls(tx, decided, told)
     heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
     tx.ended({each.request.id: heads[each.head.subject].seq for each in endings})
-    outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
     outbound.enqueue_decided(tx, [each.request.id for each in endings])
     for each in endings:
         tx.after_commit(partial(_note, each, heads[each.head.subject]))
