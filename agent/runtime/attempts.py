@@ -1,10 +1,6 @@
-"""One attempt at a call that may run: claim it, call the tool (at most once, if not idempotent), say truly how it
-ended.
-"""
+"""One attempt at a claimed call: call the tool (at most once, if not idempotent), say truly how it ended."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
@@ -12,15 +8,8 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
-from agent.database.errors import OutcomeUnknown
-from agent.database.wakeups import Wakeup
-from agent.domain.errors import NotFound
-from agent.domain.limits import Use
 from agent.domain.request import ExecutionStatus
 from agent.runtime import stored_text, user_code
-from agent.runtime.agents import Agent, Delegate
-from agent.runtime.concurrency import limits_of
-from agent.runtime.heartbeat import lease_clock
 from agent.runtime.hooks import run_hook
 from agent.runtime.judgement import JudgementSubject
 from agent.runtime.services import Services
@@ -28,15 +17,11 @@ from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.until_answered import until_answered
 from agent.runtime.user_call import UserCall
 from agent.runtime.work_queue import give_back_slot
-from agent.store.concurrency import ConcurrencyLimit
 from agent.store.views import OpenCallDetails
-from agent.usecases import executions, grants, runs
-from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, Report, hook_state
-from agent.usecases.grants import Cover
-from signoff.values import Action
+from agent.usecases import executions, runs
+from agent.usecases.executions import Claim, Outcome, Report, hook_state
 
 log = structlog.get_logger(__name__)
-
 
 SHOWN_AFTER = 0.4
 """Seconds until the run's first message says that such a call is at work; most have ended by then."""
@@ -52,185 +37,6 @@ class CallingRun(JudgementSubject, Protocol):
     def root_id(self) -> UUID: ...
 
 
-def room(services: Services, work: OpenCallDetails, tool: Tool) -> AbstractContextManager[None]:
-    """Count the call among those that run until the block ends. Raises NoRoom if the tool or agent allows no more."""
-    return services.concurrency.running(
-        Wakeup.call(work.call.id, work.run.agent, first=True), _concurrency(services, work, tool)
-    )
-
-
-def _concurrency(services: Services, work: OpenCallDetails, tool: Tool) -> Sequence[ConcurrencyLimit]:
-    if isinstance(tool, Delegate) and tool.agent is not None:  # handing a task down takes no time
-        return ()
-    return limits_of(work.run.agent, services.registry.find(work.run.agent), tool)
-
-
-async def run_tool(
-    services: Services,
-    work: OpenCallDetails,
-    tool: Tool,
-    judged: Action | None,
-    uses: tuple[Use, ...] = (),
-    *,
-    epoch: int,
-) -> None:
-    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`; or NoRoom.
-
-    `epoch`: of the policy by which it runs. Raises OutdatedPolicy.
-    """
-    if isinstance(tool, Delegate) and tool.agent is not None:
-        await _hand_down(services, work, tool, tool.agent, uses, epoch)
-        return
-    everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
-    terms = ClaimTerms(
-        services.worker,
-        tool.repeatable,
-        tool.read_only,
-        concurrency=everywhere,
-        uses=uses,
-        policy_epoch=epoch,
-    )
-    claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
-    if (claimed := await _claim(services, work, terms, claim)) is not None:
-        await _run_as_claimed(services, work, tool, judged, *claimed)
-
-
-async def run_covered(
-    services: Services,
-    work: OpenCallDetails,
-    tool: Tool,
-    judged: Action,
-    covers: Sequence[Cover],
-    uses: tuple[Use, ...] = (),
-    *,
-    epoch: int,
-) -> bool:
-    """Run the call as a use of the first of these grants that covers it, as `run_tool` does. False: none does."""
-    everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
-    for cover in covers:
-        terms = ClaimTerms(
-            services.worker,
-            tool.repeatable,
-            tool.read_only,
-            concurrency=everywhere,
-            uses=uses,
-            policy_epoch=epoch,
-        )
-        claim = partial(grants.claim, services.db, _to_claim(work, terms), cover)
-        if (claimed := await _claim(services, work, terms, claim)) is not None:
-            await _run_as_claimed(services, work, tool, judged, *claimed)
-            return True
-    return False
-
-
-async def _run_as_claimed(
-    services: Services,
-    work: OpenCallDetails,
-    tool: Tool,
-    judged: Action | None,
-    claim: Claim,
-    asked_at: float,
-) -> None:
-    with services.heartbeat.holding_execution(claim.execution_id, asked_at):
-        if claim.action.tool_version != tool.version or (
-            judged and judged.canonical != claim.action.canonical
-        ):
-            why = "the tool has changed since this was proposed; nothing ran"
-            await _end_unrun(services, work, tool, claim, why)
-            return
-        await _traced(services, work.run, tool, claim)
-
-
-async def _claim(
-    services: Services,
-    work: OpenCallDetails,
-    terms: ClaimTerms,
-    claim: Callable[[], Awaitable[Claim | None]],
-) -> tuple[Claim, float] | None:
-    """Claim the call, and when its lease began; an unanswered COMMIT is looked up, so no doubt is left without a
-    call.
-    """
-    while True:
-        try:
-            return await _timed(claim)
-        except OutcomeUnknown as error:
-            log.warning("claim not confirmed", action="execution.unconfirmed", error=str(error))
-        with suppress(NotFound):  # not written: claimed again
-            return await find_claim(services, work.run.id, work.call.id, terms.execution_id)
-
-
-def _to_claim(work: OpenCallDetails, terms: ClaimTerms) -> CallToClaim:
-    return CallToClaim(work.call.id, work.run.id, work.call.request_id, terms)
-
-
-async def find_claim(
-    services: Services, run_id: UUID, call_id: UUID, execution_id: UUID
-) -> tuple[Claim, float] | None:
-    """A claim whose COMMIT was not answered, and since when its lease counts. ``None``: given up.
-
-    NotFound: not written.
-    """
-    find = partial(executions.find_claim, services.db, run_id, call_id, execution_id)
-    return await until_answered(partial(_timed, find), "execution.unconfirmed")
-
-
-async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, float] | None:
-    asked_at = lease_clock()
-    claimed = await claim()
-    return (claimed, asked_at) if claimed else None
-
-
-async def _hand_down(
-    services: Services,
-    work: OpenCallDetails,
-    tool: Tool,
-    agent: Agent,
-    uses: tuple[Use, ...],
-    epoch: int,
-) -> None:
-    terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch)
-    call = _to_claim(work, terms)
-    below = await runs.delegate(
-        services.db, call, agent=agent.name, version=agent.version, background=tool.background
-    )
-    if below is not None:
-        log.info(
-            "handed down",
-            action="call.delegated",
-            run_id=str(work.run.id),
-            call_id=str(work.call.id),
-            agent=agent.name,
-            below=str(below),
-        )
-
-
-async def give_up(
-    services: Services, work: OpenCallDetails, tool: Tool | None, why: str, *, epoch: int | None = None
-) -> None:
-    """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it.
-
-    `epoch`: of the policy that says so; by default that of this process. Raises OutdatedPolicy.
-    """
-    by = services.policy.epoch if epoch is None else epoch
-    terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by)
-    claim_it = partial(services.joint_writes.claims.join, _to_claim(work, terms))
-    claimed = await _claim(services, work, terms, claim_it)
-    if claimed is not None:
-        claim, asked_at = claimed
-        with services.heartbeat.holding_execution(claim.execution_id, asked_at):
-            await _end_unrun(services, work, tool, claim, why)
-
-
-async def _end_unrun(
-    services: Services, work: OpenCallDetails, tool: Tool | None, claim: Claim, why: str
-) -> None:
-    """The tool hears the no before it is written down: should this worker die between, another one says it again."""
-    if tool is not None and tool.on_refused is not None:
-        await run_hook(services, tool.on_refused, tool, work, claim.action, cause="denied")
-        await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
-    await _report(services, claim, _failed(why))
-
-
 async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Claim, asked_at: float) -> None:
     """Run the tool of a claim whose lease counts from this time of ``lease_clock`` and whose action was just judged."""
     at_work = asyncio.get_running_loop().call_later(
@@ -238,12 +44,12 @@ async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Cl
     )
     try:
         with services.heartbeat.holding_execution(claim.execution_id, asked_at):
-            await _traced(services, run, tool, claim)
+            await perform(services, run, tool, claim)
     finally:
         at_work.cancel()
 
 
-async def _traced(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:
+async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:
     """Run it, and let a trace show when, below the request that people approved or else below the run."""
     about: tracing.Attributes = {
         "run_id": str(run.id),
@@ -261,6 +67,16 @@ async def _traced(services: Services, run: CallingRun, tool: Tool, claim: Claim)
         span.set(status=status.value if status else "overdue")
         if status is not ExecutionStatus.SUCCEEDED:
             span.failed(status.value if status else "overdue")
+
+
+async def end_unrun(
+    services: Services, work: OpenCallDetails, tool: Tool | None, claim: Claim, why: str
+) -> None:
+    """The tool hears the no before it is written down: should this worker die between, another one says it again."""
+    if tool is not None and tool.on_refused is not None:
+        await run_hook(services, tool.on_refused, tool, work, claim.action, cause="denied")
+        await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
+    await _report(services, claim, _failed(why))
 
 
 async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> Outcome | None:

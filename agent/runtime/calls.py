@@ -12,7 +12,7 @@ from agent.domain.limits import LimitState, Use
 from agent.domain.policy import Judgement, Rule
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
-from agent.runtime import approval_check, attempts, stored_text
+from agent.runtime import approval_check, claims, stored_text
 from agent.runtime.agents import Agent
 from agent.runtime.granted_calls import covers_of_call
 from agent.runtime.hooks import run_hook
@@ -74,9 +74,9 @@ async def _step(services: Services, call_id: UUID) -> bool:
             await _take_back(services, work, tool)
             if tool is None:
                 why = f"the tool {work.call.tool} does not exist any more; nothing ran"
-                await attempts.give_up(services, work, None, why)
+                await claims.give_up(services, work, None, why)
                 return False
-            with attempts.room(
+            with claims.room(
                 services, work, tool
             ):  # facts are for a call that runs now, not for one that waits
                 return await _execute(services, work, agent, tool)
@@ -115,9 +115,9 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         if await runs.pass_call(
             services.db, work.call.id, action, policy_epoch=judgement.epoch, judgement=judgement
         ):
-            with attempts.room(services, work, tool):
+            with claims.room(services, work, tool):
                 uses = tuple(state.use for state in states)
-                await attempts.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
+                await claims.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
         return True
     return await _ask(services, work, agent, tool, action, facts, judgement, states)
 
@@ -174,8 +174,8 @@ async def _run_under_grant(
     covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
     if not covers:
         return False
-    with attempts.room(services, work, tool):
-        return await attempts.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
+    with claims.room(services, work, tool):
+        return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 
 
 def _in_vain(work: OpenCallDetails) -> bool:
@@ -218,33 +218,33 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
         )
         facts = await look_up(services, tool, action)
     except MalformedArguments as error:
-        await attempts.give_up(services, work, tool, f"the arguments do not fit the tool any more: {error}")
+        await claims.give_up(services, work, tool, f"the arguments do not fit the tool any more: {error}")
         return False
     except NotDone as nothing:
         # An earlier attempt may have done it: the tool knows by its key. A grant covers nothing without its facts.
         if work.attempts and tool.repeatable and not await grants.has_used(services.db, work.call.id):
-            await attempts.run_tool(services, work, tool, decided, epoch=services.policy.epoch)
+            await claims.run_tool(services, work, tool, decided, epoch=services.policy.epoch)
         else:
-            await attempts.give_up(services, work, tool, str(nothing))
+            await claims.give_up(services, work, tool, str(nothing))
         return False
     judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
         why = f"policy denies this now: {judgement.because}"
-        await attempts.give_up(services, work, tool, why, epoch=judgement.epoch)
+        await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
     elif decided is None and judgement.rule is not None:
         covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
         uses = uses_of(services, work.run, action, facts)
-        if await attempts.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch):
+        if await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch):
             return False
         why = "this needs approval now; nothing ran, propose it again"
-        await attempts.give_up(services, work, tool, why, epoch=judgement.epoch)
+        await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
     elif decided is not None and (
         changed := _outdated(work)
         or approval_check.changed(work, agent, tool, decided, action, facts, judgement.rule)
     ):
         if _in_vain(work):
             why = f"{changed}, and the run has ended; nothing ran"
-            await attempts.give_up(services, work, tool, why, epoch=judgement.epoch)
+            await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
             return False
         rule = judgement.rule or Rule.from_snapshot(work.policy or {})
         _, states = await within_limits(services, work, tool, action, facts, judgement)
@@ -253,7 +253,7 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
         return await _ask_anew(services, work, new, changed)
     else:
         uses = uses_of(services, work.run, action, facts)
-        await attempts.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
+        await claims.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
     return False
 
 

@@ -23,7 +23,7 @@ from agent.domain.facts import Facts
 from agent.domain.policy import check_epoch
 from agent.domain.request import Ballot, Verdict
 from agent.fault_points import point
-from agent.runtime import approval_check, attempts
+from agent.runtime import approval_check, attempts, claims
 from agent.runtime.agents import Delegate
 from agent.runtime.heartbeat import lease_clock
 from agent.runtime.judgement import judge, uses_of
@@ -203,6 +203,6 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
 
 async def _run_if_written(services: Services, call: AskedCall, tool: Tool, execution_id: UUID) -> None:
     with suppress(NotFound):  # not written: neither is the vote
-        found = await attempts.find_claim(services, call.run_id, call.id, execution_id)
+        found = await claims.find_claim(services, call.run_id, call.id, execution_id)
         if found is not None:
             await attempts.run_claimed(services, call.run, tool, *found)

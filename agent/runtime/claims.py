@@ -1,0 +1,199 @@
+"""Claim a call that may run, and have its tool run; or claim one that cannot run any more, and end it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from agent.database.errors import OutcomeUnknown
+from agent.database.wakeups import Wakeup
+from agent.domain.errors import NotFound
+from agent.domain.limits import Use
+from agent.runtime import attempts
+from agent.runtime.agents import Agent, Delegate
+from agent.runtime.concurrency import limits_of
+from agent.runtime.heartbeat import lease_clock
+from agent.runtime.services import Services
+from agent.runtime.tool import Tool
+from agent.runtime.until_answered import until_answered
+from agent.store.concurrency import ConcurrencyLimit
+from agent.store.views import OpenCallDetails
+from agent.usecases import executions, grants, runs
+from agent.usecases.executions import CallToClaim, Claim, ClaimTerms
+from agent.usecases.grants import Cover
+from signoff.values import Action
+
+log = structlog.get_logger(__name__)
+
+
+def room(services: Services, work: OpenCallDetails, tool: Tool) -> AbstractContextManager[None]:
+    """Count the call among those that run until the block ends. Raises NoRoom if the tool or agent allows no more."""
+    return services.concurrency.running(
+        Wakeup.call(work.call.id, work.run.agent, first=True), _concurrency(services, work, tool)
+    )
+
+
+def _concurrency(services: Services, work: OpenCallDetails, tool: Tool) -> Sequence[ConcurrencyLimit]:
+    if isinstance(tool, Delegate) and tool.agent is not None:  # handing a task down takes no time
+        return ()
+    return limits_of(work.run.agent, services.registry.find(work.run.agent), tool)
+
+
+async def run_tool(
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    judged: Action | None,
+    uses: tuple[Use, ...] = (),
+    *,
+    epoch: int,
+) -> None:
+    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`; or NoRoom.
+
+    `epoch`: of the policy by which it runs. Raises OutdatedPolicy.
+    """
+    if isinstance(tool, Delegate) and tool.agent is not None:
+        await _hand_down(services, work, tool, tool.agent, uses, epoch)
+        return
+    terms = _terms(services, work, tool, uses, epoch)
+    claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
+    await _claim_and_run(services, work, tool, judged, terms, claim)
+
+
+async def run_covered(
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    judged: Action,
+    covers: Sequence[Cover],
+    uses: tuple[Use, ...] = (),
+    *,
+    epoch: int,
+) -> bool:
+    """Run the call as a use of the first of these grants that covers it, as `run_tool` does. False: none does."""
+    for cover in covers:
+        terms = _terms(services, work, tool, uses, epoch)
+        claim = partial(grants.claim, services.db, _to_claim(work, terms), cover)
+        if await _claim_and_run(services, work, tool, judged, terms, claim):
+            return True
+    return False
+
+
+def _terms(
+    services: Services, work: OpenCallDetails, tool: Tool, uses: tuple[Use, ...], epoch: int
+) -> ClaimTerms:
+    everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
+    return ClaimTerms(
+        services.worker,
+        tool.repeatable,
+        tool.read_only,
+        concurrency=everywhere,
+        uses=uses,
+        policy_epoch=epoch,
+    )
+
+
+async def _claim_and_run(
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    judged: Action | None,
+    terms: ClaimTerms,
+    claim_it: Callable[[], Awaitable[Claim | None]],
+) -> bool:
+    """Whether it was claimed."""
+    claimed = await _claim(services, work, terms, claim_it)
+    if claimed is None:
+        return False
+    claim, asked_at = claimed
+    with services.heartbeat.holding_execution(claim.execution_id, asked_at):
+        if claim.action.tool_version != tool.version or (
+            judged and judged.canonical != claim.action.canonical
+        ):
+            why = "the tool has changed since this was proposed; nothing ran"
+            await attempts.end_unrun(services, work, tool, claim, why)
+        else:
+            await attempts.perform(services, work.run, tool, claim)
+    return True
+
+
+async def _claim(
+    services: Services,
+    work: OpenCallDetails,
+    terms: ClaimTerms,
+    claim: Callable[[], Awaitable[Claim | None]],
+) -> tuple[Claim, float] | None:
+    """Claim the call, and when its lease began; an unanswered COMMIT is looked up, so no doubt is left without a
+    call.
+    """
+    while True:
+        try:
+            return await _timed(claim)
+        except OutcomeUnknown as error:
+            log.warning("claim not confirmed", action="execution.unconfirmed", error=str(error))
+        with suppress(NotFound):  # not written: claimed again
+            return await find_claim(services, work.run.id, work.call.id, terms.execution_id)
+
+
+def _to_claim(work: OpenCallDetails, terms: ClaimTerms) -> CallToClaim:
+    return CallToClaim(work.call.id, work.run.id, work.call.request_id, terms)
+
+
+async def find_claim(
+    services: Services, run_id: UUID, call_id: UUID, execution_id: UUID
+) -> tuple[Claim, float] | None:
+    """A claim whose COMMIT was not answered, and since when its lease counts. ``None``: given up.
+
+    NotFound: not written.
+    """
+    find = partial(executions.find_claim, services.db, run_id, call_id, execution_id)
+    return await until_answered(partial(_timed, find), "execution.unconfirmed")
+
+
+async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, float] | None:
+    asked_at = lease_clock()
+    claimed = await claim()
+    return (claimed, asked_at) if claimed else None
+
+
+async def _hand_down(
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    agent: Agent,
+    uses: tuple[Use, ...],
+    epoch: int,
+) -> None:
+    terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch)
+    call = _to_claim(work, terms)
+    below = await runs.delegate(
+        services.db, call, agent=agent.name, version=agent.version, background=tool.background
+    )
+    if below is not None:
+        log.info(
+            "handed down",
+            action="call.delegated",
+            run_id=str(work.run.id),
+            call_id=str(work.call.id),
+            agent=agent.name,
+            below=str(below),
+        )
+
+
+async def give_up(
+    services: Services, work: OpenCallDetails, tool: Tool | None, why: str, *, epoch: int | None = None
+) -> None:
+    """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it.
+
+    `epoch`: of the policy that says so; by default that of this process. Raises OutdatedPolicy.
+    """
+    by = services.policy.epoch if epoch is None else epoch
+    terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by)
+    claim_it = partial(services.joint_writes.claims.join, _to_claim(work, terms))
+    claimed = await _claim(services, work, terms, claim_it)
+    if claimed is not None:
+        claim, asked_at = claimed
+        with services.heartbeat.holding_execution(claim.execution_id, asked_at):
+            await attempts.end_unrun(services, work, tool, claim, why)
