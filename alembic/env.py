@@ -7,31 +7,24 @@ and `-x role=…` override them. With `--sql` it prints what it would do.
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from alembic import context
 
 from agent.database import migrations
-from agent.store.tables import metadata
 
 
 def main() -> None:
     given = {**context.get_x_argument(as_dictionary=True), **context.config.attributes}
     target = given.get("target") or migrations.Target.read(given, os.environ)
-    settings: dict[str, Any] = {
-        "target_metadata": metadata,
-        "compare_type": True,
-        "compare_server_default": True,
-    }
     if context.is_offline_mode():
-        context.configure(dialect_name="postgresql", literal_binds=True, **settings)
+        context.configure(dialect_name="postgresql", literal_binds=True)
         with context.begin_transaction():
             for statement in target.preparation():
                 context.execute(statement)
             context.run_migrations()
         return
     with migrations.session(target) as connection:
-        context.configure(connection=connection, **settings)
+        context.configure(connection=connection)
         context.run_migrations()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import CheckConstraint, Column, Index, Integer, LargeBinary, Table, Text
+from sqlalchemy import Column, Integer, LargeBinary, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from agent.store.tables.columns import Timestamp, metadata
@@ -18,9 +18,6 @@ audit_event = Table(
     Column("detail", JSONB, nullable=False),
     Column("previous", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
-    CheckConstraint("seq >= 1", name="seq_from_one"),
-    CheckConstraint("octet_length(hash) = 32", name="hash_size"),
-    Index("ix_audit_event_at", "at"),
 )
 
 audit_head = Table(

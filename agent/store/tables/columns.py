@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from sqlalchemy import Column, DateTime, Enum, MetaData, func
+from sqlalchemy import Column, DateTime, Enum, MetaData
 
-NAMING = {
-    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "ck": "ck_%(table_name)s_%(constraint_name)s",
-    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-    "pk": "pk_%(table_name)s",
-}
-metadata = MetaData(naming_convention=NAMING)
+metadata = MetaData()
 
 Timestamp = DateTime(timezone=True)
 
@@ -24,4 +17,4 @@ def enum_of(values: type[StrEnum], name: str) -> Enum:
 
 
 def created() -> Column[object]:
-    return Column("created_at", Timestamp, nullable=False, server_default=func.clock_timestamp())
+    return Column("created_at", Timestamp, nullable=False)
