@@ -12,6 +12,7 @@ from agent.domain.call_answers import EndedCall
 from agent.domain.people import Exclusion
 from agent.store import exclusions
 from agent.store.executions import ended_call
+from agent.store.external_executions import TAKE_REQUEST_OF_ATTEMPT
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from signoff.values import Person
@@ -47,7 +48,9 @@ class Doubt:
 
 async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
     """The execution with its call, locked behind its run; one outside, behind its request."""
-    *_, found = await query(connection, _TAKE_REQUEST, _TAKE_CALL, _TAKE_EXECUTION, _DOUBT, id=execution_id)
+    *_, found = await query(
+        connection, TAKE_REQUEST_OF_ATTEMPT, _TAKE_CALL, _TAKE_EXECUTION, _DOUBT, id=execution_id
+    )
     if not found:
         return None
     row = found[0]
@@ -62,10 +65,6 @@ async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
     )
 
 
-_TAKE_REQUEST = text("""
-SELECT 1 FROM approval_request WHERE id = (SELECT request_id FROM execution WHERE id = :id AND call_id IS NULL)
-FOR NO KEY UPDATE
-""")
 _TAKE_CALL = text("""
 SELECT 1 FROM tool_call WHERE id = (SELECT call_id FROM execution WHERE id = :id) FOR NO KEY UPDATE
 """)

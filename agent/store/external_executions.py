@@ -76,7 +76,7 @@ async def lock_approval(connection: Connection, request_id: UUID) -> ClaimableRe
 
 async def lock(connection: Connection, execution_id: UUID) -> ExternalAttempt | None:
     """An attempt of a program, locked behind its request; ``None``: it is not a program's."""
-    *_, found = await query(connection, _TAKE_REQUEST_OF_ATTEMPT, _ATTEMPT, id=execution_id)
+    *_, found = await query(connection, TAKE_REQUEST_OF_ATTEMPT, _ATTEMPT, id=execution_id)
     return row_as(ExternalAttempt, found[0]) if found else None
 
 
@@ -168,7 +168,7 @@ LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY atte
 LEFT JOIN settlement AS s ON s.execution_id = e.id
 WHERE r.id = :id
 """)
-_TAKE_REQUEST_OF_ATTEMPT = text("""
+TAKE_REQUEST_OF_ATTEMPT = text("""
 SELECT 1 FROM approval_request WHERE id = (SELECT request_id FROM execution WHERE id = :id AND call_id IS NULL)
 FOR NO KEY UPDATE
 """)

@@ -15,6 +15,7 @@ from agent.domain.request import RequestStatus
 from agent.store import exclusions, pause
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
+from agent.store.views.program_requests import OPENED_AS
 from signoff.values import Person
 
 
@@ -97,7 +98,7 @@ async def lock_client_id(
     """
     first = (pause.HOLD,) if hold else ()
     *_, found = await query(
-        connection, *first, _TAKE_CLIENT_ID, _REQUEST_OF_CLIENT, principal=principal, client=client_id
+        connection, *first, _TAKE_CLIENT_ID, OPENED_AS, principal=principal, client=client_id
     )
     return (found[0].id, bytes(found[0].content_digest)) if found else None
 
@@ -130,9 +131,6 @@ JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1
 JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no WHERE c.id = :call
 """)
 _TAKE_CLIENT_ID = text("SELECT pg_advisory_xact_lock(hashtextextended(:principal || chr(10) || :client, 0))")
-_REQUEST_OF_CLIENT = text(
-    "SELECT id, content_digest FROM approval_request WHERE principal = :principal AND client_id = :client"
-)
 _CALL_OF_REQUEST = text("""
 SELECT r.id, r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel_id,
        r.requester_team_id, r.requester_user_id, v.erased_at IS NOT NULL AS erased

@@ -31,7 +31,7 @@ class ClientRequest:
 
 async def client_request(connection: Connection, principal: str, client_id: str) -> ClientRequest | None:
     """The request that this principal has opened under this name."""
-    row = (await connection.execute(_OPENED_AS, {"principal": principal, "client": client_id})).one_or_none()
+    row = (await connection.execute(OPENED_AS, {"principal": principal, "client": client_id})).one_or_none()
     return None if row is None else ClientRequest(row.id, bytes(row.content_digest))
 
 
@@ -84,7 +84,7 @@ async def requests_page(
     return RequestPage(ids, ids[-1] if has_more else None)
 
 
-_OPENED_AS = text(
+OPENED_AS = text(
     "SELECT id, content_digest FROM approval_request WHERE principal = :principal AND client_id = :client"
 )
 # The size on disk, for which nothing has to be unpacked.
