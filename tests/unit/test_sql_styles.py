@@ -31,12 +31,15 @@ SENDING = {
     "add",
     "add_rows",
 }
+ABOUT_SQL = re.compile(rf"S608|\b(?:fetch|tx|{'|'.join((LITERAL | SENDING) - {'add'})})\b")
+"""What stands in every module that could put a statement together."""
 
 
 def test_no_statement_is_assembled() -> None:
     """What is handed to `text()` is one literal; what is sent is such a text or a construct; no check is silenced."""
     modules = (path for package in (agent, slackbot) for path in Path(package.__path__[0]).rglob("*.py"))
-    found = {str(path): list(assembled(path.read_text(encoding="utf-8"))) for path in modules}
+    sources = {str(path): path.read_text(encoding="utf-8") for path in modules}
+    found = {path: list(assembled(source)) for path, source in sources.items() if ABOUT_SQL.search(source)}
     assert {path: places for path, places in found.items() if places} == {}
 
 

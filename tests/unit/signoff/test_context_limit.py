@@ -13,7 +13,7 @@ from signoff.errors import MalformedArguments
 
 
 def deep(levels: int) -> Any:
-    return [deep(levels - 1) for _ in range(6)] if levels else "a value at the bottom"
+    return [deep(levels - 1) for _ in range(5)] if levels else "a value at the bottom"
 
 
 @pytest.mark.parametrize(

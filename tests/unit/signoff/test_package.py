@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -75,9 +74,7 @@ def test_a_class_name_of_the_package_occurs_once_in_the_tree() -> None:
     ours: set[str] = set()
     for package in ("signoff", "agent", "slackbot", "slack_sandbox"):
         for path in (ROOT / package).rglob("*.py"):
-            names = [
-                node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
-            ]
+            names = re.findall(r"^\s*class (\w+)", path.read_text(), re.MULTILINE)
             found.update(names)
             ours.update(names if package == "signoff" else [])
     public = {name for name in ours if not name.startswith("_")}
