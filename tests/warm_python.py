@@ -22,10 +22,15 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
+from sqlalchemy import SelectBase, TextClause
 
+from agent import store
+from agent.database.driver import sql_of
 from tests import warm_client
 
 ROOT = Path(__file__).parents[1]
@@ -84,6 +89,13 @@ def warm() -> str:
     return os.fsdecode(multiprocessing.spawn.get_executable())
 
 
+def program(folder: Path, code: str) -> list[str]:
+    """The command that runs this code as a program, a file in this folder."""
+    path = folder / "program.py"
+    path.write_text(code)
+    return [warm(), str(path)]
+
+
 def serve(listens: int, program: str, tests: Sequence[str]) -> str:
     """Load these tests, then fork for everyone who asks at this socket, until standard input ends.
 
@@ -94,6 +106,7 @@ def serve(listens: int, program: str, tests: Sequence[str]) -> str:
     # A run of its own, so that assertions are rewritten. What cannot be loaded is the business of the workers.
     # Nothing is captured: a module that keeps `sys.stderr` when it is loaded would keep a file that is closed later.
     pytest.main(["--collect-only", "-qqs", "-p", "no:xdist", "-p", "no:cacheprovider", *tests])
+    _load_what_is_needed_later()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*thresholds)
@@ -114,6 +127,16 @@ def serve(listens: int, program: str, tests: Sequence[str]) -> str:
             os.kill(each, signal.SIGTERM)
             os.waitpid(each, 0)
     return ""
+
+
+def _load_what_is_needed_later() -> None:
+    """What the product loads or makes where it needs it first, and keeps: each process would do so for itself."""
+    for name in ("cel", "agent.runtime.model_provider", "slackbot.app"):
+        import_module(name)
+    for found in walk_packages(store.__path__, f"{store.__name__}."):
+        for value in vars(import_module(found.name)).values():
+            if isinstance(value, SelectBase | TextClause):
+                sql_of(value)
 
 
 def _become(asked: socket.socket) -> str:

@@ -155,8 +155,6 @@ def session(target: Target) -> Iterator[Connection]:
         exists = connection.scalar(text("SELECT 1 FROM pg_namespace WHERE nspname = :name"), {"name": schema})
         for statement in target.preparation()[1 if exists else 0 :]:
             connection.exec_driver_sql(statement)
-        # Read when the engine first connected, perhaps before the schema existed; autogenerate goes by it.
-        connection.dialect.default_schema_name = schema
         yield connection
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,16 +81,22 @@ def demos(scratch: Path) -> Iterator[list[Demo]]:
 
 
 @pytest.fixture
-def scratch(postgres: Any) -> Path:
-    """A folder that the embedded server's own user may pass, with an .env that would break everything."""
+def scratch(postgres: Any, server_files: Path) -> Path:
+    """A folder that the embedded server's own user may pass, with an .env that would break everything.
+
+    Its demo finds the files of a server, as it does the second time.
+    """
     folder = Path(postgres.server.data_dir).parent / f"demo{os.urandom(4).hex()}"
     folder.mkdir(mode=0o755)
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in HOSTILE.items()))
+    (folder / "home" / "demo").mkdir(parents=True)
+    subprocess.run(["cp", "-a", server_files, folder / "home" / "demo" / "postgres"], check=True)
     return folder
 
 
 def test_the_demo_plays_the_main_job_by_itself(scratch: Path, demos: list[Demo]) -> None:
     """Approve, reject, expire and kill -9 go as they should, whatever the caller's settings; evidence is kept."""
+    shutil.rmtree(scratch / "home")  # the first time
     demo = Demo(scratch, "--auto", **HOSTILE)
     demos.append(demo)
     assert demo.process.wait(170) == 0, demo.said()

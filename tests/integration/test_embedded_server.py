@@ -3,12 +3,12 @@
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -16,19 +16,36 @@ import pytest
 
 from agent.database.embedded_server import EmbeddedServer, EmbeddedServerError, start
 from agent.database.postmaster import runs_on
+from tests.warm_python import program
 
 OWNER = """
-import sys
+import os, sys
 from pathlib import Path
 from agent.database.embedded_server import start
 server = start(Path(sys.argv[1]), durable=sys.argv[2] == "durable")
-print(server.pid, flush=True)
+print(os.getpid(), server.pid, flush=True)
 sys.stdin.read()
 server.stop()
 """
 
 
-Owner = Callable[..., tuple["subprocess.Popen[str]", int]]
+@dataclass
+class OwnerProcess:
+    """A process that owns a server."""
+
+    program: "subprocess.Popen[str]"
+    pid: int
+
+    def end(self) -> None:
+        """Let it stop its server."""
+        self.program.communicate(timeout=30)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.program.wait(10)
+
+
+Owner = Callable[..., tuple[OwnerProcess, int]]
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
@@ -80,24 +97,25 @@ def data_dir(new_data_dir: Path, server_files: Path) -> Path:
 
 
 @pytest.fixture
-def owner(data_dir: Path) -> Iterator[Owner]:
+def owner(data_dir: Path, place: Path) -> Iterator[Owner]:
     """Starts another process that owns the server; gives the process and the server's pid."""
-    begun: list[subprocess.Popen[str]] = []
+    begun: list[OwnerProcess] = []
 
-    def begin(mode: str = "fast") -> tuple["subprocess.Popen[str]", int]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", OWNER, str(data_dir), mode],
+    def begin(mode: str = "fast") -> tuple[OwnerProcess, int]:
+        child = subprocess.Popen(
+            [*program(place, OWNER), str(data_dir), mode],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        begun.append(process)
-        assert process.stdout is not None
-        return process, int(process.stdout.readline())
+        assert child.stdout is not None
+        own, server = map(int, child.stdout.readline().split())
+        begun.append(OwnerProcess(child, own))
+        return begun[-1], server
 
     yield begin
     for process in begun:
-        process.communicate(timeout=30)
+        process.end()
 
 
 @contextmanager
@@ -149,7 +167,7 @@ def test_second_process_attaches(data_dir: Path, owner: Owner) -> None:
     assert (server.pid, server.owned) == (pid, False)
     server.stop()
     assert ask(server, "SELECT 1") == "1"
-    process.communicate(timeout=30)
+    process.end()
     assert not runs_on(pid, data_dir)
 
 
@@ -158,7 +176,6 @@ def test_owner_killed(data_dir: Path, owner: Owner) -> None:
     process, pid = owner()
     remember(start(data_dir, durable=False), "kept")
     process.kill()
-    process.wait(10)
     with running(data_dir) as server:
         assert (server.pid, server.owned) == (pid, True)
         assert ask(server, "SELECT word FROM memory") == "kept"
@@ -171,7 +188,6 @@ def test_owner_and_server_killed(data_dir: Path, owner: Owner) -> None:
     remember(start(data_dir), "kept")
     process.kill()
     os.kill(pid, signal.SIGKILL)
-    process.wait(10)
     until(lambda: not runs_on(pid, data_dir))
     assert (data_dir / "postmaster.pid").exists()
     with running(data_dir, durable=True) as server:
@@ -201,9 +217,11 @@ def test_half_made_data(new_data_dir: Path) -> None:
     assert not half.exists()
 
 
-def test_long_and_odd_path(place: Path) -> None:
+def test_long_and_odd_path(data_dir: Path, place: Path) -> None:
     """A path too long for a socket, with spaces and commas, works; its socket folder goes at the stop."""
     odd = place / "a folder, with commas" / ("long-" * 30)
+    odd.mkdir(parents=True)
+    data_dir.rename(odd / "postgres")
     with running(odd / "postgres") as server:
         assert ask(server, "SELECT 1") == "1"
         assert server.socket_dir != server.data_dir
@@ -217,7 +235,6 @@ def test_survivor_of_a_test_is_made_durable(data_dir: Path, owner: Owner) -> Non
     with pytest.raises(EmbeddedServerError, match="lose data"):
         start(data_dir, durable=True)
     process.kill()
-    process.wait(10)
     with running(data_dir, durable=True) as server:
         assert server.pid != pid
         assert ask(server, "SHOW fsync") == "on"

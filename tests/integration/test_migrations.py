@@ -20,6 +20,7 @@ from agent.database import locations, migrations
 from agent.database.address import Address
 from agent.database.errors import DatabaseUnavailable, DatabaseUnusable
 from agent.store.tables import metadata
+from tests.warm_python import program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,6 +28,7 @@ DESCRIBED = """
     SELECT 'column', concat_ws(' ', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull)
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
         WHERE c.relnamespace = %(schema)s::regnamespace AND c.relkind = 'r' AND a.attnum > 0
+          AND NOT a.attisdropped
     UNION ALL
     SELECT 'enum', concat_ws(' ', t.typname, enumlabel, row_number() OVER (PARTITION BY t.oid ORDER BY enumsortorder))
         FROM pg_enum e JOIN pg_type t ON t.oid = e.enumtypid WHERE t.typnamespace = %(schema)s::regnamespace
@@ -37,8 +39,9 @@ OBJECTS = f"""
     SELECT 'relation', concat(relname, ' ', relkind)
         FROM pg_class WHERE relnamespace = %(schema)s::regnamespace
     UNION ALL
-    SELECT 'default', concat_ws(' ', adrelid::regclass, adnum, pg_get_expr(adbin, adrelid))
-        FROM pg_attrdef JOIN pg_class c ON c.oid = adrelid WHERE relnamespace = %(schema)s::regnamespace
+    SELECT 'default', concat_ws(' ', adrelid::regclass, attname, pg_get_expr(adbin, adrelid))
+        FROM pg_attrdef JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum
+        JOIN pg_class c ON c.oid = adrelid WHERE relnamespace = %(schema)s::regnamespace
     UNION ALL
     SELECT 'constraint', concat_ws(' ', conrelid::regclass, conname, pg_get_constraintdef(oid))
         FROM pg_constraint WHERE connamespace = %(schema)s::regnamespace AND contype <> 't'
@@ -282,15 +285,10 @@ def test_another_schema(empty_url: str) -> None:
     migrations.downgrade(empty_url, "My Approvals")
 
 
-def in_parallel(*calls: str) -> list[subprocess.Popen[str]]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+def in_parallel(folder: Path, *calls: str) -> list[subprocess.Popen[str]]:
+    command = program(folder, "import sys; from agent.database import migrations; eval(sys.argv[1])")
     return [
-        subprocess.Popen(
-            [sys.executable, "-c", f"from agent.database import migrations; migrations.{call}"],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
+        subprocess.Popen([*command, f"migrations.{call}"], stderr=subprocess.PIPE, text=True, cwd=ROOT)
         for call in calls
     ]
 
@@ -301,13 +299,13 @@ def finish(processes: list[subprocess.Popen[str]]) -> None:
         assert process.returncode == 0, said
 
 
-def test_two_upgrades_at_once(empty_url: str, postgres: Any) -> None:
+def test_two_upgrades_at_once(empty_url: str, postgres: Any, tmp_path: Path) -> None:
     """Two processes that upgrade at the same moment both succeed: one migrates, the other finds it done."""
     name = Address.read(empty_url).parameters["dbname"]
     with psycopg.connect(empty_url.replace("+psycopg", "")) as gate:
         gate.execute("SELECT pg_advisory_lock(hashtextextended('signoff migrates signoff', 0))")
         gate.commit()
-        both = in_parallel(f"upgrade({empty_url!r})", f"upgrade({empty_url!r})")
+        both = in_parallel(tmp_path, f"upgrade({empty_url!r})", f"upgrade({empty_url!r})")
         waiting = """SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
                      WHERE locktype = 'advisory' AND NOT granted AND datname = %s"""
         deadline = time.monotonic() + 30
@@ -317,12 +315,12 @@ def test_two_upgrades_at_once(empty_url: str, postgres: Any) -> None:
     assert not migrations.pending(empty_url)
 
 
-def test_two_databases_share_the_role(empty_url: str, postgres: Any, fresh_role: str) -> None:
+def test_two_databases_share_the_role(empty_url: str, postgres: Any, fresh_role: str, tmp_path: Path) -> None:
     """Upgrades of two databases of one server at once both succeed, though both need the same new role."""
     other = postgres.create()
     try:
         urls = [empty_url, postgres.url(other)]
-        finish(in_parallel(*(f"upgrade({url!r}, role={fresh_role!r})" for url in urls)))
+        finish(in_parallel(tmp_path, *(f"upgrade({url!r}, role={fresh_role!r})" for url in urls)))
 
         migrations.downgrade(urls[0], role=fresh_role)
         assert role_exists(postgres, fresh_role), "another database still uses it"

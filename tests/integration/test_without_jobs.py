@@ -140,5 +140,5 @@ def test_the_upgrade_gives_way(empty_url: str) -> None:
     assert not migrations.pending(empty_url)
 
 
-def _state(url: str) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
+def _state(url: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     return objects(url, OBJECTS), objects(url, RIGHTS)

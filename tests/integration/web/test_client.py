@@ -7,7 +7,6 @@ import inspect
 import json
 import logging
 import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -36,7 +35,7 @@ from tests.integration.asking import column, write
 from tests.integration.web.conftest import ADA, GRACE, Program, Street, until
 from tests.integration.web.line import a_line
 from tests.patience import promised
-from tests.warm_python import warm
+from tests.warm_python import program, warm
 
 ARGUMENTS = {"table_name": "users", "count": 50}
 
@@ -276,23 +275,23 @@ print(decision.status, decision.reviewer, flush=True)
 """
 
 
-async def elsewhere(site: Street, key: str) -> asyncio.subprocess.Process:
+async def elsewhere(site: Street, key: str, folder: Path) -> asyncio.subprocess.Process:
     """A process that asks under a key, and says what was decided."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", ELSEWHERE, site.url, key, stdout=asyncio.subprocess.PIPE
+        *program(folder, ELSEWHERE), site.url, key, stdout=asyncio.subprocess.PIPE
     )
 
 
 async def test_a_process_that_was_killed_finds_its_request_again(
-    site: Street, key: str, grace: Program
+    site: Street, key: str, grace: Program, tmp_path: Path
 ) -> None:
     """kill -9 while it waits; started again it asks under the same key: one request, and the decision is there."""
-    first = await elsewhere(site, key)
+    first = await elsewhere(site, key, tmp_path)
     request = await waiting(site)
     first.kill()
     await first.wait()
     await grace.decides(request)
-    second = await elsewhere(site, key)
+    second = await elsewhere(site, key, tmp_path)
     said, _ = await second.communicate()
     assert said.decode().split() == ["approved", GRACE.user_id]
     assert await status(site) == ["approved"]

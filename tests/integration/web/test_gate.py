@@ -6,7 +6,6 @@ import asyncio
 import json
 import shlex
 import signal
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
@@ -28,6 +27,7 @@ from tests.integration.command import Command
 from tests.integration.crash.process import environment
 from tests.integration.web.conftest import GRACE, Program, Street, until
 from tests.integration.web.shell import Shell, Started, processes  # noqa: F401
+from tests.warm_python import warm
 
 DEPLOY = ("--action", "deploy", "--arg", "env=prod", "--arg", "instances:=3")
 ARGUMENTS = {"env": "prod", "instances": 3}
@@ -295,7 +295,7 @@ async def test_the_command_of_a_shell(gate: Gate, grace: Program) -> None:
     """`python -m slackbot gate` from end to end, with pipes: the command's output is its own, ours is on stderr."""
     process = await asyncio.create_subprocess_exec(
         *(
-            sys.executable,
+            warm(),
             "-m",
             "slackbot",
             "gate",
