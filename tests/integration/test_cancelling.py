@@ -207,7 +207,7 @@ async def test_nothing_is_claimed_for_a_run_that_has_ended(database: Database, s
     assert await column(database, "SELECT count(*) FROM execution") == [0]
 
 
-@pytest.mark.parametrize("rounds", [10, pytest.param(full(300), marks=pytest.mark.stress)])
+@pytest.mark.parametrize("rounds", [5, pytest.param(full(300), marks=pytest.mark.stress)])
 async def test_a_claim_and_the_end_of_its_run_at_once(database: Database, rounds: int) -> None:
     """Whichever comes first: the call begins before the run ends, or not at all."""
     for n in counted(range(rounds)):

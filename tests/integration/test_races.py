@@ -89,7 +89,7 @@ def deadlocks(owner: psycopg.Connection[Any]) -> int:
 # --- people and deadlines ------------------------------------------------------------------------------------
 
 
-@sized(10, 1000)
+@sized(5, 1000)
 async def test_ten_people_on_two_processes_make_one_decision(
     database: Database, other: Database, rounds: int
 ) -> None:
@@ -117,7 +117,7 @@ async def test_ten_people_on_two_processes_make_one_decision(
     assert await invariants.broken(database) == []
 
 
-@sized(30, 1000)
+@sized(12, 1000)
 async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
     database: Database, other: Database, rounds: int, dice: random.Random
 ) -> None:
@@ -163,7 +163,7 @@ async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
     assert await invariants.broken(database) == []
 
 
-@sized(20, 500)
+@sized(8, 500)
 async def test_a_click_and_a_withdrawal_at_once_have_one_outcome(
     database: Database, other: Database, rounds: int
 ) -> None:
@@ -185,7 +185,7 @@ async def test_a_click_and_a_withdrawal_at_once_have_one_outcome(
     assert await invariants.broken(database) == []
 
 
-@sized(200, 10_000)
+@sized(100, 10_000)
 async def test_three_schedulers_expire_each_request_once(
     database: Database, other: Database, rounds: int
 ) -> None:
@@ -234,7 +234,7 @@ async def test_twenty_openings_are_one_request(database: Database, other: Databa
 # --- workers -------------------------------------------------------------------------------------------------
 
 
-@sized(10, 200)
+@sized(5, 200)
 async def test_ten_workers_claim_a_call_once(database: Database, other: Database, rounds: int) -> None:
     """An approved call is claimed by one of ten workers on two processes."""
     for _ in counted(range(rounds)):
@@ -251,7 +251,7 @@ async def test_ten_workers_claim_a_call_once(database: Database, other: Database
     assert await invariants.broken(database) == []
 
 
-@sized(10, 200)
+@sized(5, 200)
 async def test_ten_workers_lease_a_run_once(database: Database, other: Database, rounds: int) -> None:
     """A run that has something to hear is leased by one of ten workers."""
     run_id, calls = await start(database)
@@ -448,7 +448,7 @@ async def test_a_late_result_belongs_to_the_question_that_allowed_it(
     assert await invariants.broken(database) == []
 
 
-@sized(3, 60)
+@sized(1, 60)
 async def test_everything_at_once_neither_deadlocks_nor_breaks_a_rule(
     database: Database, other: Database, owner: psycopg.Connection[Any], rounds: int, dice: random.Random
 ) -> None:

@@ -675,7 +675,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize(
     ("examples", "steps"),
-    [(5, 60), pytest.param(full(400), 80, marks=pytest.mark.stress)],
+    [(4, 50), pytest.param(full(400), 80, marks=pytest.mark.stress)],
     ids=["quick", "full"],
 )
 def test_the_use_cases_do_what_the_reference_says(
