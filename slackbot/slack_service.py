@@ -114,7 +114,7 @@ class SlackService:
         if listens and settings.slack_app_token:
             sockets = SocketMode(bolt, settings.slack_app_token.get_secret_value(), settings.slack_api_url)
         elif listens and settings.slack_signing_secret:
-            edge = SignedEndpoint(bolt, settings.slack_signing_secret.get_secret_value())
+            edge = SignedEndpoint(bolt, settings.slack_signing_secret.get_secret_value(), self._db.precedence)
         drain = Drain(self._db, client, directory, self._worker)
         drain.follow(*self._delivery_settings(workspace))
         poller = DeliveryPoller(self._db, workspace.team_id, drain)

@@ -34,6 +34,7 @@ from agent.database.errors import (
     in_one_line,
 )
 from agent.database.liveness import give_back, watch
+from agent.database.precedence import Precedence
 from agent.database.transaction import DECISION_BUDGET, Listener, Transaction
 from agent.database.wakeups import Wakeups
 from signoff.errors import SignoffError
@@ -89,6 +90,7 @@ class Database:
         self._name = application_name
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
         self._listeners: set[Listener] = set()
+        self.precedence = Precedence()
         self.wakeups = Wakeups(self._announce if announces else None)
         budget = int(DECISION_BUDGET * 1000)
         self._writing = self._engine(pool_size, POOL_WAIT, idle_in_transaction_session_timeout=IDLE * 1000)

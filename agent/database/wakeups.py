@@ -38,6 +38,8 @@ class Wakeup:
     agent: str | None = None
     first: bool = False
     """It goes before others of its agent, because a person waits for the result."""
+    last: bool = False
+    """It goes behind everything, because nobody waits for the result."""
 
     @classmethod
     def run(cls, run_id: UUID, agent: str) -> Self:
@@ -45,9 +47,9 @@ class Wakeup:
         return cls(WakeupKind.RUN, run_id, agent)
 
     @classmethod
-    def call(cls, call_id: UUID, agent: str, *, first: bool = False) -> Self:
+    def call(cls, call_id: UUID, agent: str, *, first: bool = False, last: bool = False) -> Self:
         """Do whatever the call's state asks for next."""
-        return cls(WakeupKind.CALL, call_id, agent, first)
+        return cls(WakeupKind.CALL, call_id, agent, first, last)
 
     @classmethod
     def channel(cls, channel_id: str) -> Self:

@@ -14,6 +14,7 @@ from time import monotonic
 import structlog
 
 from agent.database.errors import DatabaseError
+from agent.database.precedence import Rank
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.errors import OutdatedPolicy
 from agent.runtime.calls import advance_call
@@ -60,8 +61,9 @@ class Executor:
         self._services = services
         self._notify = notify
         self._drain_seconds = drain_seconds
+        give_way = partial(services.db.precedence.give_way, Rank.NOBODY)
         self._queues = {
-            WakeupKind.CALL: WorkQueue(partial(advance_call, services), concurrency, self._feed),
+            WakeupKind.CALL: WorkQueue(partial(advance_call, services), concurrency, self._feed, give_way),
             WakeupKind.RUN: WorkQueue(partial(advance_run, services), concurrency, self._feed),
         }
         self._look = Look(services.db, self._agents, policy_epoch=lambda: services.policies.seen)

@@ -43,12 +43,20 @@ class WorkQueue:
     """Starts what waits as soon as a slot is free. ``hungry`` is called when less waits than there are slots."""
 
     def __init__(
-        self, work: Callable[[UUID], Awaitable[None]], slots: int, hungry: Callable[[], None]
+        self,
+        work: Callable[[UUID], Awaitable[None]],
+        slots: int,
+        hungry: Callable[[], None],
+        give_way: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """``give_way``: waited for before what goes last begins; it has a quarter of the slots."""
         self._work = work
         self._slots = slots
         self._hungry = hungry
+        self._give_way = give_way
         self._waiting = FairQueue()
+        self._waiting_last = FairQueue()
+        self._last_at_work: set[Any] = set()
         self._at_work: dict[Any, Wakeup | None] = {}
         self._resting: set[Any] = set()
         self._failures: dict[Any, int] = {}
@@ -96,7 +104,7 @@ class WorkQueue:
         if wakeup.key in self._at_work:
             self._at_work[wakeup.key] = wakeup
         elif not self._stopping:
-            self._waiting.put(wakeup)
+            self._put(wakeup)
             self._begin()
 
     def found(self, wakeup: Wakeup) -> None:
@@ -112,14 +120,31 @@ class WorkQueue:
                 await self._unreserved.wait()
         await shutdown.end_tasks(self._tasks, seconds)
 
+    def _put(self, wakeup: Wakeup) -> None:
+        (self._waiting_last if wakeup.last else self._waiting).put(wakeup)
+
     def _begin(self) -> None:
-        while not self._stopping and not self.busy and (wakeup := self._waiting.pop()):
-            self._start(wakeup, self._work(wakeup.key))  # type: ignore[arg-type]
-        if len(self._waiting) < self._slots:
+        while not self._stopping and not self.busy and (wakeup := self._next()):
+            if wakeup.key in self._at_work:  # it waited twice: with others, and behind them
+                self._at_work[wakeup.key] = wakeup
+            else:
+                self._start(wakeup, self._work_last(wakeup) if wakeup.last else self._work(wakeup.key))  # type: ignore[arg-type]
+        if len(self._waiting) + len(self._waiting_last) < self._slots:
             self._hungry()
+
+    async def _work_last(self, wakeup: Wakeup) -> None:
+        if self._give_way is not None:
+            await self._give_way()
+        await self._work(wakeup.key)  # type: ignore[arg-type]
+
+    def _next(self) -> Wakeup | None:
+        room = len(self._last_at_work) < max(1, self._slots // 4)
+        return self._waiting.pop() or (self._waiting_last.pop() if room else None)
 
     def _start(self, wakeup: Wakeup, work: Awaitable[None]) -> None:
         self._at_work[wakeup.key] = None
+        if wakeup.last:
+            self._last_at_work.add(wakeup.key)
         task = asyncio.create_task(self._do(wakeup, work), name=f"{wakeup.kind}:{wakeup.key}")
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, wakeup))
@@ -159,9 +184,10 @@ class WorkQueue:
     def _ended(self, wakeup: Wakeup, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._without_slot.discard(wakeup.key)
+        self._last_at_work.discard(wakeup.key)
         again = self._at_work.pop(wakeup.key)
         if again is not None and not self._stopping:
-            self._waiting.put(again)
+            self._put(again)
         self._begin()
 
 

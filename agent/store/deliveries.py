@@ -57,6 +57,8 @@ class NextDelivery:
     """Something is to be sent for the first time there: the destination has to be added first."""
     wait: float | None
     """Seconds until more may be sent; ``None``: nothing waits for the pace alone."""
+    rests: bool
+    """Nothing at all may be sent until then, whatever comes."""
 
 
 async def take_next(

@@ -61,7 +61,7 @@ async def find(
     )
     return [
         Due(
-            Wakeup(WakeupKind(row.kind), row.target or row.id, row.agent, first=row.lane == Lane.READY),
+            Wakeup(WakeupKind(row.kind), row.target or row.id, row.agent, row.lane == Lane.READY, row.last),
             Lane(row.lane),
             row.at,
         )
@@ -86,7 +86,7 @@ WITH served AS MATERIALIZED (
     FROM unnest(CAST(:agents AS text[]), CAST(:ready AS timestamptz[]), CAST(:other AS timestamptz[]),
                 CAST(:runs AS timestamptz[])) AS s (agent, ready, other, runs)
 )
-SELECT 'call' AS kind, 'ready' AS lane, due.id, NULL AS target, s.agent, due.at
+SELECT 'call' AS kind, 'ready' AS lane, due.id, NULL AS target, s.agent, due.at, false AS last
 FROM served AS s CROSS JOIN LATERAL (
     SELECT c.id, coalesce(c.retry_at, c.created_at) AS at FROM tool_call AS c
     WHERE NOT s.paused AND c.state = 'ready' AND c.agent = s.agent AND coalesce(c.retry_at, c.created_at) > s.ready
@@ -95,14 +95,14 @@ FROM served AS s CROSS JOIN LATERAL (
                FROM agent_run AS a WHERE a.id = c.run_id)
     ORDER BY coalesce(c.retry_at, c.created_at) LIMIT :page) AS due
 UNION ALL
-SELECT 'call', 'other', due.id, NULL, s.agent, due.at
+SELECT 'call', 'other', due.id, NULL, s.agent, due.at, due.last
 FROM served AS s CROSS JOIN LATERAL (
-    SELECT c.id, c.created_at AS at FROM tool_call AS c
+    SELECT c.id, c.created_at AS at, coalesce(c.answer_kind = 'expired', false) AS last FROM tool_call AS c
     WHERE (c.state IN ('new', 'refused') OR (c.state = 'asked' AND c.announced_at IS NULL))
       AND c.agent = s.agent AND c.created_at > s.other
     ORDER BY c.created_at LIMIT :page) AS due
 UNION ALL
-SELECT 'run', 'runs', due.id, NULL, s.agent, due.at
+SELECT 'run', 'runs', due.id, NULL, s.agent, due.at, false
 FROM served AS s CROSS JOIN LATERAL (
     SELECT r.id, coalesce(r.look_at, r.created_at) AS at FROM agent_run AS r
     WHERE NOT s.paused AND r.inputs > r.heard AND r.status IN ('working', 'pending_approval') AND r.agent = s.agent
@@ -112,17 +112,17 @@ FROM served AS s CROSS JOIN LATERAL (
       AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent) OR scope = ANY (r.ancestor_agents))
     ORDER BY coalesce(r.look_at, r.created_at) LIMIT :page) AS due
 UNION ALL
-SELECT 'notices', 'notices', CAST(NULL AS uuid), w.id::text, NULL, (SELECT clock_timestamp())
+SELECT 'notices', 'notices', CAST(NULL AS uuid), w.id::text, NULL, (SELECT clock_timestamp()), false
 FROM webhook AS w
 WHERE (SELECT n.webhook_id = w.id AND n.next_at <= (SELECT clock_timestamp()) FROM notice AS n
        WHERE n.state = 'pending' AND (n.webhook_id, n.next_at) >= (w.id, CAST('-infinity' AS timestamptz))
        ORDER BY n.webhook_id, n.next_at LIMIT 1)
 UNION ALL
-SELECT 'notices', 'notices', CAST(NULL AS uuid), :mail, NULL, (SELECT clock_timestamp())
+SELECT 'notices', 'notices', CAST(NULL AS uuid), :mail, NULL, (SELECT clock_timestamp()), false
 WHERE (SELECT n.next_at FROM notice AS n WHERE n.state = 'pending' AND n.webhook_id IS NULL
        ORDER BY n.webhook_id, n.next_at LIMIT 1) <= (SELECT clock_timestamp())
 UNION ALL
-SELECT 'policy', 'policy', CAST(NULL AS uuid), 'policy', NULL, (SELECT clock_timestamp())
+SELECT 'policy', 'policy', CAST(NULL AS uuid), 'policy', NULL, (SELECT clock_timestamp()), false
 WHERE coalesce((SELECT max(epoch) FROM policy), 0) <> :policy_epoch
 """)
 _UNSERVED = text("""

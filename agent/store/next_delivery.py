@@ -141,7 +141,8 @@ SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind
           AND EXISTS (SELECT FROM (
                 SELECT not_before FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
                 ORDER BY kind, priority, id LIMIT (SELECT CAST(NULL AS int))) AS d WHERE d.not_before <= here.now)
-        GROUP BY here.now) AS wait
+        GROUP BY here.now) AS wait,
+       coalesce((SELECT NOT may_post AND NOT may_change FROM here), false) AS rests
 FROM flood LEFT JOIN first ON true LEFT JOIN held ON true
 """)
 """Take the channel's next message, unless another drain has the channel. A post is marked before Slack can have it.

@@ -56,9 +56,9 @@ class OutboxMessage:
     """Seconds before it may be sent; the lines of its thread that come meanwhile go with it."""
 
 
-def card(destination: Destination, request_id: UUID, *, new: bool = False) -> OutboxMessage:
+def card(destination: Destination, request_id: UUID, *, urgent: bool = True) -> OutboxMessage:
     """The request's card should show the present state."""
-    priority = CARD if new else URGENT
+    priority = URGENT if urgent else CARD
     return OutboxMessage(
         "card", destination, {}, request_id=request_id, priority=priority, coalesce_key=f"card:{request_id}"
     )

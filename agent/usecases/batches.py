@@ -6,15 +6,17 @@ chain is broken, say) is logged and left out for a while.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
 
 from agent.database.errors import DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown, in_one_line
 from agent.database.pools import Database
+from agent.database.precedence import Rank
 from agent.database.transaction import Connection, Transaction
 
 AGAIN = 60.0
@@ -62,33 +64,65 @@ class FailedItems:
 
 
 async def isolate_failures(
-    db: Database, find: Find[Item], do: Do[Item], *, size: int, broken: FailedItems
+    db: Database, find: Find[Item], do: Do[Item], *, size: int, broken: FailedItems, at_once: int = 1
 ) -> int:
-    """Do what is due, ``size`` items a transaction; returns how many. Raises what makes the database unusable."""
+    """Do what is due, ``size`` items a transaction; returns how many. Raises what makes the database unusable.
 
-    async def alone(item: UUID) -> int:
-        async with db.transaction() as tx:
-            if found := await find(tx, 1, (), item):
-                await do(tx, found)
-        return len(found)
+    Behind a full one, ``at_once`` transactions go beside each other: one is prepared while the database writes another.
+    What people wait for goes before each.
+    """
+    batches = _Batches(db, find, do, size, broken)
+    with db.precedence.at_work(Rank.SWEEP):
+        dealt = await batches.one()
+        others = [batches.until_less() for _ in range(at_once)] if batches.is_full else []
+        ended = await asyncio.gather(*others, return_exceptions=True)
+    for each in ended:
+        if isinstance(each, BaseException):
+            raise each
+        dealt += each
+    return dealt
 
-    dealt = 0
-    while True:
+
+class _Batches(Generic[Item]):
+    def __init__(self, db: Database, find: Find[Item], do: Do[Item], size: int, broken: FailedItems) -> None:
+        self._db = db
+        self._find = find
+        self._do = do
+        self._size = size
+        self._broken = broken
+        self.is_full = True
+        """All that were found last were as many as fit, so there may be more."""
+
+    async def until_less(self) -> int:
+        """Batches until one is not full."""
+        dealt = 0
+        while self.is_full:
+            dealt += await self.one()
+        return dealt
+
+    async def one(self) -> int:
+        """One batch; if it fails, one by one."""
         found: Sequence[Item] = ()
+        await self._db.precedence.give_way(Rank.SWEEP)
         try:
-            async with db.transaction() as tx:
-                found = await find(tx, size, broken.ids, None)
+            async with self._db.transaction() as tx:
+                found = await self._find(tx, self._size, self._broken.ids, None)
+                self.is_full = self.is_full and len(found) == self._size
                 if found:
-                    await do(tx, found)
-            dealt += len(found)
+                    await self._do(tx, found)
         except TRANSIENT_DB_ERRORS:
             raise
         except Exception:
             if not found:
                 raise
-            dealt += await one_by_one([row.id for row in found], alone, broken)
-        if len(found) < size:
-            return dealt
+            return await one_by_one([row.id for row in found], self._alone, self._broken)
+        return len(found)
+
+    async def _alone(self, item: UUID) -> int:
+        async with self._db.transaction() as tx:
+            if found := await self._find(tx, 1, (), item):
+                await self._do(tx, found)
+        return len(found)
 
 
 async def one_by_one(

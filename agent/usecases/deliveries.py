@@ -36,10 +36,14 @@ LONGEST_PAUSE = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What may be sent now; or ``wait``, the seconds until more may be sent (``None``: nothing waits for the pace)."""
+    """What may be sent now; or ``wait``, the seconds until more may be sent (``None``: nothing waits for the pace).
+
+    ``rests``: nothing may be sent before, so that looking earlier is in vain.
+    """
 
     due: DueMessage | None
     wait: float | None
+    rests: bool = False
 
 
 async def take_next(
@@ -89,7 +93,7 @@ async def _take(
         await _fold(tx, destination, cards_per_minute)
         found = await take(fold=False)
     if found.epoch is None:
-        return Look(None, LOCKED if found.kind else found.wait)
+        return Look(None, LOCKED if found.kind else found.wait, found.rests)
     first = found.parts[0]
     due = DueMessage(
         destination=destination,
@@ -130,7 +134,7 @@ async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> i
     """Give folded requests that still wait their cards, as many as fit into the limit now. Returns how many."""
     async with db.transaction() as tx:
         found = await floods.unfold(tx, cards_per_minute)
-        outbox.enqueue(tx, [outbox.card(there, request_id, new=True) for request_id, there, _ in found])
+        outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there, _ in found])
         digests = {(there, sender): outbox.digest(there, sender) for _, there, sender in found}
         outbox.enqueue(tx, list(digests.values()))
     return len(found)

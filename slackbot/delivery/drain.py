@@ -132,7 +132,7 @@ class Drain:
                 if due is not None:
                     outcome, idle = await self._deliver(due, began), 0
                     turns.charge(due.turn, LEAST + monotonic() - began)
-                elif not await _rest(awake, look.wait, LOOK if idle > 1 else 0.0):
+                elif not await _rest(awake, look.wait, self._least(look, idle)):
                     return
             if outcome is not None:
                 await deliveries.store(self._db, outcome)
@@ -140,6 +140,12 @@ class Drain:
             if due is not None:
                 await deliveries.release(self._db, due)
             raise
+
+    def _least(self, look: deliveries.Look, idle: int) -> float:
+        """Seconds until the next look, even if the drain is woken."""
+        if look.rests and look.wait is not None:
+            return min(look.wait, self._pace)
+        return LOOK if idle > 1 else 0.0
 
     async def _deliver(self, due: DueMessage, began: float) -> Outcome | None:
         """Send one message, taken after ``began``. Returns what became of it; ``None``: the lease is lost."""

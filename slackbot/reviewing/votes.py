@@ -7,6 +7,7 @@ from time import monotonic
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.database.precedence import Rank
 from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
@@ -57,14 +58,15 @@ async def cast_vote(
     votes: Votes, directory: Directory, vote: NewVote, known: VoteContext | None = None
 ) -> requests.VoteOutcome:
     """Count this vote. Raises Refused (recorded); with any other error nothing is known to be recorded."""
-    known = known or await vote_context(votes.db, directory, vote.request_id)
-    while True:
-        try:
-            return await votes.cast(
-                await _ballot(votes.db, directory, vote, known), vote.arrived + VOTE_BUDGET
-            )
-        except requests.NewVoters as since:  # in time: past its deadline a vote is not counted
-            known = replace(known, voters=(*known.voters, *since.people))
+    with votes.db.precedence.at_work(Rank.PERSON):
+        known = known or await vote_context(votes.db, directory, vote.request_id)
+        while True:
+            try:
+                return await votes.cast(
+                    await _ballot(votes.db, directory, vote, known), vote.arrived + VOTE_BUDGET
+                )
+            except requests.NewVoters as since:  # in time: past its deadline a vote is not counted
+                known = replace(known, voters=(*known.voters, *since.people))
 
 
 async def _ballot(db: Database, directory: Directory, vote: NewVote, known: VoteContext) -> Ballot:

@@ -25,6 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from agent.database.precedence import Precedence, Rank
 from agent.fault_points import point
 from slackbot.slack.metrics import CLICK_TO_ACK
 from slackbot.slack_api.manifest import EVENTS_PATH
@@ -51,11 +52,19 @@ _HARMLESS = tuple((f"%{ord(character):02X}", character) for character in '"{}[]:
 class SignedEndpoint:
     """One endpoint for events, interactions and commands. Refuses to be made without a signing secret."""
 
-    def __init__(self, app: AsyncApp, signing_secret: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        app: AsyncApp,
+        signing_secret: str,
+        precedence: Precedence | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         if not signing_secret:
             raise ValueError("the HTTP endpoint needs a signing secret")
         self._app = app
         self._key = signing_secret.encode()
+        self._precedence = precedence or Precedence()
         self._clock = clock
 
     def route(self) -> Route:
@@ -84,7 +93,7 @@ class SignedEndpoint:
             return _refuse(400, "body")
         if not _is_expected(bolt_request.body):
             return _refuse(404, "kind")
-        with CLICK_TO_ACK.labels("http").time():
+        with CLICK_TO_ACK.labels("http").time(), self._precedence.at_work(Rank.PERSON):
             response = to_starlette_response(await self._app.async_dispatch(bolt_request))
         response.background = _ACKNOWLEDGED
         return response

@@ -71,3 +71,19 @@ async def test_an_idle_round(office: Office) -> None:  # noqa: F811
     with counting() as counted:
         await office.tell()
     assert len(counted.statements) == 1
+
+
+async def test_a_channel_that_rests(office: Office) -> None:  # noqa: F811
+    """While neither a new message nor a change may go, looking again is in vain, and the drain is told so."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    await office.touch(asked)
+    for posts, changes, rests in ((60, 60, True), (60, 0, False), (0, 60, False)):
+        await office.execute(
+            f"UPDATE outlet SET next_at = clock_timestamp() + interval '{posts} s',"
+            f" next_update_at = clock_timestamp() + interval '{changes} s'"
+        )
+        look = await deliveries.take_next(office.db, REVIEWS, "test")
+        assert look.rests is rests
+        if look.due is not None:
+            await deliveries.release(office.db, look.due)

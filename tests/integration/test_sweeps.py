@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -14,12 +15,14 @@ from structlog.testing import capture_logs
 
 from agent.database.errors import DatabaseUnavailable
 from agent.database.pools import Database
+from agent.database.precedence import Precedence, Rank
 from agent.usecases import executions, requests
 from agent.usecases.batches import AGAIN, FailedItems
 from agent.usecases.executions import lost_executions
 from agent.usecases.requests import endings, reminders
 from tests.integration import alone
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rule, write
+from tests.statement_counter import counting
 
 SOON = rule(timeout=timedelta(seconds=60), remind_at=[0.5])
 
@@ -155,3 +158,41 @@ async def _statements(database: Database, sweep: Callable[[Database], Awaitable[
     finally:
         event.remove(engine, "before_cursor_execute", note)
     return len(seen)
+
+
+async def test_ten_expiries_cost_as_many_statements_as_one(database: Database) -> None:
+    """A batch is one transaction with the same statements, however many requests are in it."""
+    costs = []
+    for number in (1, 10):
+        for _ in range(number):
+            await ask(database, SOON)
+        await overdue(database)
+        with counting() as counted:
+            assert await requests.expire_due(database, batch_size=32) == number
+        assert counted.transactions == 1
+        costs.append(len(counted.statements))
+    assert costs[0] == costs[1] <= 12
+
+
+async def test_batches_beside_each_other_end_each_request_once(database: Database) -> None:
+    """Behind a full batch two go on at the same time; everything has expired when they are done, each request once."""
+    before = counted_as_expired()
+    for _ in range(9):
+        await ask(database, SOON)
+    await overdue(database)
+    assert await requests.expire_due(database, batch_size=2) + await requests.expire_due(database) == 9
+    assert counted_as_expired() == before + 9
+    assert await column(database, "SELECT count(*) FROM decision") == [9]
+
+
+async def test_no_batch_begins_while_a_person_waits(database: Database) -> None:
+    """A click goes first: what is overdue expires when it has been answered."""
+    database.precedence = Precedence(most=3600)
+    await ask(database, SOON)
+    await overdue(database)
+    with database.precedence.at_work(Rank.PERSON), counting() as counted:
+        sweep = asyncio.create_task(requests.expire_due(database))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert counted.statements == []
+    assert await sweep == 1

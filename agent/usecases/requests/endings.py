@@ -68,10 +68,14 @@ async def _withdraw(
     )
 
 
-async def expire_due(db: Database, *, batch_size: int = 100) -> int:
+BATCH = 32
+"""Requests that expire in one transaction. A click in between waits a few milliseconds for it at most."""
+
+
+async def expire_due(db: Database, *, batch_size: int = BATCH) -> int:
     """End what nobody answered in time, or escalate it (once); returns how many. One that fails holds up no other."""
     due = open_requests.lock_due
-    return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
+    return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN, at_once=2)
 
 
 _BROKEN = FailedItems("expire")

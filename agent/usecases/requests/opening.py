@@ -118,7 +118,7 @@ def write_request(
     }
     actor = f"agent:{new.agent}" if new.call_id else new.principal
     audit.append(tx, head, AuditEntry(AuditKind.REQUEST_OPENED, actor, detail))
-    outbox.enqueue(tx, [outbox.card(new.destination, request_id, new=True)])
+    outbox.enqueue(tx, [outbox.card(new.destination, request_id, urgent=False)])
     outbound.enqueue_opened(tx, request_id, new.rule.email)
     if new.call_id and new.has_pending_hook:
         tx.wake(Wakeup.call(new.call_id, new.agent))

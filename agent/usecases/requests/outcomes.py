@@ -123,7 +123,12 @@ def _continue_calls(tx: Transaction, decided: Sequence[Decision], told: Collecti
         tx.wake(*(Wakeup.channel(each.run_channel) for each in waiting if each.run_channel))
         tx.wake(
             *(
-                Wakeup.call(each.call_id, each.agent, first=each.by is not None)
+                Wakeup.call(
+                    each.call_id,
+                    each.agent,
+                    first=each.by is not None,
+                    last=each.outcome is RequestStatus.EXPIRED,
+                )
                 for each in waiting
                 if each.call_id
             )
@@ -156,7 +161,7 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
     request, at = ending.request, ending.head.at.isoformat()
     line = ending.outcome.word
     return (
-        outbox.card(request.destination, request.id),
+        outbox.card(request.destination, request.id, urgent=ending.outcome is not RequestStatus.EXPIRED),
         outbox.request_line(request.destination, request.id, line, ending.by, reason=ending.reason, at=at),
     )
 

@@ -97,6 +97,22 @@ async def test_the_flood_of_an_agent_leaves_every_other_slot_to_another(workshop
     assert shop.begun == [0, 1, 1000]
 
 
+async def test_what_nobody_waits_for_has_a_quarter_of_the_slots_and_goes_last(workshop: Workshops) -> None:
+    """Eight slots and a flood of what goes last: two of it begin, and all other slots are free for calls of people."""
+    shop = workshop(8)
+    for number in range(20):
+        shop.queue.take(Wakeup.call(UUID(int=number), "a", last=True))
+    for number in range(100, 107):
+        shop.queue.take(call(number))
+    await settle()
+    assert shop.begun == [0, 1, *range(100, 106)]
+    await shop.end(0)
+    assert shop.begun[-1] == 106
+    await shop.end(1)
+    await shop.end(106)
+    assert shop.begun[-2:] == [2, 3]
+
+
 async def test_what_is_at_work_is_looked_at_once_more(workshop: Workshops) -> None:
     """Woken twice while at work, a call is looked at once more when it ends, and never twice at a time."""
     shop = workshop(2)

@@ -1,0 +1,33 @@
+"""What goes first in a process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent.database.precedence import Precedence, Rank
+
+
+async def test_lower_ranks_wait_until_a_person_has_been_served() -> None:
+    """A sweep and what nobody waits for begin when nothing before them is under way any more."""
+    precedence, began = Precedence(most=3600), list[Rank]()
+
+    async def begin(rank: Rank) -> None:
+        await precedence.give_way(rank)
+        began.append(rank)
+
+    with precedence.at_work(Rank.SWEEP):
+        with precedence.at_work(Rank.PERSON), precedence.at_work(Rank.PERSON):
+            tasks = [asyncio.create_task(begin(rank)) for rank in Rank]
+            await asyncio.sleep(0)
+            assert began == [Rank.PERSON]
+        await asyncio.wait([tasks[1]])
+        assert began == [Rank.PERSON, Rank.SWEEP]
+    await asyncio.gather(*tasks)
+    assert began == list(Rank)
+
+
+async def test_nothing_waits_for_ever() -> None:
+    """Whoever goes last is slowed down by those before it, and never stopped."""
+    precedence = Precedence(most=0.001)
+    with precedence.at_work(Rank.PERSON):
+        await precedence.give_way(Rank.NOBODY)
