@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import timedelta
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Duration = str | float | timedelta
 """A length of time as people write it."""
@@ -47,3 +53,20 @@ def _number(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise ValueError(f"must be {FORMS}")
     return float(given)
+
+
+_FORMER = {"timeout_seconds": "timeout", "lease_seconds": "lease"}
+
+
+def by_former_names(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which programs of earlier versions call with ``timeout_seconds`` and ``lease_seconds``."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        for former in _FORMER.keys() & kwargs.keys():
+            if _FORMER[former] in kwargs:
+                raise TypeError(f"{function.__name__}() takes {_FORMER[former]} or {former}, not both")
+            kwargs[_FORMER[former]] = kwargs.pop(former)
+        return function(*args, **kwargs)
+
+    return called

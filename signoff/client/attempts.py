@@ -15,7 +15,7 @@ from signoff.client.facts import FactsOrFunction, look_up_now
 from signoff.client.operations import PATIENCE, TIMEOUT, get, given_up, path_of
 from signoff.client.retries import send_with_retries
 from signoff.client.reviews import Approval, ClaimedAction, Review, concluded
-from signoff.durations import Duration, seconds_of
+from signoff.durations import Duration, by_former_names, seconds_of
 from signoff.errors import ApiError, MalformedArguments, SignoffError
 from signoff.values import Action
 
@@ -25,6 +25,7 @@ MAX_RESULT = 20_000
 MAX_ERROR = 4_000
 
 
+@by_former_names
 def claim(
     decision: Approval | Review | str,
     *,

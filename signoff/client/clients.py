@@ -25,7 +25,7 @@ from signoff.client.effects import (
 from signoff.client.facts import FactsFunction
 from signoff.client.guarded_function import GuardedFunction, TextOrFunction
 from signoff.client.operations import TIMEOUT
-from signoff.durations import Duration, seconds_of
+from signoff.durations import Duration, by_former_names, seconds_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -117,6 +117,7 @@ class ApprovalClient:
     get = _blocking(operations.get)
     pending = _blocking(operations.pending)
 
+    @by_former_names
     def requires_approval(
         self,
         action: str | None = None,
@@ -214,6 +215,7 @@ class AsyncApprovalClient:
     get = _awaited(operations.get)
     pending = _awaited(operations.pending)
 
+    @by_former_names
     def requires_approval(
         self,
         action: str | None = None,

@@ -17,7 +17,7 @@ from signoff.client.retries import TRANSIENT, send_with_retries
 from signoff.client.reviews import Approval, Review, Status, concluded
 from signoff.context_limit import fit_context
 from signoff.description import describe
-from signoff.durations import Duration, seconds_of
+from signoff.durations import Duration, by_former_names, seconds_of
 from signoff.errors import ApiError, Conflict, Unreachable
 from signoff.values import Action
 
@@ -36,6 +36,7 @@ VERSION = "external"
 """The version of every action that is asked about from outside."""
 
 
+@by_former_names
 def ask(
     action: str | None,
     arguments: Mapping[str, Any] | None = None,

@@ -21,6 +21,7 @@ except ImportError as error:
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
+from signoff.durations import by_former_names
 from signoff.integrations.langgraph_interrupts import (
     GraphThread,
     InterruptQuestion,
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 
+@by_former_names
 def resume_when_decided(
     client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
@@ -53,6 +55,7 @@ def resume_when_decided(
     )
 
 
+@by_former_names
 async def aresume_when_decided(
     client: AsyncApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from signoff.canonical import canonical_bytes
 from signoff.client import ApprovalClient, AsyncApprovalClient
+from signoff.durations import by_former_names
 from signoff.integrations.background import Background, BackgroundCall, BackgroundResult
 from signoff.integrations.langgraph_interrupts import (
     GraphThread,
@@ -57,6 +58,7 @@ TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
 """What the checkpoints can judge."""
 
 
+@by_former_names
 def resume_when_decided(
     client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
@@ -69,6 +71,7 @@ def resume_when_decided(
     return client.do(resume_until_done(GraphThread(graph, config, asynchronous=False), AgentInbox(), options))
 
 
+@by_former_names
 async def aresume_when_decided(
     client: AsyncApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:

@@ -35,7 +35,7 @@ from pydantic import BaseModel
 from signoff.client import Approval, AsyncApprovalClient, concluded
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.handover import hand_over
-from signoff.durations import Duration, seconds_of
+from signoff.durations import Duration, by_former_names, seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.mcp")
@@ -195,6 +195,7 @@ class ApprovalTools:
             raise
 
 
+@by_former_names
 def server(
     client: AsyncApprovalClient, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None
 ) -> MCPServer[Any]:
@@ -210,6 +211,7 @@ def server(
     return made
 
 
+@by_former_names
 def serve(url: str, key: str, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None) -> None:
     """Serve one client over standard input and output until it hangs up. Raises ValueError for no address or key."""
     client = AsyncApprovalClient(url, key)
