@@ -48,9 +48,9 @@ from signoff.errors import SignoffError
 from signoff.integrations.tool_calls import (
     CallOutcome,
     all_outcomes,
-    approval_note,
     ask_about,
     report_outcome,
+    with_note,
 )
 
 Call = tuple[str | None, str, str, bytes]
@@ -159,7 +159,7 @@ class OpenAIApprovals:
                 raise
             hidden = raised.pop((RUN.get(), context.tool_call_id), None)
             await report_outcome(self._client, claim, began, result=result, error=hidden)
-            return _with_note(result, outcome)
+            return with_note(result, outcome)
 
         set_function_tool_failure_error_function(inner, failed)
         guarded = copy.copy(tool)
@@ -255,9 +255,3 @@ def _is_guarded(item: ToolApprovalItem) -> bool:
 
 def _call(run: str | None, name: str | None, call_id: str | None, arguments: str | None) -> Call:
     return run, call_id or "", name or "", canonical_bytes(parse_arguments(arguments or "{}"))
-
-
-def _with_note(result: Any, approval: Approval) -> Any:
-    """A text that the model reads says what reviewers changed and wrote."""
-    note = approval_note(approval)
-    return f"{result}\n({note})" if note and isinstance(result, str) else result

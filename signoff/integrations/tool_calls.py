@@ -120,3 +120,9 @@ def approval_note(approval: Approval) -> str | None:
         changed = json.dumps(approval.arguments, ensure_ascii=False)
         told.insert(0, f"A reviewer changed the arguments of {approval.action}; it ran with {changed}.")
     return "\n".join(told) or None
+
+
+def with_note(result: Any, approval: Approval) -> Any:
+    """The result as the model reads it: a text says what reviewers changed and wrote."""
+    note = approval_note(approval)
+    return f"{result}\n({note})" if note and isinstance(result, str) else result

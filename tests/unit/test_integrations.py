@@ -11,6 +11,7 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "framework", "extra"),
     [
+        ("agno", "agno", "agno"),
         ("mcp", "mcp", "mcp"),
         ("openai_agents", "agents", "openai-agents"),
         ("pydantic_ai", "pydantic_ai", "pydantic-ai"),

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from agents import Agent as OpenAIAgent
 from agents import OpenAIChatCompletionsModel, function_tool, set_tracing_disabled
+from agno.agent import Agent as AgnoAgent
+from agno.db.sqlite import SqliteDb
+from agno.models.openai import OpenAIChat
 from dbos import DBOS, DBOSConfig
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
@@ -32,6 +35,7 @@ from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
 from signoff.client import Approval, ApprovalClient, AsyncApprovalClient
 from signoff.integrations import langchain, langgraph, langgraph_loop, tool_calls
+from signoff.integrations.agno import AgnoApprovals
 from signoff.integrations.dbos import DBOSApprovals
 from signoff.integrations.mcp import server
 from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
@@ -185,6 +189,20 @@ async def through_openai_agents(at: Setting) -> None:
     await approvals.run(agent, f"{TOOL} order_id=7 price=1", key="lies-2", store=FileRunStore(at.folder))
 
 
+async def through_agno(at: Setting) -> None:
+    """Agno."""
+    approvals = AgnoApprovals(await at.client(), timeout=30, facts=at.facts)
+    url = at.actors.site.house.model.base_url
+    agent = AgnoAgent(
+        id="refunds",
+        model=OpenAIChat(id="signoff-scripted", base_url=url, api_key="sk-scripted"),
+        tools=[approvals.guard(_named(at.shop.refund))],
+        db=SqliteDb(db_file=str(at.folder / "agno.db")),
+        telemetry=False,
+    )
+    await approvals.run(agent, f"{TOOL} order_id=7 price=1", key="lies-4")
+
+
 async def through_pydantic_ai(at: Setting) -> None:
     """pydantic-ai."""
 
@@ -233,6 +251,7 @@ WAYS: list[Callable[[Setting], Awaitable[None]]] = [
     through_the_background,
     through_a_middleware,
     through_openai_agents,
+    through_agno,
     through_pydantic_ai,
     through_a_workflow,
 ]

@@ -7,14 +7,20 @@ import hmac
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import agents
+import agno.agent
+import agno.os
+import agno.tools
 import httpx
 import pydantic_ai
 import pytest
+from agno.db.sqlite import SqliteDb
+from agno.models.openai import OpenAIChat
 from dbos import DBOS
 from fastapi import FastAPI, Request
 from langchain.agents import create_agent
@@ -105,7 +111,16 @@ async def test_the_originals_of_known_examples_run(actors: Desk, names: dict[str
     quick = SimpleNamespace(sleep=lambda _: time.sleep(0.05))
     headers = {"Authorization": f"Bearer {names['key']}"}
     with httpx.Client(base_url=actors.url, headers=headers, trust_env=False) as http:
-        names |= {"DBOS": DBOS, "app": FastAPI(), "http": http, "time": quick}
+        agno_names = {"tool": agno.tools.tool, "Agent": agno.agent.Agent, "AgentOS": agno.os.AgentOS}
+        names |= {
+            "DBOS": DBOS,
+            "app": FastAPI(),
+            "http": http,
+            "time": quick,
+            "model": None,
+            "db": None,
+            **agno_names,
+        }
         for block in python_of("docs/side-by-side.md"):
             if block.included is None:
                 await block.run(names)
@@ -128,7 +143,7 @@ async def test_frameworks_ask_as_the_page_says(actors: Desk, names: dict[str, An
     for block in python_of("docs/integrations.md"):
         if "dbos" not in block.code:
             await block.run(names | _framework(block, actors), {"Delete 50 old users": TASK})
-    assert await actors.executions() == ["succeeded"] * 4
+    assert await actors.executions() == ["succeeded"] * 5
 
 
 async def test_a_workflow_of_dbos_asks_as_the_page_says(
@@ -164,6 +179,15 @@ def _framework(block: Block, actors: Desk) -> dict[str, Any]:
         agents.set_default_openai_api("chat_completions")
         agents.set_tracing_disabled(True)
         return {"Agent": agents.Agent, "function_tool": agents.function_tool}
+    if "agno" in block.code:
+        url = actors.site.house.model.base_url
+        return {
+            "Agent": partial(agno.agent.Agent, telemetry=False),
+            "model": OpenAIChat(id="signoff-scripted", base_url=url, api_key="sk-scripted"),
+            "tool": agno.tools.tool,
+            "PostgresDb": lambda path: SqliteDb(db_file=path),
+            "db_url": "runs.db",
+        }
     if "Background(" in block.code:
         return {
             "Background": Background,

@@ -1,0 +1,327 @@
+"""Agno: tools that need confirmation wait for people in Signoff, and run once, with the arguments that were decided.
+
+    approvals = AgnoApprovals(client)
+
+
+    @approvals.guard
+    @tool(requires_confirmation=True)
+    def delete_records(table_name: str, count: int) -> str: ...
+
+
+    agent = Agent(id="cleaner", model=model, tools=[delete_records], db=PostgresDb(url))
+    run = await approvals.run(agent, "Delete 50 old users", key="nightly-17")
+
+Agno keeps a paused run in the agent's own database (`PostgresDb`, `SqliteDb` and the like), and that is where a process
+that is started again finds it: ``run`` under the same key, or, for runs that something else has started (AgentOS, say),
+``answering``, which looks for them.
+
+``confirmed`` alone runs nothing: the guard claims what people approved, and reports how it went. Agno's asynchronous
+runs (``arun``) only; it refuses guarded tools in ``agent.run``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from signoff.integrations.extras import missing_framework
+
+try:
+    from agno.agent import Agent
+    from agno.models.response import ToolExecution
+    from agno.run.agent import RunOutput
+    from agno.tools import Toolkit, tool
+    from agno.tools.function import Function, FunctionCall, ToolResult
+except ImportError as error:
+    raise missing_framework("Agno", "agno") from error
+
+from signoff.canonical import canonical_bytes
+from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
+from signoff.client.facts import FactsByTool, facts_of
+from signoff.durations import Duration, seconds_of
+from signoff.errors import CollaborationError, SignoffError
+from signoff.integrations.agno_runs import (
+    UNFINISHED,
+    Postponed,
+    call_name,
+    continued_run,
+    id_of,
+    latest_of,
+    paused_runs,
+    stored_run,
+    task_of,
+)
+from signoff.integrations.tool_calls import (
+    CallOutcome,
+    all_outcomes,
+    ask_about,
+    report_outcome,
+    with_note,
+)
+
+log = logging.getLogger("signoff.client")
+
+Call = tuple[str, str, bytes]
+"""A call by its run, its id and what exactly it would do."""
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What was decided about a call of a run that goes on now, and how long its claim may wait for people."""
+
+    outcome: Approval | AttemptOutcome
+    seconds: float
+
+
+class AgnoApprovals:
+    """Guards tools and answers paused runs. One instance may serve any number of agents and runs.
+
+    ``timeout`` is how long ``run`` and ``resume`` wait for people. ``facts`` are functions by tool.
+    """
+
+    def __init__(
+        self, client: AsyncApprovalClient, *, timeout: Duration = "1h", facts: FactsByTool = None
+    ) -> None:
+        self._client = client
+        self._timeout = seconds_of(timeout)
+        self._facts = facts
+        self._decided: dict[Call, _Decided] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def guard(self, given: Function | Callable[..., Any]) -> Function:
+        """The same tool, needing confirmation for every call. A plain function is made a tool of.
+
+        Raises TypeError for a generator, whose effects come after its return, and ValueError for a tool that takes a
+        person's input or is carried out elsewhere.
+        """
+        function = given if isinstance(given, Function) else tool(given)
+        inner = function.entrypoint
+        if inner is None or function.requires_user_input or function.external_execution:
+            words = (
+                f"{function.name} takes a person's input or is carried out elsewhere, so it cannot be guarded"
+            )
+            raise ValueError(words)
+        plain = inspect.unwrap(inner)
+        if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+            raise TypeError(f"{function.name} is a generator; guard a function that returns its result")
+
+        takes_call = "fc" in inspect.signature(inner).parameters
+
+        @wraps(inner)
+        async def guarded(*, fc: FunctionCall, **values: Any) -> Any:
+            return await self._called(inner, fc, {**values, "fc": fc} if takes_call else values)
+
+        for name, value in {
+            "__signature__": _signature_with_call(inner),
+            "_wrapped_for_validation": True,  # by the one within, which sees what was decided
+            "signoff_guard": self,
+        }.items():
+            setattr(guarded, name, value)
+        copied = function.model_copy()
+        copied.entrypoint = guarded
+        copied.requires_confirmation = True
+        copied.cache_results = False
+        return copied
+
+    async def run(self, agent: Agent, task: Any, *, key: str, **options: Any) -> RunOutput:
+        """``agent.arun`` until the agent is done. ``key`` is Agno's ``run_id``: a run of that name goes on, also one of
+        a process that was killed, and one that has ended is returned as it is.
+
+        ``options`` are those of ``arun``; ``session_id`` is the key unless given. Raises what ``resume`` raises, and
+        ValueError for an agent without a database. Like ``arun``, it returns a run whose status is ``ERROR`` where the
+        agent failed; called again it goes on with that one, too.
+        """
+        found = await stored_run(agent, key)
+        if found is None:
+            own = {"session_id": key, **options}
+            found = await agent.arun(task, run_id=key, stream=False, **own)
+        elif found.status in UNFINISHED:
+            found = await continued_run(agent, found)
+        return await self.resume(agent, found)
+
+    async def resume(self, agent: Agent, run: RunOutput, *, timeout: Duration | None = None) -> RunOutput:
+        """Ask people about every call that waits for a confirmation, continue the run, and again, until it is done.
+
+        Asked again, also by another process, it is the same questions: they are named by run and call. What people or
+        policy refuse is rejected with the reason as its note, and so is what has no guard. What an earlier life of the
+        run did is answered with what came of it. A run that waits for something else as well (a person's input, an
+        external execution) is returned: set that in its ``requirements``, and call this again.
+
+        Raises TimeoutError while somebody has not decided (the questions go on waiting), AlreadyClaimed while nobody
+        knows what became of a call that was begun before, ApiError, Conflict and Unreachable. The run is then paused as
+        it was. One process at a time may drive a run.
+        """
+        seconds = self._timeout if timeout is None else seconds_of(timeout)
+        async with self._lock(id_of(run)):
+            present = latest_of(run, await stored_run(agent, id_of(run)))
+            while present.is_paused:
+                await self._decide(agent, present, seconds)
+                if not all(each.is_resolved() for each in present.requirements or ()):
+                    break
+                try:
+                    present = await continued_run(agent, present)
+                finally:
+                    self._forget(id_of(run))
+            return present
+
+    async def resume_paused(self, agent: Agent) -> list[RunOutput]:
+        """Look once for the agent's paused runs and go on with those whose calls are decided; returns these.
+
+        Waits for nobody. What cannot go on now is logged and found again by the next look.
+        """
+        resumed = []
+        for each in await paused_runs(agent):
+            if self._lock(id_of(each)).locked():
+                continue
+            try:
+                run = await self.resume(agent, each, timeout=0)
+            except TimeoutError:
+                continue
+            except SignoffError as error:
+                log.warning("the run %s stays paused: %s", each.run_id, error)
+                continue
+            if not run.is_paused:
+                resumed.append(run)
+        return resumed
+
+    @asynccontextmanager
+    async def answering(self, *agents: Agent, every: float = 2.0) -> AsyncIterator[None]:
+        """Look for paused runs of these agents every few seconds, while the block runs; one look ends before it does.
+
+        As a lifespan of AgentOS: ``AgentOS(agents=[agent], lifespan=lambda app: approvals.answering(agent))``.
+        """
+        stopping = asyncio.Event()
+        looks = asyncio.create_task(self._look_until(stopping, agents, every))
+        try:
+            yield
+        finally:
+            stopping.set()
+            await looks
+
+    # --- parts -----------------------------------------------------------------------------------------------
+
+    async def _look_until(self, stopping: asyncio.Event, agents: tuple[Agent, ...], every: float) -> None:
+        while not stopping.is_set():
+            for agent in agents:
+                try:
+                    await self.resume_paused(agent)
+                except Exception:
+                    log.exception("the look for paused runs of %s failed, it is made again", agent.id)
+            try:
+                await asyncio.wait_for(stopping.wait(), every)
+            except TimeoutError:
+                continue
+
+    async def _decide(self, agent: Agent, run: RunOutput, seconds: float) -> None:
+        waiting = [each for each in run.requirements or () if each.needs_confirmation]
+        calls = [cast("ToolExecution", each.tool_execution) for each in waiting]
+        outcomes = await all_outcomes(
+            [partial(self._outcome, agent, run, each, seconds) for each in calls],
+            with_facts=self._facts is not None,
+        )
+        for requirement, call, outcome in zip(waiting, calls, outcomes, strict=True):
+            if isinstance(outcome, str):
+                requirement.reject(outcome)
+            else:
+                self._decided[_call(id_of(run), call.tool_call_id, call.tool_args)] = _Decided(
+                    outcome, seconds
+                )
+                requirement.confirm()  # type: ignore[no-untyped-call]
+
+    async def _outcome(
+        self, agent: Agent, run: RunOutput, call: ToolExecution, seconds: float
+    ) -> CallOutcome:
+        if not self._is_guarded(agent, call.tool_name):
+            return f"{call.tool_name} was not done: nobody can be asked about it, it is no guarded tool"
+        return await ask_about(
+            self._client,
+            str(call.tool_name),
+            call.tool_args,
+            call_id=call_name(run, call),
+            run=run.run_id,
+            context=task_of(run),
+            timeout=seconds,
+            facts=self._facts,
+        )
+
+    def _is_guarded(self, agent: Agent, name: str | None) -> bool:
+        given = agent.tools if isinstance(agent.tools, list) else []
+        functions = [
+            function
+            for each in given
+            for function in (
+                (*each.functions.values(), *each.async_functions.values())
+                if isinstance(each, Toolkit)
+                else (each,)
+            )
+            if isinstance(function, Function) and function.name == name
+        ]
+        return [getattr(each.entrypoint, "signoff_guard", None) for each in functions] == [self]
+
+    async def _called(self, inner: Callable[..., Any], call: FunctionCall, values: dict[str, Any]) -> Any:
+        """Run an approved call by its claim, and report it; a cancelled one is left to people."""
+        name, asked = call.function.name, call.arguments or {}
+        context = call.function._run_context  # noqa: SLF001 - Agno has no other way to tell a tool its run
+        decided = self._decided.pop(_call(context.run_id if context else "", call.call_id, asked), None)
+        if decided is None:
+            raise SignoffError(f"{name} was confirmed by something else than Signoff, so it does not run")
+        outcome = decided.outcome
+        if isinstance(outcome, AttemptOutcome):
+            if outcome.succeeded:
+                return outcome.text
+            raise SignoffError(f"{name} failed in an earlier attempt, and was not repeated")
+        if outcome.status == "not_required":
+            return await _invoked(inner, values)
+        try:
+            claim = await self._client.claim(
+                outcome, facts=facts_of(self._facts, name), timeout=decided.seconds
+            )
+        except CollaborationError:  # people were asked again, and said no
+            raise
+        except (SignoffError, TimeoutError) as reason:
+            raise Postponed(reason) from reason
+        injected = {each: value for each, value in values.items() if each not in asked}
+        began = time.monotonic()
+        try:
+            result = await _invoked(inner, injected | dict(claim.arguments))
+        except Exception as error:
+            await report_outcome(self._client, claim, began, error=error)
+            raise
+        plain = result.content if isinstance(result, ToolResult) else result
+        await report_outcome(self._client, claim, began, result=plain)
+        return with_note(result, outcome)
+
+    def _lock(self, run_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(run_id, asyncio.Lock())
+
+    def _forget(self, run_id: str) -> None:
+        for each in [call for call in self._decided if call[0] == run_id]:
+            del self._decided[each]
+
+
+async def _invoked(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """A function that blocks gets a thread, so the agent's event loop goes on."""
+    if inspect.iscoroutinefunction(function):
+        return await function(**arguments)
+    return await asyncio.to_thread(function, **arguments)
+
+
+def _signature_with_call(function: Callable[..., Any]) -> inspect.Signature:
+    """The function's own, with the parameter by which Agno hands over the call itself."""
+    own = inspect.signature(function)
+    parameters = [each for each in own.parameters.values() if each.name != "fc"]
+    rest = parameters[-1:] if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else []
+    call = inspect.Parameter("fc", inspect.Parameter.KEYWORD_ONLY, annotation=FunctionCall)
+    return own.replace(parameters=[*parameters[: len(parameters) - len(rest)], call, *rest])
+
+
+def _call(run_id: str, call_id: str | None, arguments: Mapping[str, Any] | None) -> Call:
+    return run_id, call_id or "", canonical_bytes(dict(arguments or {}))

@@ -1,0 +1,91 @@
+"""Runs of Agno: where they are kept, and how a paused one is found and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from signoff.integrations.extras import missing_framework
+
+try:
+    from agno.agent import Agent
+    from agno.db.base import AsyncBaseDb
+    from agno.models.response import ToolExecution
+    from agno.run.agent import RunOutput
+    from agno.run.base import RunStatus
+except ImportError as error:
+    raise missing_framework("Agno", "agno") from error
+
+NO_DB = "an agent whose runs wait for people needs a db, where they are kept"
+
+UNFINISHED = (RunStatus.pending, RunStatus.running, RunStatus.error)
+"""How a run stands that was killed or failed, and goes on from where it was."""
+
+
+class Postponed(BaseException):
+    """Leaves a run of Agno's, which is then stored as it was: Agno catches every Exception and would go on."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+async def continued_run(agent: Agent, run: RunOutput) -> RunOutput:
+    """The run at its next pause, or at its end. Raises what kept a guarded tool from beginning."""
+    try:
+        return await agent.acontinue_run(
+            run_id=run.run_id,
+            session_id=run.session_id,
+            user_id=run.user_id,
+            requirements=run.requirements if run.is_paused else None,
+            stream=False,
+        )
+    except Postponed as postponed:
+        raise postponed.reason from None
+
+
+async def stored_run(agent: Agent, run_id: str) -> RunOutput | None:
+    if isinstance(agent.db, AsyncBaseDb):
+        found = await agent.db.get_run(run_id)
+    elif agent.db is not None:
+        found = await asyncio.to_thread(agent.db.get_run, run_id)
+    else:
+        raise ValueError(NO_DB)
+    return found if isinstance(found, RunOutput) else None
+
+
+async def paused_runs(agent: Agent) -> list[RunOutput]:
+    agent.set_id()
+    if isinstance(agent.db, AsyncBaseDb):
+        found = await agent.db.get_runs(agent_id=agent.id, status=RunStatus.paused)
+    elif agent.db is not None:
+        look = partial(agent.db.get_runs, agent_id=agent.id, status=RunStatus.paused)
+        found = await asyncio.to_thread(look)
+    else:
+        raise ValueError(NO_DB)
+    return [each for each in found if isinstance(each, RunOutput)]
+
+
+def latest_of(given: RunOutput, stored: RunOutput | None) -> RunOutput:
+    """The stored run; the given one at the same pause, since the author may have set in it what is not stored."""
+    same = stored is None or (given.is_paused and stored.is_paused and _calls(given) == _calls(stored))
+    return given if same or stored is None else stored
+
+
+def _calls(run: RunOutput) -> list[str | None]:
+    return [each.tool_call_id for each in run.tools or ()]
+
+
+def id_of(run: RunOutput) -> str:
+    return str(run.run_id)
+
+
+def call_name(run: RunOutput, call: ToolExecution) -> str:
+    """The call's name in its run. Some models number the calls of each turn anew."""
+    same = [each for each in run.tools or () if each.tool_call_id == call.tool_call_id]
+    return f"{call.tool_call_id}" + (f"~{len(same)}" if len(same) > 1 else "")
+
+
+def task_of(run: RunOutput) -> dict[str, str] | None:
+    """What reviewers are told besides. It is part of the question, so every process has to tell the same."""
+    return {"task": run.input.input_content_string()} if run.input else None

@@ -1,0 +1,225 @@
+"""Agno, over HTTP to a scripted model, against a running Signoff; its runs are kept in its own database."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import shutil
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import agno.os  # noqa: F401 - the example's process is forked from one that has loaded it
+import httpx
+import pytest
+from agno.agent import Agent
+from agno.db.sqlite import SqliteDb
+from agno.models.openai import OpenAIChat
+from agno.run.base import RunStatus
+from agno.tools import tool
+from agno.tools.function import Function
+
+from signoff.client import AsyncApprovalClient
+from signoff.errors import AlreadyClaimed
+from signoff.integrations.agno import AgnoApprovals
+from tests.integration.integrations.conftest import ROOT, Desk, until
+
+EXAMPLE = ROOT / "examples" / "agno_confirmation.py"
+FIFTY = {"table_name": "users", "count": 50}
+TASK = "delete_records table_name=users count=50"
+
+
+class Cleaner:
+    """An agent of Agno's, anew in each life; `deleted` is what its tool did."""
+
+    def __init__(self, actors: Desk, path: Path) -> None:
+        self.deleted: list[tuple[str, int]] = []
+        self.client = AsyncApprovalClient(actors.url, actors.key)
+        self.approvals = AgnoApprovals(self.client, timeout=60)
+        self.agent = Agent(
+            id="cleaner",
+            model=OpenAIChat(
+                id="signoff-scripted", base_url=actors.site.house.model.base_url, api_key="sk-scripted"
+            ),
+            tools=[self.approvals.guard(self.tool("delete_records")), self.tool("wipe_records")],
+            db=SqliteDb(db_file=str(path)),
+            telemetry=False,
+        )
+
+    def tool(self, name: str) -> Function:
+        """A tool; the second one needs confirmation as Agno has it, and nobody guards it."""
+
+        @tool(name=name, requires_confirmation=True)
+        def delete_records(table_name: str, count: int) -> str:
+            """Delete records."""
+            self.deleted.append((table_name, count))
+            return f"Deleted {count} records from {table_name}"
+
+        return delete_records
+
+    def begin(self, task: str = TASK, key: str = "run-1") -> asyncio.Task[Any]:
+        """A run of its own, which waits for people."""
+        return asyncio.create_task(self.approvals.run(self.agent, task, key=key))
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agno tells nobody that it runs."""
+    monkeypatch.setenv("AGNO_TELEMETRY", "false")
+
+
+@pytest.fixture
+async def cleaner(actors: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
+    """The agent."""
+    agent = Cleaner(actors, tmp_path / "runs.db")
+    yield agent
+    await agent.client.close()
+
+
+async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
+    """A click lets the tool run; an edit changes what runs, and the model is told; one that misfits runs nothing."""
+    running = cleaner.begin()
+    await actors.asked()
+    assert not cleaner.deleted
+    await actors.click()
+    run = await running
+    assert "Deleted 50 records from users" in run.content
+    assert (run.status, run.tools[0].confirmed) == (RunStatus.completed, True)
+    assert (await cleaner.begin()).run_id == run.run_id == "run-1"  # it has ended, and is not begun again
+
+    running = cleaner.begin(key="run-2")
+    await actors.edit(await actors.asked(2), FIFTY | {"count": 3}, reason="Three will do")
+    told = (await running).content
+    assert "Deleted 3 records" in told
+    assert "A reviewer changed the arguments" in told
+    assert "Three will do" in told
+
+    running = cleaner.begin(key="run-3")
+    await actors.edit(await actors.asked(3), FIFTY | {"count": "many"})
+    await running
+    assert cleaner.deleted == [("users", 50), ("users", 3)]
+    assert await actors.executions() == ["succeeded", "succeeded", "failed"]
+
+
+async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner: Cleaner) -> None:
+    """Of two calls one is rejected with a reason and one approved; a tool without a guard is refused unasked."""
+    model = actors.site.house.model
+    model.script(
+        [("delete_records", FIFTY), ("delete_records", FIFTY | {"count": 7}), ("wipe_records", FIFTY)]
+    )
+    running = cleaner.begin("Tidy up")
+    for number in (1, 2):
+        request = await actors.asked(number)
+        about = (await actors.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
+        if about["count"] == 7:
+            await actors.decide(request, "rejected", reason="Keep those")
+        else:
+            await actors.decide(request)
+    await running
+    told = json.dumps(model.requests[-1]["messages"])
+    assert cleaner.deleted == [("users", 50)]
+    assert "rejected by U0GRACE: Keep those" in told
+    assert "wipe_records was not done: nobody can be asked about it" in told
+
+
+async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
+    """Undecided, the run stays paused; expired, its call is rejected; confirmed elsewhere, the tool does not run."""
+    cleaner.approvals._timeout = 0
+    with pytest.raises(TimeoutError):
+        await cleaner.begin()
+    assert await cleaner.approvals.resume_paused(cleaner.agent) == []
+    assert await actors.statuses() == ["waiting"]
+    await actors.expire()
+    found: Any = await until(lambda: cleaner.approvals.resume_paused(cleaner.agent), 60)
+    assert "expired" in found[0].content
+
+    alone: Any = await cleaner.agent.arun(TASK, session_id="s")
+    alone.requirements[0].confirm()
+    told: Any = await cleaner.agent.acontinue_run(run_response=alone)
+    assert "confirmed by something else than Signoff" in told.content
+    assert not cleaner.deleted
+
+
+async def test_another_life_of_the_run_repeats_nothing(
+    actors: Desk, cleaner: Cleaner, tmp_path: Path
+) -> None:
+    """What an earlier life did is answered with what came of it; what it began and never told is not begun again."""
+    running = cleaner.begin()
+    request = await actors.asked()
+    shutil.copy(tmp_path / "runs.db", tmp_path / "paused.db")  # as a kill right after the effect leaves it
+    await actors.decide(request)
+    await running
+    again = Cleaner(actors, tmp_path / "paused.db")
+    assert "Deleted 50 records from users" in (await again.begin()).content
+
+    running = again.begin(key="run-2")
+    request = await actors.asked(2)
+    running.cancel()
+    await actors.decide(request)
+    await again.client.claim(request)
+    with pytest.raises(AlreadyClaimed, match="nobody knows"):
+        await again.begin(key="run-2")
+    assert again.deleted == []
+    await actors.settle("retry")
+    assert "Deleted 50 records" in (await again.begin(key="run-2")).content
+    assert (cleaner.deleted, again.deleted) == ([("users", 50)], [("users", 50)])
+    await again.client.close()
+
+
+async def test_agent_os_survives_kill_9(
+    actors: Desk, framework_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while its run is paused, the example's AgentOS goes on in another process with what was decided."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    told = {
+        "AGNO_DB_URL": framework_url.replace("postgresql://", "postgresql+psycopg://"),
+        "OPENAI_BASE_URL": actors.site.house.model.base_url,
+        "OPENAI_API_KEY": "sk-scripted",
+        "AGENT_OS_PORT": str(port),
+    }
+    first = await actors.run(EXAMPLE, **told)
+    fields = {
+        "message": "Delete 50 old records from the users table",
+        "user_id": "test_user",
+        "session_id": "test_session",
+        "stream": "false",
+    }
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+
+        async def started() -> Any:
+            try:
+                return await client.post(
+                    "/agents/data_manager/runs", files={name: (None, each) for name, each in fields.items()}
+                )
+            except httpx.ConnectError:
+                assert first.returncode is None, (await first.communicate())[1].decode()
+                return None
+
+        paused = (await until(started, 60)).json()
+    assert (paused["status"], paused["tools"][0]["tool_args"]) == ("PAUSED", FIFTY), paused
+    await actors.asked()
+    first.kill()
+    await first.wait()
+    await actors.click()
+
+    for name, value in {**told, "SIGNOFF_URL": actors.url, "SIGNOFF_KEY": actors.key}.items():
+        monkeypatch.setenv(name, value)
+    spec = importlib.util.spec_from_file_location("agno_confirmation", EXAMPLE)
+    assert spec
+    assert spec.loader
+    second: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(second)
+
+    async def done() -> Any:
+        run = await asyncio.to_thread(second.db.get_run, paused["run_id"])
+        return run if run.status is RunStatus.completed else None
+
+    async with second.approvals.answering(second.agent, every=0.2):
+        run = await until(done, 60)
+    assert "Deleted 50 records from users" in run.content
+    assert await actors.statuses() == ["approved"]
+    assert await actors.executions() == ["succeeded"]
+    await second.approvals._client.close()
