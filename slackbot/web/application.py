@@ -11,7 +11,18 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slackbot.web import inbox
-from slackbot.web.api import agents, agno, approve, events, executions, pending, run_events, webhooks
+from slackbot.web.api import (
+    agentos,
+    agentos_sessions,
+    agents,
+    agno,
+    approve,
+    events,
+    executions,
+    pending,
+    run_events,
+    webhooks,
+)
 from slackbot.web.api.event_feed import Feed
 from slackbot.web.http import openapi, problems
 from slackbot.web.http.bodies import MOST_BYTES, refuse_unstorable
@@ -26,7 +37,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 API_VERSION = "1"
 """Of what programs are promised, which stays while the service's own version goes on."""
 
-API = frozenset({"agents", "approve", "events", "pending", "runs", "webhooks"})
+API = frozenset({"agentos", "agents", "approve", "events", "pending", "runs", "webhooks"})
 """What the paths of the API begin with."""
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
@@ -68,6 +79,8 @@ def _routes() -> list[BaseRoute]:
         inbox,
         webhooks,
         agno,
+        agentos,
+        agentos_sessions,
         agents,
         events,
         run_events,

@@ -23,6 +23,7 @@ TESTS = sorted(ROOT.glob("tests/integration/**/test_*.py"))
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 RUNNABLE = ("README.md", "docs/agents.md", "docs/quickstart.md")
 ELSEWHERE = {
+    "docs/api.md": "tests/integration/web/test_agentos.py",
     "docs/client.md": "tests/integration/integrations/test_page_blocks.py",
     "docs/integrations.md": "tests/integration/integrations/test_page_blocks.py",
     "docs/notices.md": "tests/integration/integrations/test_page_blocks.py",

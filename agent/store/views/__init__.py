@@ -57,6 +57,8 @@ from agent.store.views.run_lists import (
     run_lines,
     run_of_session,
     run_started_with,
+    runs_of_session,
+    sessions_of,
 )
 from agent.store.views.runs import (
     CancelContext,
@@ -152,11 +154,13 @@ __all__ = [
     "running",
     "runs_like",
     "runs_of_others",
+    "runs_of_session",
     "schema_version",
     "search_requests",
     "search_runs",
     "seconds_waited",
     "service_counts",
+    "sessions_of",
     "transcripts",
     "transitions",
     "values_of",

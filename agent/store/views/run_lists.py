@@ -28,11 +28,11 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import RequestStatus
-from agent.domain.run import CallState, PendingQuestion, RunLine, RunStatus
+from agent.domain.run import CallState, PendingQuestion, RunLine, RunStatus, RunView
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendant_waits, with_descendants
 from agent.store.views.request_parts import EMPTY_LIST, approvals, present_revision
-from agent.store.views.runs import RUN_VIEW, run_of
+from agent.store.views.runs import RUN_VIEW, RUNS, run_of
 
 MOST_BYTES = 2**18
 """Of a page: as much as is looked through for secrets in one go."""
@@ -89,6 +89,28 @@ async def run_of_session(connection: Connection, principal: str, session_id: str
     parameters = {"principal": principal, "session": session_id, "agent": agent}
     found: UUID | None = (await connection.execute(_OF_SESSION, parameters)).scalar_one_or_none()
     return found
+
+
+async def sessions_of(
+    connection: Connection, principal: str, agent: str | None, *, limit: int, skip: int
+) -> tuple[list[RunView], int]:
+    """The latest run of each conversation that the principal has begun, newest first, and how many there are.
+
+    Among the principal's latest 1,000 runs.
+    """
+    rows = (await connection.execute(_SESSIONS, {"principal": principal, "agent": agent})).all()
+    latest = list({(row.session_id, row.agent): row.id for row in reversed(rows)}.values())[::-1]
+    page = latest[skip : skip + limit]
+    found = {row.id: run_of(row) for row in await fetch(connection, RUNS, runs=page)}
+    return [found[each] for each in page if each in found], len(latest)
+
+
+async def runs_of_session(
+    connection: Connection, principal: str, session_id: str, limit: int = 200
+) -> list[UUID]:
+    """The runs that the principal started for that conversation of its, oldest first."""
+    given = {"principal": principal, "session": session_id, "limit": limit}
+    return [row.id for row in await connection.execute(_RUNS_OF_SESSION, given)]
 
 
 async def run_started_with(connection: Connection, start_key: str) -> UUID | None:
@@ -243,6 +265,14 @@ _LINE = _lines(select(agent_run.c.id).where(agent_run.c.id == bindparam("id")))
 _OF_SESSION = text("""
 SELECT id FROM agent_run WHERE principal = :principal AND session_id = :session AND agent = :agent
 ORDER BY id DESC LIMIT 1
+""")
+_RUNS_OF_SESSION = text("""
+SELECT id FROM agent_run WHERE principal = :principal AND session_id = :session ORDER BY id LIMIT :limit
+""")
+_SESSIONS = text("""
+SELECT id, session_id, agent FROM agent_run
+WHERE principal = :principal AND session_id IS NOT NULL AND (CAST(:agent AS text) IS NULL OR agent = :agent)
+ORDER BY id DESC LIMIT 1000
 """)
 _OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
 

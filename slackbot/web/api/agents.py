@@ -312,20 +312,23 @@ async def cancel_agent(request: Request, agent_id: UUID, caller: Reader) -> Canc
     The key that started it may, and as a person its owner: the requester, or a reviewer of what it waits for.
     """
     ctx = web_context(request)
-    line = await run_for(ctx, caller, agent_id)
+    return Cancelled(cancelled=await stop_run(ctx, caller, await run_for(ctx, caller, agent_id)))
+
+
+async def stop_run(ctx: WebContext, caller: Principal, line: RunLine) -> bool:
+    """Cancel a run that this key may see; false when it was over before. Raises Refused."""
     if caller.name == line.run.principal and caller.may(Scope.REQUEST):
-        return Cancelled(cancelled=await runs.cancel_by_program(ctx.db, agent_id, caller.name))
+        return await runs.cancel_by_program(ctx.db, line.run.id, caller.name)
     if caller.owner is None or not (caller.may(Scope.REQUEST) or caller.may(Scope.DECIDE)):
         raise Refused(Refusal.NOT_YOUR_RUN)
-    cancelled = await cancel(
+    return await cancel(
         ctx.db,
         ctx.slack.directory,
         caller.owner,
-        agent_id,
+        line.run.id,
         path=PATH,
         as_reviewer=caller.may(Scope.DECIDE),
     )
-    return Cancelled(cancelled=cancelled)
 
 
 async def _line(ctx: WebContext, run_id: UUID) -> RunLine:

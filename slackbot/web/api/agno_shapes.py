@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -84,19 +86,48 @@ class RunOutput(ResponseModel):
     updated_at: Moment
 
 
-async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """A run and its tools as they stand, without secrets; `began` says when each tool call was proposed."""
+
+    run: RunView
+    tools: list[AgnoTool]
+    began: dict[UUID, datetime]
+
+    @property
+    def content(self) -> str | None:
+        """What came of it, or why it ended."""
+        ended = self.run.status in (RunStatus.DENIED, RunStatus.FAILED)
+        return self.run.cause if ended else self.run.answer
+
+    @property
+    def user_id(self) -> str | None:
+        return self.run.requester.user_id if self.run.requester else None
+
+
+async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:
     """The run as it stands. Raises NotFound."""
     run, calls, asked_views, hidden = await _rows(ctx, run_id)
-    clean = await clean_run(run, hidden)
+    return KnownRun(
+        await clean_run(run, hidden),
+        [await _tool(call, asked_views.get(call.request_id), hidden) for call in calls],
+        {call.id: call.created_at for call in calls if call.created_at},
+    )
+
+
+async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
+    """The run as it stands. Raises NotFound."""
+    known = await known_run(ctx, run_id)
+    run = known.run
     return RunOutput(
         run_id=run.id,
         agent_id=run.agent,
         agent_name=run.agent,
         session_id=run.session_id,
-        user_id=run.requester.user_id if run.requester else None,
+        user_id=known.user_id,
         status=_STATUS[run.shown],
-        content=clean.cause if run.status in (RunStatus.DENIED, RunStatus.FAILED) else clean.answer,
-        tools=[await _tool(call, asked_views.get(call.request_id), hidden) for call in calls],
+        content=known.content,
+        tools=known.tools,
         created_at=run.created_at,
         updated_at=run.updated_at,
     )
@@ -104,7 +135,7 @@ async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
 
 async def run_tools(ctx: WebContext, run_id: UUID) -> list[AgnoTool]:
     """The run's tools alone."""
-    return (await run_output(ctx, run_id)).tools
+    return (await known_run(ctx, run_id)).tools
 
 
 async def _rows(

@@ -155,13 +155,14 @@ async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -
                 async with asyncio.timeout(max(0.0, due - time.monotonic())):
                     await listener.woken.wait()
             except TimeoutError:
-                if not await _may_still_see(ctx, secret, record.run_id):
+                if not await may_still_see(ctx, secret, record.run_id):
                     return
                 yield ": still here\n\n"
                 checked = time.monotonic()
 
 
-async def _may_still_see(ctx: WebContext, secret: str, run_id: UUID) -> bool:
+async def may_still_see(ctx: WebContext, secret: str, run_id: UUID) -> bool:
+    """Whether this key is still valid, and the run one that it may see."""
     try:
         caller = await api_keys.authenticate(ctx.db, secret)
         if caller is None:

@@ -28,6 +28,7 @@ TAGS = {
     "Decisions": "A person's word, through a key of theirs.",
     "Agents": "An inbox of agents at work: start, see who waits, answer.",
     "Runs in Agno's shapes": "The same for clients of Agno's AgentOS: runs pause, tools are confirmed, runs go on.",
+    "AgentOS": "The same in AgentOS' exact format: for Agno's own client, with events as they happen.",
     "Executors": "Do what was approved elsewhere, once, and say how it went.",
     "Events": "What happens, as it happens.",
     "Webhooks": "The same, sent to an address of yours.",

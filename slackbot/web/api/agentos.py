@@ -1,0 +1,227 @@
+"""`/agentos`: what Agno's own client of AgentOS (`agno.client.AgentOSClient`) calls, in AgentOS' exact format.
+
+What is different is who decides: a tool is confirmed by a person who may review it, through a key of theirs, and never
+by whoever asked; and what is confirmed is what was asked, so arguments that come back changed are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+from uuid import UUID, uuid4
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from agent.domain.api_keys import Principal
+from agent.domain.errors import NotFound
+from slackbot.web.api.agentos_shapes import (
+    Accepted,
+    AgentDetails,
+    AgentOSRun,
+    OSConfig,
+    agentos_run,
+)
+from slackbot.web.api.agentos_stream import ended_tools, run_stream
+from slackbot.web.api.agents import IdempotencyKey, Key, Task, stop_run
+from slackbot.web.api.agno import AgentName, SentConfirmations, Wait
+from slackbot.web.api.agno_runs import check_agent, confirm, latest_run, say, until_settled
+from slackbot.web.api.events import Events, Presented, StreamPlace
+from slackbot.web.api.run_starts import agent_named
+from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
+from slackbot.web.http.api_keys import Asker, Reader
+from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.form_or_json import form_or_json, openapi_body
+from slackbot.web.http.problems import documented
+
+router = APIRouter(prefix="/agentos", route_class=StrictRoute, tags=["AgentOS"])
+
+OS_ID = "signoff"
+
+_READ = documented(401, 403, 404, 422, 429, 503)
+_POST = documented(401, 403, 404, 409, 413, 415, 422, 429, 503)
+_EVENT = {"type": "object", "properties": {"event": {"type": "string"}, "data": {"type": "string"}}}
+_RUN: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": AgentOSRun,
+        "content": {"text/event-stream": {"schema": _EVENT}},
+        "description": "The run, or its events",
+    },
+}
+
+Given = Annotated[Key | None, BeforeValidator(lambda value: value or None)]
+"""A name that may be sent empty, which is the same as not at all."""
+SessionId = Annotated[Key | None, Query(description="Its session; another one is no session of that run.")]
+
+
+class AgentOSStart(BaseModel):
+    """A message for the agent. Without a `session_id` it gets one of its own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: Annotated[Task, Field(examples=["Delete 50 old records from the users table"])]
+    stream: Annotated[bool, Field(examples=[False])] = True
+    session_id: Annotated[Given, Field(examples=["test_session"])] = None
+    user_id: Annotated[Given, Field(examples=[None])] = None
+    background: bool = False
+
+
+class AgentOSContinue(BaseModel):
+    """Words on what the run waits for. What is left out, or without `confirmed`, goes on waiting."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tools: SentConfirmations
+    stream: Annotated[bool, Field(examples=[False])] = True
+    session_id: Given = None
+    user_id: Given = None
+
+
+@router.get("/config", operation_id="agentos_config", response_model_exclude_none=True, responses=_READ)
+async def config(request: Request, _: Reader) -> OSConfig:
+    """What there is: the agents. There are no teams, workflows or interfaces."""
+    agents = list(web_context(request).services.registry)
+    models = dict.fromkeys(each.model for each in agents if each.model)
+    return OSConfig(
+        os_id=OS_ID,
+        name="Signoff",
+        description="Agents whose tools people confirm",
+        available_models=[{"id": each} for each in models],
+        databases=[],
+        agents=[AgentDetails.of(each) for each in agents],
+        teams=[],
+        workflows=[],
+        interfaces=[],
+    )
+
+
+@router.get("/agents", operation_id="agentos_agents", response_model_exclude_none=True, responses=_READ)
+async def agents(request: Request, _: Reader) -> list[AgentDetails]:
+    """The agents that can be started here."""
+    return [AgentDetails.of(each) for each in web_context(request).services.registry]
+
+
+@router.get(
+    "/agents/{agent_id}", operation_id="agentos_agent", response_model_exclude_none=True, responses=_READ
+)
+async def agent(request: Request, agent_id: AgentName, _: Reader) -> AgentDetails:
+    """One agent with its tools."""
+    return AgentDetails.of(agent_named(web_context(request), agent_id))
+
+
+@router.post(
+    "/agents/{agent_id}/runs",
+    operation_id="agentos_run",
+    response_model=AgentOSRun,
+    response_model_exclude_none=True,
+    responses={**_RUN, 202: {"model": Accepted, "description": "It goes on in the background"}, **_POST},
+    openapi_extra=openapi_body(AgentOSStart),
+)
+async def start_run(
+    request: Request,
+    agent_id: AgentName,
+    body: Annotated[AgentOSStart, Depends(form_or_json(AgentOSStart))],
+    caller: Asker,
+    presented: Presented,
+    wait: Wait = 50.0,
+    key: IdempotencyKey = None,
+) -> AgentOSRun | Response:
+    """Give an agent a message. With `stream` its events, else the run as soon as it pauses or ends.
+
+    `user_id` is a person's id in Slack, for keys that may name somebody (`on_behalf`); any other name is left aside.
+    """
+    ctx = web_context(request)
+    found = agent_named(ctx, agent_id)
+    session_id = body.session_id or str(uuid4())
+    with _place(ctx, caller, wanted=body.stream) as place:
+        before = await latest_run(ctx, caller, found.name, body.session_id)
+        told = await ended_tools(ctx, before) if before and place else set()
+        about = {"session_id": session_id, "user_id": body.user_id, "key": key}
+        run_id = await say(ctx, caller, found, body.message, **about)
+    if place is not None:
+        return Events(run_stream(ctx, run_id, presented.credentials, "RunStarted", told), place)
+    if body.background:
+        accepted = Accepted(run_id=run_id, session_id=session_id, status="PENDING")
+        return JSONResponse(accepted.model_dump(mode="json"), 202)
+    await until_settled(ctx, run_id, wait)
+    return await agentos_run(ctx, run_id)
+
+
+@router.get(
+    "/agents/{agent_id}/runs/{run_id}",
+    operation_id="agentos_get_run",
+    response_model_exclude_none=True,
+    responses=_READ,
+)
+async def get_run(
+    request: Request, agent_id: AgentName, run_id: UUID, caller: Reader, session_id: SessionId = None
+) -> AgentOSRun:
+    """A run as it stands."""
+    ctx = web_context(request)
+    await check_agent(ctx, caller, agent_id, run_id)
+    return await _of_session(ctx, run_id, session_id)
+
+
+@router.post(
+    "/agents/{agent_id}/runs/{run_id}/continue",
+    operation_id="agentos_continue",
+    response_model=AgentOSRun,
+    response_model_exclude_none=True,
+    responses={**_RUN, **_POST},
+    openapi_extra=openapi_body(AgentOSContinue),
+)
+async def continue_run(
+    request: Request,
+    agent_id: AgentName,
+    run_id: UUID,
+    body: Annotated[AgentOSContinue, Depends(form_or_json(AgentOSContinue))],
+    caller: Reader,
+    presented: Presented,
+    wait: Wait = 50.0,
+) -> AgentOSRun | Response:
+    """Confirm or refuse tools that the run waits for, as the person who owns this key; the scope `decide` is needed.
+
+    Each word counts by itself, in the order given. The first one that does not count ends the call, and the problem
+    names those that did. A key with the scope `request` is refused, and that is recorded with the request.
+    """
+    ctx = web_context(request)
+    await check_agent(ctx, caller, agent_id, run_id)
+    await _of_session(ctx, run_id, body.session_id)
+    with _place(ctx, caller, wanted=body.stream) as place:
+        told = await ended_tools(ctx, run_id) if place else set()
+        await confirm(ctx, caller, run_id, body.tools)
+    if place is not None:
+        return Events(run_stream(ctx, run_id, presented.credentials, "RunContinued", told), place)
+    await until_settled(ctx, run_id, wait)
+    return await agentos_run(ctx, run_id)
+
+
+@router.post("/agents/{agent_id}/runs/{run_id}/cancel", operation_id="agentos_cancel", responses=_POST)
+async def cancel_run(request: Request, agent_id: AgentName, run_id: UUID, caller: Reader) -> dict[str, Any]:
+    """Stop a run: what has run stays done, what it asked for is withdrawn. One that has ended stays as it is."""
+    ctx = web_context(request)
+    await check_agent(ctx, caller, agent_id, run_id)
+    await stop_run(ctx, caller, await run_for(ctx, caller, run_id))
+    return {}
+
+
+@contextmanager
+def _place(ctx: WebContext, caller: Principal, *, wanted: bool) -> Iterator[StreamPlace | None]:
+    """A place for the stream that follows the block; taken before anything counts, and given back if it fails."""
+    place = StreamPlace(ctx, caller) if wanted else None
+    try:
+        yield place
+    except BaseException:
+        if place is not None:
+            place.give_back()
+        raise
+
+
+async def _of_session(ctx: WebContext, run_id: UUID, session_id: str | None) -> AgentOSRun:
+    run = await agentos_run(ctx, run_id)
+    if session_id not in (None, run.session_id):
+        raise NotFound(NO_SUCH_RUN)
+    return run

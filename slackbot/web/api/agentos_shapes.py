@@ -1,0 +1,195 @@
+"""Agents, runs and events exactly as Agno's AgentOS sends them, so that its own client reads them."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from agent.domain.request import RequestStatus
+from agent.domain.run import RunStatus
+from agent.runtime.agents import Agent
+from agent.runtime.tool import Tool
+from slackbot.web.api.agno_shapes import AgnoTool, KnownRun, known_run
+from slackbot.web.api.shapes import Moment, ResponseModel
+from slackbot.web.http.context import WebContext
+
+Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPLETED", "CANCELLED", "ERROR"]
+STATUS: dict[RunStatus, Status] = {
+    RunStatus.WORKING: "RUNNING",
+    RunStatus.PENDING_APPROVAL: "PAUSED",
+    RunStatus.COMPLETED: "COMPLETED",
+    RunStatus.DENIED: "CANCELLED",  # AgentOS knows no other end that people bring about
+    RunStatus.FAILED: "ERROR",
+    RunStatus.CANCELLED: "CANCELLED",
+}
+
+
+class ModelOut(ResponseModel):
+    """The model of an agent."""
+
+    model: str
+
+
+class AgentDetails(ResponseModel):
+    """An agent as AgentOS describes it; `tools.tools` has each tool with its JSON schema."""
+
+    id: str
+    name: str
+    description: str | None = None
+    model: ModelOut | None = None
+    tools: dict[str, Any]
+    metadata: dict[str, Any]
+
+    @classmethod
+    def of(cls, agent: Agent) -> AgentDetails:
+        return cls(
+            id=agent.name,
+            name=agent.name,
+            description=agent.description or None,
+            model=ModelOut(model=agent.model) if agent.model else None,
+            tools={"tools": [_tool_details(each) for each in agent.tools]},
+            metadata={"version": agent.version},
+        )
+
+
+class OSConfig(ResponseModel):
+    """What this AgentOS has: its agents."""
+
+    os_id: str
+    name: str
+    description: str
+    available_models: list[dict[str, Any]]
+    databases: list[str]
+    agents: list[AgentDetails]
+    teams: list[dict[str, Any]]
+    workflows: list[dict[str, Any]]
+    interfaces: list[dict[str, Any]]
+
+
+class ToolExecution(ResponseModel):
+    """A tool call. `requires_confirmation` is true exactly while people are asked about it."""
+
+    tool_call_id: UUID
+    tool_name: str
+    tool_args: dict[str, Any] | None = None
+    tool_call_error: bool | None = None
+    result: str | None = None
+    created_at: int
+    requires_confirmation: bool
+    confirmed: bool | None = None
+    confirmation_note: str | None = None
+
+    @classmethod
+    def of(cls, tool: AgnoTool, began: datetime) -> ToolExecution:
+        return cls(
+            tool_call_id=tool.tool_call_id,
+            tool_name=tool.tool_name,
+            tool_args=tool.tool_args,
+            tool_call_error=tool.tool_call_error,
+            result=tool.result,
+            created_at=int(began.timestamp()),
+            requires_confirmation=tool.request_status is RequestStatus.WAITING,
+            confirmed=tool.confirmed,
+            confirmation_note=tool.confirmation_note,
+        )
+
+
+class Requirement(ResponseModel):
+    """What a run waits for, or has waited for: a confirmation. Its `id` is the request's."""
+
+    id: UUID
+    created_at: Moment
+    tool_execution: ToolExecution
+    confirmation: bool | None = None
+    confirmation_note: str | None = None
+
+
+class RunInput(ResponseModel):
+    """What a run was asked first."""
+
+    input_content: str
+
+
+class AgentOSRun(ResponseModel):
+    """A run. `PAUSED`: those of its `requirements` without `confirmation` wait for people.
+
+    `CANCELLED` is also a run that a person's no, or nobody's answer in time, has ended; `content` is then why.
+    """
+
+    run_id: UUID
+    agent_id: str
+    agent_name: str
+    session_id: str
+    user_id: str | None = None
+    input: RunInput
+    content: str | None = None
+    content_type: Literal["str"] = "str"
+    status: Status
+    tools: list[ToolExecution]
+    requirements: list[Requirement] | None = None
+    created_at: int
+
+    @classmethod
+    def of(cls, known: KnownRun) -> AgentOSRun:
+        run = known.run
+        began = {
+            tool.tool_call_id: known.began.get(tool.tool_call_id, run.created_at) for tool in known.tools
+        }
+        asked = [
+            Requirement(
+                id=tool.request_id,
+                created_at=began[tool.tool_call_id],
+                tool_execution=ToolExecution.of(tool, began[tool.tool_call_id]),
+                confirmation=tool.confirmed,
+                confirmation_note=tool.confirmation_note,
+            )
+            for tool in known.tools
+            if tool.request_id
+        ]
+        return cls(
+            run_id=run.id,
+            agent_id=run.agent,
+            agent_name=run.agent,
+            session_id=run.session_id or str(run.id),
+            user_id=known.user_id,
+            input=RunInput(input_content=run.task),
+            content=known.content,
+            status=STATUS[run.shown],
+            tools=[ToolExecution.of(each, began[each.tool_call_id]) for each in known.tools],
+            requirements=asked or None,
+            created_at=int(run.created_at.timestamp()),
+        )
+
+    def event(self, name: str, **more: Any) -> str:
+        """An event of this run, as a server sends it."""
+        about = {
+            "created_at": int(time.time()),
+            "event": name,
+            "agent_id": self.agent_id,
+            "agent_name": self.agent_name,
+            "run_id": str(self.run_id),
+            "session_id": self.session_id,
+        }
+        data = json.dumps(about | more, ensure_ascii=False, separators=(",", ":"))
+        return f"event: {name}\ndata: {data}\n\n"
+
+
+class Accepted(ResponseModel):
+    """A run that goes on in the background."""
+
+    run_id: UUID
+    session_id: str
+    status: Status
+
+
+async def agentos_run(ctx: WebContext, run_id: UUID) -> AgentOSRun:
+    """The run as it stands. Raises NotFound."""
+    return AgentOSRun.of(await known_run(ctx, run_id))
+
+
+def _tool_details(tool: Tool) -> dict[str, Any]:
+    details: dict[str, Any] = dict(tool.offered["function"])
+    return details | {"requires_confirmation": tool.requires_approval}

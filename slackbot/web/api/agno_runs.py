@@ -1,0 +1,196 @@
+"""What clients of Agno's AgentOS do with runs, in whichever shapes they read them: say something, confirm, wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+
+from agent.domain.api_keys import Principal
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.request import Verdict
+from agent.domain.run import RunStatus
+from agent.runtime.agents import Agent
+from agent.store import views
+from agent.usecases import runs
+from slackbot.reviewing.members import check_member
+from slackbot.reviewing.run_starts import Requester
+from slackbot.web.api.agents import Reason
+from slackbot.web.api.agno_shapes import AgnoTool, run_tools
+from slackbot.web.api.key_votes import cast_key_vote, key_owner
+from slackbot.web.api.requesters import claimed_requester, looks_like_somebody
+from slackbot.web.api.run_starts import start
+from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.problems import ProblemRaised
+
+CHANGED_ARGUMENTS = (
+    "The `tool_args` of {call} are not those that people are asked about (revision {revision}), and a word cannot "
+    "change them, so nothing was counted. Send them as they are, or leave them out; a reviewer can edit the request."
+)
+
+
+class Confirmation(BaseModel):
+    """A word on one tool call. Other members of a tool may come along; arguments must be those that were asked.
+
+    To confirm a call that was edited its `revision` or its arguments have to come along.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    tool_call_id: UUID
+    confirmed: StrictBool | None = None
+    confirmation_note: Reason | None = None
+    tool_args: dict[str, Any] | None = None
+    revision: StrictInt | None = None
+
+
+Confirmations = Annotated[list[Confirmation], Field(max_length=200)]
+
+
+async def say(
+    ctx: WebContext,
+    caller: Principal,
+    agent: Agent,
+    message: str,
+    *,
+    session_id: str | None,
+    user_id: str | None,
+    key: str | None,
+) -> UUID:
+    """Give the agent a message: the run of this session hears it, or one begins.
+
+    `user_id` is a person's id in Slack, for keys that may name somebody; any other name is left aside.
+    """
+    named = user_id if user_id and looks_like_somebody(user_id) else None
+    requester = claimed_requester(ctx, caller, named)
+    await check_member(ctx.slack.directory, requester.person)
+    run_id = await _conversation(ctx, caller, agent.name, message, session_id, requester, key)
+    return run_id or await _begin(ctx, caller, agent, message, session_id, requester, key)
+
+
+async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id: str | None) -> UUID | None:
+    """The run that the next message of this session goes to."""
+    if session_id is None:
+        return None
+    async with ctx.db.connection() as connection:
+        return await views.run_of_session(connection, caller.name, session_id, agent)
+
+
+async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Sequence[Confirmation]) -> None:
+    """Count these words on tools of the run, as those of the person who owns this key.
+
+    Each counts by itself, in the order given. The first one that does not count ends the call, and the problem names
+    those that did. A key with the scope `request` is refused, and that is recorded with the request.
+    """
+    said = [each for each in tools if each.confirmed is not None]
+    waiting = _matched(said, await run_tools(ctx, run_id))
+    asked = [(tool.request_id, tool.revision) for tool in waiting if tool.request_id and tool.revision]
+    if not said:
+        return
+    person = await key_owner(ctx, caller, asked)
+    counted: list[str] = []
+    for word, (request_id, revision) in zip(said, asked, strict=True):
+        verdict = Verdict.APPROVE if word.confirmed else Verdict.REJECT
+        # Who sends the arguments along, which were compared, has looked at them.
+        named = word.revision if word.tool_args is None else revision
+        try:
+            await cast_key_vote(
+                ctx,
+                caller,
+                person,
+                request_id,
+                verdict,
+                word.confirmation_note,
+                named=named,
+                present=revision,
+            )
+        except Refused as refused:
+            if not counted:
+                raise
+            words = f"{refused.sentence} The words on {', '.join(counted)} count."
+            kind = refused.code.value.replace("_", "-")
+            raise ProblemRaised(409, kind, "Not all count", words, counted=counted) from refused
+        counted.append(str(word.tool_call_id))
+
+
+async def check_agent(ctx: WebContext, caller: Principal, agent: str, run_id: UUID) -> None:
+    """Raises NotFound for a run that is none of this agent's, or none that this key may see."""
+    line = await run_for(ctx, caller, run_id)
+    if line.run.agent != agent:
+        raise NotFound(NO_SUCH_RUN)
+
+
+async def until_settled(ctx: WebContext, run_id: UUID, seconds: float) -> None:
+    """Wait until nothing more happens in the run without people, for so many seconds at most."""
+    deadline, seen = time.monotonic() + seconds, None
+    while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
+        seen = await ctx.watch.run(run_id, seen, left)
+        async with ctx.db.connection() as connection:
+            if not await views.is_busy(connection, run_id):
+                break
+
+
+async def _conversation(
+    ctx: WebContext,
+    caller: Principal,
+    agent: str,
+    message: str,
+    session_id: str | None,
+    requester: Requester,
+    key: str | None,
+) -> UUID | None:
+    """The run of this session, which has heard the message now; ``None``: one has to begin."""
+    found = await latest_run(ctx, caller, agent, session_id)
+    if found is None:
+        return None
+    async with ctx.db.connection() as connection:
+        run = await views.run_view(connection, found)
+        began = await views.run_started_with(connection, f"{caller.name}:{key}") if key else None
+    if began is not None or run is None or run.status is RunStatus.CANCELLED:
+        return None
+    if run.requester != requester.person:
+        words = "This session was begun on behalf of somebody else; begin another one."
+        raise ProblemRaised(409, "conflict", "Conflict", words)
+    source = f"{caller.name}:{key}" if key else None
+    heard = await runs.add_message(ctx.db, found, message, requester.person, source, principal=caller.name)
+    return found if heard or source else None
+
+
+async def _begin(
+    ctx: WebContext,
+    caller: Principal,
+    agent: Agent,
+    message: str,
+    session_id: str | None,
+    requester: Requester,
+    key: str | None,
+) -> UUID:
+    """A run of its own. Of two that begin one session at once, one finds the other's."""
+    if key is None and session_id is not None:
+        key = f"session:{agent.name}:{session_id}:{await latest_run(ctx, caller, agent.name, session_id)}"
+    started = await start(ctx, caller, agent, message, requester, start_key=key, session_id=session_id)
+    return started.run_id
+
+
+def _matched(said: Sequence[Confirmation], tools: Sequence[AgnoTool]) -> list[AgnoTool]:
+    """The tools that these words are on, in their order. Raises ProblemRaised before any of them counts."""
+    by_id = {tool.tool_call_id: tool for tool in tools}
+    matched = []
+    for word in said:
+        tool = by_id.get(word.tool_call_id)
+        if tool is None or tool.request_id is None:
+            words = f"This run has no tool call {word.tool_call_id} that needs a word."
+            raise ProblemRaised(404, "no-such-tool-call", "No such tool call", words)
+        if word.tool_args is not None and word.tool_args != tool.tool_args:
+            words = CHANGED_ARGUMENTS.format(call=word.tool_call_id, revision=tool.revision)
+            raise ProblemRaised(409, "changed-arguments", "Other arguments", words)
+        if word.revision not in (None, tool.revision):
+            raise Refused(Refusal.STALE_REVISION)
+        matched.append(tool)
+    if len({tool.tool_call_id for tool in matched}) < len(matched):
+        raise ProblemRaised(422, "invalid", "Invalid", "Each tool call may be named once.")
+    return matched
