@@ -19,6 +19,7 @@ class Scope(StrEnum):
     DECIDE = "decide"
     READ = "read"
     ADMIN = "admin"
+    EXECUTE = "execute"
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,6 +260,8 @@ class RequestView:
     client_id: str = ""  # the opener's own name for it
     lapse_at: datetime | None = None  # approved for an executor outside: claimed before then, or never
     lapsed_at: datetime | None = None
+    executor: str | None = None  # the key of the program that carries out a call of ours, "*" for any
+    claim_until: datetime | None = None  # approved, and that program may claim it until then
     handed_over_at: datetime | None = None  # its asker has read that it is approved, and may have acted on it
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
     facts_source: FactsSource | None = (

@@ -2,6 +2,8 @@
 one.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
@@ -32,9 +34,12 @@ from agent.runtime.tool import NotDone, Tool
 from agent.store import views
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, grants, requests, runs
-from agent.usecases.executions import hook_state
+from agent.usecases.executions import external_calls, hook_state
+from agent.usecases.grants import Cover
 from signoff.errors import CollaborationError, Conflict, MalformedArguments
 from signoff.values import Action
+
+NEEDS_APPROVAL = "this needs approval now; nothing ran, propose it again"
 
 _OVER = (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 _HEARD_BY_TOOL = (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED)
@@ -69,9 +74,12 @@ async def _step(services: Services, call_id: UUID) -> bool:
             return await _announce(services, work, tool)
         case CallState.READY if not work.retried_later and isinstance(tool, SleepTool):
             await runs.wake_up(services.db, work.call.id)
-        case CallState.READY if not work.retried_later:
+        case CallState.READY if not work.retried_later and not work.handed_out:
             point("before_resume")
             await _take_back(services, work, tool)
+            if tool is not None and tool.executor:
+                await _hand_out(services, work, tool)
+                return False
             if tool is None:
                 why = f"the tool {work.call.tool} does not exist any more; nothing ran"
                 await claims.give_up(services, work, None, why)
@@ -115,6 +123,8 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         if await runs.pass_call(
             services.db, work.call.id, action, policy_epoch=judgement.epoch, judgement=judgement
         ):
+            if tool.executor:
+                return True
             with claims.room(services, work, tool):
                 uses = tuple(state.use for state in states)
                 await claims.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
@@ -174,6 +184,10 @@ async def _run_under_grant(
     covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
     if not covers:
         return False
+    if tool.executor:  # a grant is used by the claim of the program that carries it out
+        return await runs.pass_call(
+            services.db, work.call.id, action, policy_epoch=judgement.epoch, judgement=judgement
+        )
     with claims.room(services, work, tool):
         return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 
@@ -209,8 +223,50 @@ async def _refuse(
     return True
 
 
+async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> None:
+    """Let another program carry it out; if none has come in time, the call has failed."""
+    if work.claim_over:
+        why = "no program has claimed it in time; nothing was done"
+        await claims.give_up(services, work, tool, why)
+        return
+    within = work.policy["execute_within"] if work.policy else external_calls.CLAIM_WITHIN
+    if await external_calls.hand_out(services.db, work.call.id, within):
+        log.info("handed out", action="call.handed_out", call_id=str(work.call.id), executor=tool.executor)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyToRun:
+    """What a call would run now, and on which terms."""
+
+    action: Action | None
+    uses: tuple[Use, ...]
+    epoch: int
+    """Of the policy by which it may."""
+    covers: Sequence[Cover] | None = None
+    """Grants that seem to cover it, where one has to; None: it needs none."""
+
+
 async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool) -> bool:
-    """A call that may run: run it if everything is still as it was judged or shown."""
+    """Run a call that may run. True: people are asked instead, and there may be more to do."""
+    ready = await ready_call(services, work, agent, tool)
+    if isinstance(ready, bool):
+        return ready
+    if ready.covers is None:
+        await claims.run_tool(services, work, tool, ready.action, ready.uses, epoch=ready.epoch)
+    elif ready.action is None or not await claims.run_covered(
+        services, work, tool, ready.action, ready.covers, ready.uses, epoch=ready.epoch
+    ):
+        await claims.give_up(services, work, tool, NEEDS_APPROVAL, epoch=ready.epoch)
+    return False
+
+
+async def ready_call(
+    services: Services, work: OpenCallDetails, agent: Agent, tool: Tool
+) -> ReadyToRun | bool:
+    """What a call that may run would run, if everything is still as it was judged or shown.
+
+    Else it does not run: it was given up (False), or people are asked again (True).
+    """
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
         action = (
@@ -223,38 +279,32 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     except NotDone as nothing:
         # An earlier attempt may have done it: the tool knows by its key. A grant covers nothing without its facts.
         if work.attempts and tool.repeatable and not await grants.has_used(services.db, work.call.id):
-            await claims.run_tool(services, work, tool, decided, epoch=services.policy.epoch)
-        else:
-            await claims.give_up(services, work, tool, str(nothing))
+            return ReadyToRun(decided, (), services.policy.epoch)
+        await claims.give_up(services, work, tool, str(nothing))
         return False
     judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
         why = f"policy denies this now: {judgement.because}"
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
-    elif decided is None and judgement.rule is not None:
+        return False
+    uses = uses_of(services, work.run, action, facts)
+    if decided is None and judgement.rule is not None:
         covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
-        uses = uses_of(services, work.run, action, facts)
-        if await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch):
-            return False
-        why = "this needs approval now; nothing ran, propose it again"
-        await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
-    elif decided is not None and (
+        return ReadyToRun(action, uses, judgement.epoch, covers)
+    if decided is None or not (
         changed := _outdated(work)
         or approval_check.changed(work, agent, tool, decided, action, facts, judgement.rule)
     ):
-        if _in_vain(work):
-            why = f"{changed}, and the run has ended; nothing ran"
-            await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
-            return False
-        rule = judgement.rule or Rule.from_snapshot(work.policy or {})
-        _, states = await within_limits(services, work, tool, action, facts, judgement)
-        judgement = await with_rejection(services.db, agent.name, action, judgement)
-        new = await question(services, work, agent, tool, action, facts, rule, judgement, states)
-        return await _ask_anew(services, work, new, changed)
-    else:
-        uses = uses_of(services, work.run, action, facts)
-        await claims.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
-    return False
+        return ReadyToRun(action, uses, judgement.epoch)
+    if _in_vain(work):
+        why = f"{changed}, and the run has ended; nothing ran"
+        await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
+        return False
+    rule = judgement.rule or Rule.from_snapshot(work.policy or {})
+    _, states = await within_limits(services, work, tool, action, facts, judgement)
+    judgement = await with_rejection(services.db, agent.name, action, judgement)
+    new = await question(services, work, agent, tool, action, facts, rule, judgement, states)
+    return await _ask_anew(services, work, new, changed)
 
 
 def _outdated(work: OpenCallDetails) -> str | None:

@@ -182,6 +182,21 @@ async def _hand_down(
         )
 
 
+async def claim_outside(
+    services: Services, work: OpenCallDetails, terms: ClaimTerms, covers: Sequence[Cover] | None
+) -> Claim | None:
+    """Claim a call for the program that carries it out; as a use of one of these grants, where it needs one.
+
+    None: it cannot begin now. Raises OutdatedPolicy.
+    """
+    if covers is None:
+        return await services.joint_writes.claims.join(_to_claim(work, terms))
+    for cover in covers:
+        if claimed := await grants.claim(services.db, _to_claim(work, terms), cover):
+            return claimed
+    return None
+
+
 async def give_up(
     services: Services, work: OpenCallDetails, tool: Tool | None, why: str, *, epoch: int | None = None
 ) -> None:

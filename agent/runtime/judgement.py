@@ -161,6 +161,7 @@ async def question(
         call_id=work.call.id,
         background=tool.background,
         has_pending_hook=tool.on_pending is not None,
+        executor=tool.executor,
         limits=states,
         policy_epoch=judgement.epoch,
         judgement=judgement,

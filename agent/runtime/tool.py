@@ -73,6 +73,8 @@ class Tool(Generic[P, R]):
       after twice as long, at most LONGEST_BACKOFF. No slot or thread waits meanwhile, and a restart loses nothing.
     - `concurrency`: how many calls of it run at the same time in a process, or with `across_processes` in the whole
       installation; others wait for their turn.
+    - `external`: carried out by another program, which claims the call and reports its outcome over HTTP; a name is
+      that of the only key that may. The function is never called here: it describes the tool.
     - `version`: change it when the meaning changes; what was approved for another version is asked again.
 
     Async functions share one event loop, in a thread beside the service's; sync ones run in a pool of threads. An async
@@ -100,6 +102,7 @@ class Tool(Generic[P, R]):
     retry_on: tuple[type[BaseException], ...] = (Exception,)
     concurrency: int | None = None
     across_processes: bool = False
+    external: bool | str = False
     version: str = "1"
     signature: Signature = field(init=False, repr=False)
 
@@ -142,6 +145,11 @@ class Tool(Generic[P, R]):
         if attempt > self.retries or isinstance(raised, NotDone) or not isinstance(raised, self.retry_on):
             return None
         return min(LONGEST_BACKOFF, self.backoff * 2.0 ** (attempt - 1))
+
+    @property
+    def executor(self) -> str | None:
+        """The key of the program that carries it out, `*` for any; None: the service does."""
+        return ("*" if self.external is True else self.external) or None
 
     @property
     def repeatable(self) -> bool:
@@ -190,6 +198,8 @@ class Tool(Generic[P, R]):
                 check_subset(hook, f"{title}: {part}", (*names, *extra))
 
     def _check_retries(self, title: str) -> None:
+        if self.external and (self.retries or self.concurrency is not None):
+            raise ValueError(f"{title}: retries and concurrency are for tools that run here; it is external")
         if not 0 <= self.retries <= MOST_RETRIES:
             raise ValueError(f"{title}: retries must be 0 to {MOST_RETRIES}")
         if self.retries and not self.repeatable:
@@ -222,6 +232,7 @@ def tool(
     retry_on: tuple[type[BaseException], ...] = (Exception,),
     concurrency: int | None = None,
     across_processes: bool = False,
+    external: bool | str = False,
     version: str = "1",
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:

@@ -185,7 +185,7 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
     """
     agent = services.registry.find(call.run.agent)
     tool = agent.tool(call.tool) if agent else None
-    if agent is None or tool is None or tool.facts or tool.on_pending or tool.on_refused:
+    if agent is None or tool is None or tool.executor or tool.facts or tool.on_pending or tool.on_refused:
         return None
     if tool.concurrency is not None or agent.concurrency is not None:
         return None

@@ -154,7 +154,7 @@ SELECT e.*, true FROM json_to_recordset(:rows) AS e (
 """)
 _ASK = text("""
 UPDATE tool_call SET state = 'asked', tool_version = :version, action = :action, digest = :digest,
-       blocking = :blocking, ask_no = ask_no + 1, lease_until = NULL,
+       blocking = :blocking, ask_no = ask_no + 1, lease_until = NULL, claim_until = NULL,
        announced_at = CASE WHEN :announced THEN clock_timestamp() END
 WHERE id = :call
 """)
@@ -165,7 +165,9 @@ WHERE id = :call AND state = 'new'
 _SLEEP = text("""
 UPDATE tool_call SET retry_at = clock_timestamp() + make_interval(secs => CAST(:seconds AS float)) WHERE id = :call
 """)
-_JUDGE_AGAIN = text("UPDATE tool_call SET state = 'new' WHERE id = :call AND state = 'ready'")
+_JUDGE_AGAIN = text("""
+UPDATE tool_call SET state = 'new', claim_until = NULL WHERE id = :call AND state = 'ready'
+""")
 _REFUSE = text("""
 UPDATE tool_call SET state = 'refused', answer_kind = :kind, answer = :answer
 WHERE id = :call AND state = 'new'
@@ -204,7 +206,8 @@ UPDATE tool_call SET state = 'delegated', blocking = blocking AND :blocking WHER
 _DOUBT = text("UPDATE tool_call SET state = 'in_doubt' WHERE id = :call AND state = 'claimed'")
 _READY_AGAIN = text("""
 UPDATE tool_call
-SET state = 'ready', retry_at = clock_timestamp() + make_interval(secs => CAST(:seconds AS float))
+SET state = 'ready', retry_at = clock_timestamp() + make_interval(secs => CAST(:seconds AS float)),
+    claim_until = NULL
 WHERE id = :call AND state IN ('in_doubt', 'claimed')
 """)
 _REPEAT = text("""

@@ -91,6 +91,7 @@ FROM served AS s CROSS JOIN LATERAL (
     SELECT c.id, coalesce(c.retry_at, c.created_at) AS at FROM tool_call AS c
     WHERE NOT s.paused AND c.state = 'ready' AND c.agent = s.agent AND coalesce(c.retry_at, c.created_at) > s.ready
       AND coalesce(c.retry_at, c.created_at) <= (SELECT clock_timestamp())
+      AND (c.claim_until IS NULL OR c.claim_until <= (SELECT clock_timestamp()))
       AND NOT (SELECT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents))
                FROM agent_run AS a WHERE a.id = c.run_id)
     ORDER BY coalesce(c.retry_at, c.created_at) LIMIT :page) AS due

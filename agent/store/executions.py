@@ -55,6 +55,13 @@ class CallAttempt(Attempt):
     call: EndedCall
     idempotent: bool
     read_only: bool
+    outside: bool
+    """Of a program elsewhere, which carries the call out."""
+
+    @property
+    def actor(self) -> str:
+        """Who works on it, as the record names it."""
+        return self.worker if self.outside else f"worker:{self.worker}"
 
 
 async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
@@ -100,8 +107,12 @@ def insert(
     worker: str,
     lease_seconds: float,
     policy_epoch: int,
+    claim_hash: bytes | None = None,
 ) -> None:
-    """Claim the attempt, and its call if that is ready; the database refuses a second open one."""
+    """Claim the attempt, and its call if that is ready; the database refuses a second open one.
+
+    ``claim_hash``: of the token by which a program elsewhere, the ``worker``, reports.
+    """
     row = {
         "id": execution_id,
         "call_id": call_id,
@@ -113,6 +124,7 @@ def insert(
         "worker": worker,
         "seconds": lease_seconds,
         "epoch": policy_epoch,
+        "claim_hash": claim_hash,
     }
     tx.add_rows(_BEGIN, [row])
 
@@ -160,15 +172,15 @@ _BEGIN = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
         id uuid, call_id uuid, request_id uuid, attempt int, digest bytea, idempotent boolean, read_only boolean,
-        worker text, seconds float, epoch int)
+        worker text, seconds float, epoch int, claim_hash bytea)
     LIMIT (SELECT CAST(:many AS int))
 ), claimed AS (
     UPDATE tool_call AS c SET state = 'claimed' FROM e WHERE c.id = e.call_id AND c.state = 'ready'
 )
 INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, read_only, worker, lease_until,
-                       policy_epoch)
+                       policy_epoch, claim_hash)
 SELECT id, call_id, request_id, attempt, digest, idempotent, read_only, worker,
-       clock_timestamp() + make_interval(secs => seconds), epoch
+       clock_timestamp() + make_interval(secs => seconds), epoch, claim_hash
 FROM e
 """)
 _FINISH = text("""
@@ -207,7 +219,8 @@ SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
 WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e SKIP LOCKED
 """)
 READ = text("""
-SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker, e.result, e.error, e.late_result,
+SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker,
+       e.claim_hash IS NOT NULL AS outside, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over, clock_timestamp() AS at,
        e.status = 'in_doubt' AND c.state = 'in_doubt'
            AND NOT EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS unsettled,

@@ -66,6 +66,8 @@ class NewRequest:
     judgement: Judgement | None = None
     rejected_before: UUID | None = None
     """The request in which people rejected the very same action, to be shown to them."""
+    executor: str | None = None
+    """The key of the program that carries it out, `*` for any; ``None``: the service does, or the program that asks."""
 
 
 def insert(
@@ -108,6 +110,7 @@ def insert(
         limits=Jsonb([state.shown for state in new.limits]) if new.limits else None,
         epoch=new.policy_epoch,
         rejected=new.rejected_before,
+        executor=new.executor,
     )
     tx.add(
         _INSERT_REVISION,
@@ -227,12 +230,13 @@ INSERT INTO approval_request (
     id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
-    remind_next, policy_epoch, rejected_before)
+    remind_next, policy_epoch, rejected_before, executor)
 SELECT :id, :principal, CAST(:api_key AS uuid), :client_id, :content_digest, :source, :run_id,
        :call_id, :ask_no, :agent, :agent_version, :requester_team, :requester_user, :asserted,
        :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team, :channel,
        :excluded, CAST(:limits AS jsonb), clock.now, clock.now + make_interval(secs => :seconds),
-       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :epoch, CAST(:rejected AS uuid)
+       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :epoch, CAST(:rejected AS uuid),
+       :executor
 FROM (SELECT clock_timestamp() AS now) AS clock
 """)
 _INSERT_REVISION = text("""

@@ -63,6 +63,14 @@ class ClaimTerms:
     """What the call takes of the limits over time."""
     policy_epoch: int = 0
     """Of the policy that lets the call run."""
+    lease_seconds: float = LEASE_SECONDS
+    claim_hash: bytes | None = None
+    """Of the token of a program elsewhere, which is the ``worker`` then."""
+
+    @property
+    def actor(self) -> str:
+        """Who claims, as the record names it."""
+        return self.worker if self.claim_hash else f"worker:{self.worker}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEn
     """The audit event of the next attempt at a call, which runs this action."""
     detail = {"execution": str(terms.execution_id), "call": str(call.id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
-    return AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{terms.worker}", detail)
+    return AuditEntry(AuditKind.EXECUTION_CLAIMED, terms.actor, detail)
 
 
 def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -> Claim:
@@ -122,7 +130,8 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -
         idempotent=terms.idempotent,
         read_only=terms.read_only,
         worker=terms.worker,
-        lease_seconds=LEASE_SECONDS,
+        lease_seconds=terms.lease_seconds,
+        claim_hash=terms.claim_hash,
         policy_epoch=terms.policy_epoch,
     )
     log_begun(tx, execution_id, attempt, call.request_id, call.id)

@@ -45,6 +45,7 @@ def parts(view: RequestView) -> list[Json]:
     return [
         *_standing(view),
         *_rejected_before(view),
+        *_elsewhere(view),
         *_grant(view),
         *_paused(view),
         *_escalated(view),
@@ -68,6 +69,16 @@ def _rejected_before(view: RequestView) -> Iterator[Json]:
     about = [blocks.text(f"{first}, "), blocks.moment(earlier.at), blocks.text(": ")]
     yield blocks.section(title, *by, *about, where)
     yield from _quoted("Reason:", earlier.reason)
+
+
+def _elsewhere(view: RequestView) -> list[Json]:
+    """Who carries it out, where that is another program than the service or the one that asks."""
+    if view.executor is None or view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED):
+        return []
+    if view.executor == "*":
+        return [blocks.section(blocks.text("⇢ Carried out by another program"))]
+    name = blocks.text(inert.line(view.executor, 80), bold=True)
+    return [blocks.section(blocks.text("⇢ Carried out by the program "), name)]
 
 
 def _grant(view: RequestView) -> list[Json]:
@@ -183,6 +194,9 @@ def _approved(view: RequestView) -> Iterator[Json]:
         yield from _retry_votes(view.execution, view.approvals_required)
     elif view.stopped:
         yield blocks.section(blocks.text("Its run ended before it began, so nothing was run."))
+    elif view.claim_until is not None:
+        until = blocks.moment(view.claim_until)
+        yield blocks.section(blocks.text("Not started yet: that program may begin until "), until)
     elif view.lapsed_at is None and view.lapse_at is None:
         yield blocks.section(blocks.text("Not started yet."))
     yield from _outside(view)

@@ -19,6 +19,7 @@ from slackbot.web.api import (
     approve,
     events,
     executions,
+    external_calls,
     pending,
     run_events,
     webhooks,
@@ -37,7 +38,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 API_VERSION = "1"
 """Of what programs are promised, which stays while the service's own version goes on."""
 
-API = frozenset({"agentos", "agents", "approve", "events", "pending", "runs", "webhooks"})
+API = frozenset({"agentos", "agents", "approve", "events", "executions", "pending", "runs", "webhooks"})
 """What the paths of the API begin with."""
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
@@ -86,6 +87,7 @@ def _routes() -> list[BaseRoute]:
         run_events,
         openapi,
         executions,
+        external_calls,
     ):
         together.include_router(module.router)
     return together.routes

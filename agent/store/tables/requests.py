@@ -54,6 +54,7 @@ approval_request = Table(
     Column("limits", JSONB),  # how the limits on its action stood when it was opened: [{name, used, …}, …]
     Column("policy_epoch", Integer),  # of the policy that it was judged by
     Column("rejected_before", Uuid),  # the request in which people rejected the very same action
+    Column("executor", Text),  # the key of the program that carries out a call of ours, "*" for any
 )
 
 request_revision = Table(

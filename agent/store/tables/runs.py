@@ -88,6 +88,7 @@ tool_call = Table(
     Column("answer", Text),
     Column("answered_at", Timestamp),
     Column("retry_at", Timestamp),  # ready from then on: the end of a sleep, or the next attempt
+    Column("claim_until", Timestamp),  # handed out: another program may claim it until then
     created(),
     Column("agent", Text),  # of its run; of a call that version 0006 or an earlier one answered, null
     Column("place", Text),  # of a function agent's: which task of it, and the how-manieth there

@@ -153,6 +153,7 @@ _VIEW = (
         settlement.c.verdict.label("settled_as"),
         _retry_voters.label("retry_voters"),
         case((tool_call.c.state == CallState.READY, tool_call.c.retry_at)).label("retry_at"),
+        case((tool_call.c.state == CallState.READY, tool_call.c.claim_until)).label("claim_until"),
         _pause.c.by.label("paused_by"),
         _pause.c.scope.label("paused_scope"),
         _previous_facts.label("previous_facts"),

@@ -44,6 +44,8 @@ class OpenCallDetails:
     attempts: int
     outdated: bool  # approved longer ago than its checkpoint's `execute_within`
     retried_later: bool  # its last attempt failed in passing, and it is not time yet for the next one
+    handed_out: bool  # another program may claim it now
+    claim_over: bool  # another program could have claimed it, and has not
 
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
@@ -106,6 +108,8 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
         attempts=more.attempts,
         outdated=bool(more.outdated),
         retried_later=more.retried_later,
+        handed_out=more.handed_out,
+        claim_over=more.claim_over,
     )
 
 
@@ -175,7 +179,9 @@ SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.annou
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts,
        d.outcome = 'approved' AND d.decided_at + make_interval(secs => (r.policy ->> 'execute_within')::float)
            <= clock_timestamp() AS outdated,
-       coalesce(c.retry_at > clock_timestamp(), false) AS retried_later
+       coalesce(c.retry_at > clock_timestamp(), false) AS retried_later,
+       coalesce(c.claim_until > clock_timestamp(), false) AS handed_out,
+       coalesce(c.claim_until <= clock_timestamp(), false) AS claim_over
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN run_message AS m ON m.run_id = c.run_id AND m.turn = c.turn AND m.role = 'assistant'
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no

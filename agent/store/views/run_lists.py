@@ -20,6 +20,7 @@ from sqlalchemy import (
     bindparam,
     exists,
     func,
+    or_,
     select,
     text,
     union,
@@ -120,7 +121,10 @@ async def run_started_with(connection: Connection, start_key: str) -> UUID | Non
 
 
 async def is_busy(connection: Connection, run_id: UUID) -> bool:
-    """Whether a turn is due, or a call judged or running, in the run or in one below that it waits for."""
+    """Whether a turn is due, or a call judged or running, in the run or in one below that it waits for.
+
+    A call that is handed out to another program is neither, until that has claimed it.
+    """
     (row,) = await fetch(connection, _BUSY, id=run_id)
     return bool(row.busy)
 
@@ -282,7 +286,8 @@ def _busy() -> Select[tuple[bool]]:
     run, call = agent_run.alias("run"), tool_call.alias("call")
     states = [CallState.NEW, CallState.READY, CallState.REFUSED, CallState.CLAIMED]
     turn_due = and_(run.c.status.in_(_AT_WORK), run.c.inputs > run.c.heard)
-    at_work = exists().where(call.c.run_id == run.c.id, call.c.state.in_(states))
+    here = or_(call.c.state != CallState.READY, call.c.claim_until.is_(None))
+    at_work = exists().where(call.c.run_id == run.c.id, call.c.state.in_(states), here)
     return select(func.bool_or(turn_due | at_work).label("busy")).select_from(
         family.join(run, run.c.id == family.c.id)
     )

@@ -146,7 +146,7 @@ async def _claim(
             attempt=attempt,
             digest=action.digest,
             principal=principal.name,
-            claim_hash=_hash(token),
+            claim_hash=hash_of(token),
             lease_seconds=lease_seconds,
             policy_epoch=policy_epoch,
         )
@@ -219,7 +219,7 @@ async def report(db: Database, request_id: UUID, principal: Principal, token: st
 
 async def _report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
     async with db.transaction() as tx:
-        execution_id = await external_executions.find_by_token(tx, request_id, _hash(token))
+        execution_id = await external_executions.find_by_token(tx, request_id, hash_of(token))
         attempt = await external_executions.lock(tx, execution_id) if execution_id else None
         if attempt is None or attempt.worker != principal.name:
             raise ReportRefused("wrong-token", "this is not the token of a claim of this request")
@@ -273,5 +273,6 @@ async def _lapse(tx: Transaction, due: Sequence[OverdueApproval]) -> None:
         outbox.enqueue(tx, [outbox.card(row.destination, row.id), line])
 
 
-def _hash(token: str) -> bytes:
+def hash_of(token: str) -> bytes:
+    """What is kept of a claim's token."""
     return hashlib.sha256(token.encode()).digest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -41,17 +42,30 @@ from agent.store.report_locks import ReportedAttempt
 from agent.store.requests import NewRequest
 from agent.store.runs import LockedRun
 from agent.usecases import attempts, call_answers
-from agent.usecases.attempts import LEASE_SECONDS, Claim, Outcome
+from agent.usecases.attempts import LEASE_SECONDS, Outcome
 from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.errors import Conflict
+
+
+class ClaimedAttempt(Protocol):
+    """An attempt as whoever made it names it."""
+
+    @property
+    def execution_id(self) -> UUID: ...
+    @property
+    def run_id(self) -> UUID: ...
+    @property
+    def request_id(self) -> UUID | None: ...
+    @property
+    def worker(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """How an attempt ended."""
 
-    claim: Claim
+    claim: ClaimedAttempt
     outcome: Outcome
 
     @property
@@ -100,7 +114,9 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
             _end_doubt(tx, found, member.outcome)
             return True
         elif attempt.late_result is None:
-            attempts.write_late(tx, attempt, member.outcome, found.head, f"worker:{worker}")
+            attempts.write_late(
+                tx, attempt, member.outcome, found.head, attempt.actor if own else f"worker:{worker}"
+            )
         return on_time
 
 
@@ -108,7 +124,7 @@ def write_outcome(
     tx: Transaction, run: LockedRun, attempt: CallAttempt, outcome: Outcome, head: ChainHead
 ) -> None:
     """End an open attempt at a call, and answer the call or leave it in doubt."""
-    attempts.write_outcome(tx, attempt, outcome, head, f"worker:{attempt.worker}")
+    attempts.write_outcome(tx, attempt, outcome, head, attempt.actor)
     if outcome.status is ExecutionStatus.IN_DOUBT:
         calls.mark_in_doubt(tx, attempt.call.id)
         _tell_doubt(tx, run, attempt)
@@ -129,7 +145,7 @@ def try_again(
     attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, failed.text)
     calls.make_ready_again(tx, attempt.call.id, run.agent, failed.retry_after)
     lost = failed.retry_after is None
-    actor = audit.SYSTEM if lost else f"worker:{attempt.worker}"
+    actor = audit.SYSTEM if lost else attempt.actor
     detail = {"execution": str(attempt.id), "lost": lost, "retried": True}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, actor, detail))
     outbox.enqueue(tx, attempts.card(attempt))
@@ -138,7 +154,7 @@ def try_again(
 def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> None:
     """The worker that was thought lost has done it: the call is answered, and the run goes on."""
     run, attempt = found.run, found.attempt
-    attempts.write_end_of_doubt(tx, attempt, outcome, found.head, f"worker:{attempt.worker}")
+    attempts.write_end_of_doubt(tx, attempt, outcome, found.head, attempt.actor)
     call_answers.answer(tx, run, attempt.call, CallAnswer(AnswerKind.RESULT, outcome.text))
     if run.destination is None:
         return

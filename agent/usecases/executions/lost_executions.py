@@ -41,7 +41,11 @@ async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> boo
     attempt = await executions.lock(tx, execution_id)
     if run is None or attempt is None or not _is_lost(attempt):
         return False
-    words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
+    words = (
+        f"{attempt.worker} has claimed it and not been heard of since (attempt {attempt.attempt})"
+        if attempt.outside
+        else f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
+    )
     head = await audit.lock_head(tx, attempt.subject)
     if attempt.idempotent and internal.is_wanted(run, attempt) and attempt.attempt < MAX_ATTEMPTS:
         internal.try_again(tx, run, attempt, Outcome(ExecutionStatus.FAILED, words), head)

@@ -177,7 +177,8 @@ class ReviewOut(ResponseModel):
     `action_description` is what the asker called it. `above` are the agents that handed the task down to `agent`, the
     first one first. `erased_at`: arguments, facts and context are gone since. `facts_source`: the program told the
     facts, or Signoff looked them up; `null`: the agent's own tool did, or nobody. `voided`: the facts changed after the
-    approval, so nothing was done, and people are asked again.
+    approval, so nothing was done, and people are asked again. `executor`: the key of the program that carries out a
+    call of one of our agents (`*`: any); `claim_until`: it may begin until then.
     """
 
     request_id: str
@@ -215,6 +216,8 @@ class ReviewOut(ResponseModel):
     erased_at: Moment | None = None
     facts_source: FactsSource | None = None
     voided: bool = False
+    executor: str | None = None
+    claim_until: Moment | None = None
 
     @classmethod
     def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
@@ -268,6 +271,8 @@ class ReviewOut(ResponseModel):
             erased_at=view.erased_at,
             facts_source=view.facts_source,
             voided=view.voided,
+            executor=view.executor,
+            claim_until=view.claim_until,
         )
 
 

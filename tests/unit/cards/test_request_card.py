@@ -230,6 +230,18 @@ def test_states(
     assert "S0FINANCE" not in referee.words(card.text)
 
 
+def test_a_card_says_which_program_carries_it_out(samples: Any, referee: Any) -> None:
+    """Before and after the decision; until a program has begun, the card says how long it may."""
+    waiting = referee.words(request_card(samples.view(executor="warehouse")).blocks)
+    assert "⇢ Carried out by the program warehouse" in waiting
+    approved = samples.view(**samples.decided(RequestStatus.APPROVED), executor="*")
+    card = request_card(replace(approved, claim_until=approved.expires_at))
+    referee.judge(card)
+    words = referee.words(card.blocks)
+    assert "⇢ Carried out by another program" in words
+    assert "Not started yet: that program may begin until 2027-01-31 09:00 UTC" in words
+
+
 def test_void_approval(samples: Any, referee: Any) -> None:
     """An approval that no longer holds is called void, and nothing is said to run."""
     card = request_card(samples.view(**samples.decided(RequestStatus.APPROVED), voided=True))

@@ -221,6 +221,7 @@ def plain(a: int) -> None: ...
         ({"on_refused": lambda **a: None}, "on_refused: parameter"),
         ({"pending_text": "{a}"}, "pending_text: column"),
         ({"read_only": True, "on_pending": lambda: None}, "a read-only tool has nothing"),
+        ({"external": True, "concurrency": 2}, "are for tools that run here"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], words: str) -> None:

@@ -1,0 +1,150 @@
+"""Calls whose tool is carried out by a program elsewhere: handed out, claimed by it after the same checks, reported.
+
+The service never calls such a tool's function. What people approved, or policy lets run, waits for a program with a key
+of the scope `execute`. Its claim is judged as our own workers' is: by the policy and the facts of now.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+from agent.domain.api_keys import Principal
+from agent.domain.errors import NotFound
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import CallState
+from agent.runtime import claims
+from agent.runtime.agents import Agent
+from agent.runtime.calls import ready_call
+from agent.runtime.services import Services
+from agent.runtime.tool import Tool
+from agent.store import views
+from agent.store.external_calls import HandedOutCall
+from agent.store.views import OpenCallDetails
+from agent.usecases.executions import ClaimTerms, Outcome, Report, external_calls
+from agent.usecases.executions.external import ClaimRefused, ReportRefused, hash_of
+from signoff.values import Action
+
+NO_SUCH_CALL = "There is no such call, or it is none that this key may carry out."
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalCallClaim:
+    """The right of a program to carry a call out once: exactly ``action``. ``token`` goes with the report."""
+
+    call_id: UUID
+    execution_id: UUID
+    request_id: UUID | None
+    attempt: int
+    action: Action
+    token: str
+    lease_seconds: float
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this call."""
+        return str(self.call_id)
+
+
+async def handed_out(services: Services, principal: Principal) -> list[HandedOutCall]:
+    """The oldest calls that this key may claim now."""
+    tools = [
+        (agent.name, tool.name)
+        for agent in services.registry
+        for tool in agent.tools
+        if may_carry_out(principal, tool)
+    ]
+    return await external_calls.handed_out(services.db, tools) if tools else []
+
+
+def may_carry_out(principal: Principal, tool: Tool) -> bool:
+    """Whether calls of this tool are for the program with this key."""
+    return tool.external is True or tool.external == principal.key
+
+
+async def claim(
+    services: Services, call_id: UUID, principal: Principal, *, digest: bytes | None, lease_seconds: float
+) -> ExternalCallClaim:
+    """Take a call, to carry it out now. Raises NotFound, ClaimRefused and OutdatedPolicy."""
+    judged = partial(_claim, services, call_id, principal, digest, lease_seconds)
+    return await services.policies.judged(judged)
+
+
+async def report(
+    services: Services, call_id: UUID, principal: Principal, token: str, outcome: Outcome
+) -> None:
+    """Write how a claimed call ended, once; the run hears of it. Raises ReportRefused."""
+    attempt = await external_calls.find_attempt(services.db, call_id, token)
+    if attempt is None or attempt.worker != principal.name:
+        raise ReportRefused("wrong-token", "this is not the token of a claim of this call")
+    if await services.joint_writes.reports.join(Report(attempt, outcome)):
+        return
+    if attempt.status in (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED):
+        raise ReportRefused("reported", "another result was reported already, and stands")
+    raise ReportRefused("late", "the claim had run out: the result is recorded, and a person settles it")
+
+
+async def _claim(
+    services: Services, call_id: UUID, principal: Principal, digest: bytes | None, lease_seconds: float
+) -> ExternalCallClaim:
+    work, agent, tool = await _found(services, call_id, principal)
+    _check_ready(work)
+    ready = await ready_call(services, work, agent, tool)
+    if isinstance(ready, bool):
+        raise ClaimRefused("not-approved", "it cannot begin any more as it was approved: nothing was done")
+    if digest is not None and (ready.action is None or ready.action.digest != digest):
+        raise ClaimRefused(
+            "other-digest", "what may be done is another action; a reviewer may have changed it"
+        )
+    token = secrets.token_urlsafe(32)
+    terms = ClaimTerms(
+        principal.name,
+        tool.repeatable,
+        tool.read_only,
+        uses=ready.uses,
+        policy_epoch=ready.epoch,
+        lease_seconds=lease_seconds,
+        claim_hash=hash_of(token),
+    )
+    claimed = await claims.claim_outside(services, work, terms, ready.covers)
+    if claimed is None:
+        raise ClaimRefused(
+            "not-ready", "it cannot begin now: it was claimed, stopped or paused, or is judged again"
+        )
+    return ExternalCallClaim(
+        call_id,
+        claimed.execution_id,
+        claimed.request_id,
+        claimed.attempt,
+        claimed.action,
+        token,
+        lease_seconds,
+    )
+
+
+async def _found(
+    services: Services, call_id: UUID, principal: Principal
+) -> tuple[OpenCallDetails, Agent, Tool]:
+    async with services.db.connection() as connection:
+        work = await views.open_call_details(connection, call_id)
+    agent = services.registry.find(work.run.agent) if work else None
+    tool = agent.tool(work.call.tool) if agent and work else None
+    if work is None or agent is None or tool is None or not may_carry_out(principal, tool):
+        raise NotFound(NO_SUCH_CALL)
+    return work, agent, tool
+
+
+def _check_ready(work: OpenCallDetails) -> None:
+    match work.call.state:
+        case CallState.READY if work.claim_over:
+            raise ClaimRefused("lapsed", "it was not claimed in time")
+        case CallState.READY:
+            return
+        case CallState.NEW | CallState.ASKED:
+            raise ClaimRefused("not-approved", "people have not approved it yet")
+        case CallState.CLAIMED | CallState.IN_DOUBT:
+            raise ClaimRefused("claimed", "it was claimed already")
+        case _:
+            raise ClaimRefused("not-approved", "it has ended")

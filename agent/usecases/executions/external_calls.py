@@ -1,0 +1,43 @@
+"""Use cases of a run's calls that programs elsewhere carry out: handed out here, claimed and reported by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.run import CallState
+from agent.store import call_locks, external_calls, outbox, runs
+from agent.store.external_calls import ExternalCallAttempt, HandedOutCall
+from agent.usecases import attempts
+from agent.usecases.executions.external import hash_of
+
+CLAIM_WITHIN = 86_400.0
+"""Seconds that programs have to claim a call that nobody had to approve; an approval's own is `execute_within`."""
+
+PAGE = 100
+
+
+async def hand_out(db: Database, call_id: UUID, seconds: float) -> bool:
+    """Let programs claim a call that is ready; its card says until when. False: it is not ready any more."""
+    async with db.transaction() as tx:
+        run_id = await call_locks.run_of(tx, call_id)
+        run = await runs.lock(tx, run_id) if run_id else None
+        call = await call_locks.lock(tx, call_id)
+        if run is None or call is None or call.state is not CallState.READY:
+            return False
+        external_calls.hand_out(tx, call_id, seconds)
+        outbox.enqueue(tx, attempts.card(call))
+    return True
+
+
+async def handed_out(db: Database, tools: Sequence[tuple[str, str]]) -> list[HandedOutCall]:
+    """The oldest calls of these tools, each named with its agent, that may be claimed now."""
+    async with db.connection() as connection:
+        return await external_calls.handed_out(connection, tools, PAGE)
+
+
+async def find_attempt(db: Database, call_id: UUID, token: str) -> ExternalCallAttempt | None:
+    """The attempt that was claimed with this token."""
+    async with db.connection() as connection:
+        return await external_calls.find_attempt(connection, call_id, hash_of(token))

@@ -1,0 +1,168 @@
+"""`/executions`: calls of our own agents whose tool a program elsewhere carries out (`@tool(external=True)`)."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from pydantic import ConfigDict, Field, StringConstraints
+
+from agent.runtime import external_calls
+from agent.usecases.executions.external import LEASE_SECONDS, LONGEST_LEASE, ClaimRefused, ReportRefused
+from slackbot.cards import json_text
+from slackbot.masking import clean_value
+from slackbot.web.api.executions import ResultIn
+from slackbot.web.api.shapes import ActionOut, Length, Moment, RequestModel, ResponseModel
+from slackbot.web.http.api_keys import Executor
+from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.context import web_context
+from slackbot.web.http.idempotency import IDEMPOTENT
+from slackbot.web.http.problems import ProblemRaised, documented
+
+router = APIRouter(prefix="/executions", route_class=StrictRoute, tags=["Executors"])
+
+_PROBLEMS = documented(400, 401, 403, 404, 409, 413, 422, 429, 503)
+PAUSE = 1.0
+"""Seconds between two looks while nothing is recorded."""
+
+LONGEST = 60.0
+
+
+class HandedOut(ResponseModel):
+    """A call that may be claimed until `claim_until`. Its arguments come with the claim.
+
+    `description` says what it does, as people approved it; without a `request_id` policy lets it run unasked.
+    """
+
+    call_id: UUID
+    run_id: UUID
+    agent: str
+    tool: str
+    request_id: UUID | None
+    description: str | None
+    created_at: Moment
+    claim_until: Moment
+
+
+class CallClaimed(ResponseModel):
+    """The right to carry the call out once, with the arguments in full as they were decided.
+
+    `token` goes with the result. `idempotency_key` is the same for every attempt: hand it on to whatever can use one.
+    """
+
+    call_id: UUID
+    execution_id: UUID
+    request_id: UUID | None
+    attempt: int
+    action: ActionOut
+    digest: str
+    token: str
+    idempotency_key: str
+    lease_seconds: float
+
+
+class Reported(ResponseModel):
+    """The outcome is written down, and the agent's run hears of it."""
+
+    ok: bool = True
+    call_id: UUID
+
+
+class CallClaimIn(RequestModel):
+    """What the program knows. With `digest` the claim fails when something else was approved."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [{}]})
+
+    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE)] = Field(
+        default=LEASE_SECONDS,
+        description="How long it may take. After that without a result, people are asked what happened.",
+    )
+
+
+NOTHING_KNOWN = CallClaimIn()
+
+
+@router.get(
+    "",
+    operation_id="list_executions",
+    responses=documented(401, 403, 422, 429, 503),
+)
+async def list_executions(
+    request: Request,
+    caller: Executor,
+    wait: Annotated[float, Query(ge=0, le=LONGEST, description="Seconds to wait until there is one.")] = 0.0,
+) -> list[HandedOut]:
+    """Calls that this key may claim now, oldest first: up to 100."""
+    ctx = web_context(request)
+    deadline, seen = time.monotonic() + wait, None
+    while not (found := await external_calls.handed_out(ctx.services, caller)):
+        left = deadline - time.monotonic()
+        if left <= 0 or ctx.watch.closing:
+            break
+        seen = await ctx.watch.anything(seen, min(left, PAUSE))
+    described = await clean_value([each.description for each in found])
+    return [
+        HandedOut(
+            call_id=each.id,
+            run_id=each.run_id,
+            agent=each.agent,
+            tool=each.tool,
+            request_id=each.request_id,
+            description=words,
+            created_at=each.created_at,
+            claim_until=each.claim_until,
+        )
+        for each, words in zip(found, described, strict=True)
+    ]
+
+
+@router.post(
+    "/{call_id}/claim", operation_id="claim_execution", dependencies=[IDEMPOTENT], responses=_PROBLEMS
+)
+async def claim_execution(
+    request: Request, call_id: UUID, caller: Executor, body: CallClaimIn = NOTHING_KNOWN
+) -> CallClaimed:
+    """Take a call, to carry it out now, once. It is judged first, by the policy and the facts of now.
+
+    Where something has changed since people approved it, the answer is 409: they are asked again, and the call is
+    handed out again when they approve.
+    """
+    ctx = web_context(request)
+    digest = bytes.fromhex(body.digest) if body.digest else None
+    try:
+        claimed = await external_calls.claim(
+            ctx.services, call_id, caller, digest=digest, lease_seconds=body.lease
+        )
+    except ClaimRefused as refused:
+        raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
+    action = claimed.action
+    return CallClaimed(
+        call_id=call_id,
+        execution_id=claimed.execution_id,
+        request_id=claimed.request_id,
+        attempt=claimed.attempt,
+        action=ActionOut(
+            tool=action.tool, tool_version=action.tool_version, arguments=json_text.arguments_of(action)
+        ),
+        digest=action.digest.hex(),
+        token=claimed.token,
+        idempotency_key=claimed.idempotency_key,
+        lease_seconds=claimed.lease_seconds,
+    )
+
+
+@router.post(
+    "/{call_id}/result", operation_id="report_execution", dependencies=[IDEMPOTENT], responses=_PROBLEMS
+)
+async def report_execution(request: Request, call_id: UUID, caller: Executor, body: ResultIn) -> Reported:
+    """Say how a claimed call ended: the agent reads the result. The same report again changes nothing."""
+    ctx = web_context(request)
+    try:
+        await external_calls.report(ctx.services, call_id, caller, body.token, body.outcome)
+    except ReportRefused as refused:
+        status = 403 if refused.kind == "wrong-token" else 409
+        raise ProblemRaised(status, refused.kind, "Not taken as the result", f"{refused}.") from None
+    return Reported(call_id=call_id)
