@@ -11,10 +11,12 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +72,21 @@ class Sender:
 class Clicker(Sender):
     """Presses Approve on cards of the service (processes ``pids``), and hears when tools start.
 
-    ``again`` counts clicks that the service was too busy to record; their time goes on until the tool starts.
+    ``ready`` is how many seconds the processes took to start. ``again`` counts clicks that the service was too
+    busy to record; their time goes on until the tool starts.
     """
 
     def __init__(
-        self, slack: SlackSandbox, ports: Sequence[int], marks: socket.socket, pids: Sequence[int]
+        self,
+        slack: SlackSandbox,
+        ports: Sequence[int],
+        marks: socket.socket,
+        pids: Sequence[int],
+        *,
+        ready: float,
     ) -> None:
         super().__init__(slack, ports[0])
+        self.ready = ready
         self.pid = pids[0]
         self.pids = pids
         self._ports = ports
@@ -196,6 +206,8 @@ async def serving(
     async with AsyncExitStack() as stack:
         marks = stack.enter_context(_listening(home / f"marks.{os.getpid()}"))
         model = await stack.enter_async_context(ScriptedModel())
+        await asyncio.to_thread(_compile)
+        begun = time.monotonic()
         ports, pids = [], []
         for number, own in enumerate(roles):
             port = free_port()
@@ -218,7 +230,7 @@ async def serving(
             if "web" in own:
                 await _ready(port)
                 ports.append(port)
-        clicker = Clicker(slack, ports, marks, pids)
+        clicker = Clicker(slack, ports, marks, pids, ready=time.monotonic() - begun)
         yield clicker
         if clicker.again:
             print(f"{clicker.again} clicks were not recorded in time, and pressed again", flush=True)
@@ -227,9 +239,8 @@ async def serving(
 
 @asynccontextmanager
 async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SLACK_", "OPENAI_"))
-    }
+    without = ("SLACK_", "OPENAI_", "PYTHONDONTWRITEBYTECODE")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(without)}
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "slackbot", "serve"),
@@ -248,6 +259,14 @@ async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[asyn
         except TimeoutError:
             process.kill()
             await process.wait()
+
+
+@cache
+def _compile() -> None:
+    """What is installed has its bytecode; this checkout's may never have been written."""
+    code = "import benchmarks.payments, slackbot.app, slackbot.cli.service"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 async def _ready(port: int) -> None:

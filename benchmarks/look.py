@@ -57,9 +57,7 @@ async def look(setting: Setting, url: str, rows: Iterator[Row]) -> Look:
     """Start the service on this database, measure, stop it. Takes `WARM` and a round of clicks from ``rows``."""
     size = setting.size
     cookie = await _signed_in(url)
-    begun = time.monotonic()
     async with serving(url, setting.slack, setting.ground.home) as clicker:
-        ready = time.monotonic() - begun
         await clicker.press(take(rows, WARM), at_once=1)
         visits = _Visits(setting, clicker, cookie)
         await visits.warm()
@@ -69,7 +67,7 @@ async def look(setting: Setting, url: str, rows: Iterator[Row]) -> Look:
         click = await clicker.press(take(rows, size.clicks), at_once=1, apart=APART)
         await hush(url)
         return Look(
-            ready,
+            clicker.ready,
             memory,
             idle,
             database,

@@ -7,19 +7,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, LiteralString, Self
+from typing import TYPE_CHECKING, Any, LiteralString, Self
 
 import psycopg
-from alembic import command, context, op
-from alembic.config import Config
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
 from psycopg import errors, sql
 from sqlalchemy import Connection, NullPool, create_engine, exc, text
 
 from agent.database.address import APP_ROLE, SCHEMA, Address, quoted
 from agent.database.errors import DatabaseUnavailable, DatabaseUnusable, in_one_line
 from agent.database.locations import migrations_path
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _OLDEST: LiteralString = """
 SELECT w.oldest FROM {schema}.works_with AS w JOIN {schema}.alembic_version AS a ON a.version_num = w.version
@@ -65,7 +64,7 @@ def upgrade(
     With `owner_url`, that login makes and owns everything, and the login of `url` becomes a member of `role`. Raises
     DatabaseUnusable in one line, and DatabaseUnavailable.
     """
-    _run(command.upgrade, _target(url, schema, owner_url, role), to)
+    _run("upgrade", _target(url, schema, owner_url, role), to)
 
 
 def downgrade(
@@ -75,7 +74,7 @@ def downgrade(
 
     Raises as `upgrade`.
     """
-    _run(command.downgrade, _target(url, schema, owner_url, role), to)
+    _run("downgrade", _target(url, schema, owner_url, role), to)
 
 
 def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | None:
@@ -91,6 +90,8 @@ def is_compatible(found: str | None, oldest: str | None) -> bool:
 
 def run_file(name: str) -> None:
     """For a version: executes a file below `sql/`, to the letter: no parameters, no `%` doubled."""
+    from alembic import context, op  # noqa: PLC0415 - as in `_run`
+
     statements = (migrations_path() / "sql" / name).read_text(encoding="utf-8")
     if context.is_offline_mode():
         op.get_context().impl.static_output(statements)
@@ -121,14 +122,13 @@ def _ask(address: Address, question: LiteralString, role: str) -> str | None:
 @cache
 def head() -> str:
     """The version that this code needs."""
-    return str(_scripts().get_current_head())
+    return _versions()[-1]
 
 
 def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
     """Whether `upgrade` has something to do. DatabaseUnusable: the schema is too new, and must not be touched."""
     found = current(url, schema, role=role)
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if found is not None and found not in known:
+    if found is not None and found not in _versions():
         if is_compatible(found, _ask(Address.read(url, schema), _OLDEST, role)):
             return False
         raise DatabaseUnusable(
@@ -163,12 +163,18 @@ def _target(url: str, schema: str, owner_url: str | None, role: str) -> Target:
     return Target(Address.read(owner_url or url, schema), role, login)
 
 
-def _run(step: Any, target: Target, revision: str) -> None:
+def _run(step: str, target: Target, revision: str) -> None:
+    from alembic import command, util  # noqa: PLC0415 - a service that starts has nothing to migrate
+
     config = _config()
     config.attributes["target"] = target
     with _ONE_AT_A_TIME, _told(target.owner):
         try:
-            step(config, revision)
+            getattr(command, step)(config, revision)
+        except util.CommandError as error:
+            raise DatabaseUnusable(
+                f"cannot migrate the database {target.owner}: {in_one_line(error)}"
+            ) from error
         except (psycopg.Error, exc.DBAPIError) as error:
             if getattr(getattr(error, "orig", error), "sqlstate", None) != _NO_RIGHT:
                 raise
@@ -188,14 +194,19 @@ def _unprivileged(target: Target, error: BaseException) -> str:
 
 
 def _config() -> Config:
+    from alembic.config import Config  # noqa: PLC0415 - as in `_run`
+
     config = Config()
     config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
 
 
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
+@cache
+def _versions() -> tuple[str, ...]:
+    """The numbers of all versions, oldest first: they are in the names of the files."""
+    found = (path.name.partition("_")[0] for path in (migrations_path() / "versions").glob("*.py"))
+    return tuple(sorted(each for each in found if each.isdigit()))
 
 
 def _connect(address: Address, *, autocommit: bool) -> psycopg.Connection[Any]:
@@ -209,12 +220,10 @@ def _connect(address: Address, *, autocommit: bool) -> psycopg.Connection[Any]:
 
 @contextmanager
 def _told(address: Address) -> Iterator[None]:
-    """Driver's and Alembic's errors in our words."""
+    """The driver's errors in our words."""
     try:
         yield
     except (psycopg.Error, exc.DBAPIError) as error:
         if getattr(getattr(error, "orig", error), "sqlstate", None) is None:
             raise DatabaseUnavailable(f"cannot reach the database {address}: {in_one_line(error)}") from error
         raise DatabaseUnusable(f"the database {address} refused: {in_one_line(error)}") from error
-    except CommandError as error:
-        raise DatabaseUnusable(f"cannot migrate the database {address}: {in_one_line(error)}") from error

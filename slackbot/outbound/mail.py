@@ -10,8 +10,6 @@ from html import escape
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiosmtplib
-
 from agent.domain.outbound import OutboundMessage
 from agent.domain.request import RequestView
 from signoff import formats
@@ -95,6 +93,8 @@ class Mailer:
 
     async def send(self, mail: EmailMessage) -> None:
         """Raises RetryLater, or Undeliverable when the server will not take mail to this address."""
+        import aiosmtplib  # noqa: PLC0415 - most services send no mail
+
         server = self._server
         try:
             await aiosmtplib.send(

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from signoff.errors import SignoffError
 
 EVENTS_PATH = "/slack/events"
@@ -24,6 +22,8 @@ def path() -> Path:
 
 
 def read() -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - the service does not need it
+
     found: dict[str, Any] = yaml.safe_load(path().read_text(encoding="utf-8"))
     return found
 
@@ -36,6 +36,8 @@ def bot_scopes() -> list[str]:
 
 def render(url: str | None = None) -> str:
     """The manifest to paste into Slack; with ``url`` (https) for HTTP instead of Socket Mode, else SignoffError."""
+    import yaml  # noqa: PLC0415 - as above
+
     manifest = read()
     if url is not None:
         _serve_at(manifest, _endpoint(url))
