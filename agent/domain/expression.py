@@ -11,7 +11,7 @@ it.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -67,14 +67,22 @@ class Subject:
     facts: Mapping[str, Any] | None
     agent: str
     requester: str | None
+    is_plain: bool = False
+    """Whether arguments and facts are known to be plain JSON (`signoff.canonical`)."""
+    _contexts: "dict[frozenset[str], cel.Context]" = field(default_factory=dict, init=False, compare=False)
 
-    @cached_property
-    def context(self) -> "cel.Context":
-        """Raises MalformedArguments for what is not JSON."""
+    def context(self, variables: frozenset[str]) -> "cel.Context":
+        """Those that a condition reads; to hand over arguments takes most of its time.
+
+        Raises MalformedArguments for what is not JSON.
+        """
         import cel  # noqa: PLC0415 - as below
 
-        named = {"agent": self.agent, "requester": self.requester}
-        return cel.Context(variables=self._known | named, functions={_CHECKED: _duration})
+        if variables not in self._contexts:
+            known = self._known | {"agent": self.agent, "requester": self.requester}
+            read = {name: value for name, value in known.items() if name in variables}
+            self._contexts[variables] = cel.Context(variables=read, functions={_CHECKED: _duration})
+        return self._contexts[variables]
 
     @cached_property
     def weight(self) -> int:
@@ -82,8 +90,9 @@ class Subject:
 
     @cached_property
     def _known(self) -> dict[str, Any]:
-        known: dict[str, Any] = plain_json({"args": self.args, "facts": self.facts or {}})
-        return known
+        known = {"args": self.args, "facts": self.facts or {}}
+        copy: dict[str, Any] = known if self.is_plain else plain_json(known)
+        return copy
 
 
 @dataclass(frozen=True)
@@ -91,16 +100,20 @@ class When:
     """A compiled condition; make it with `compile_when`. May be used from several threads."""
 
     text: str
-    uses_facts: bool
+    variables: frozenset[str]
     _loops: int
     _program: "cel.Program"
+
+    @property
+    def uses_facts(self) -> bool:
+        return "facts" in self.variables
 
     def applies(self, subject: Subject) -> Applies:
         """Whether the condition holds, or cannot be said not to hold. Never raises."""
         try:
             if self._loops and subject.weight**self._loops > MAX_WORK:
                 return Applies(True, f"when ({self.text}) would take too long on arguments of this size")
-            value = self._program.execute(subject.context)
+            value = self._program.execute(subject.context(self.variables))
         except KeyError as error:
             return Applies(True, f"when ({self.text}) misses the field {error}")
         except (KeyboardInterrupt, SystemExit):
@@ -134,7 +147,7 @@ def compile_when(text: str) -> When:
         program = cel.compile(_TOKEN.sub(lambda found: _CHECKED if found["call"] else found[0], text))
         if "duration" in program.functions():
             raise ValueError("write `duration` directly in front of its parenthesis")
-    return When(text, "facts" in used, _exponent([name for name, _ in loops], functions), program)
+    return When(text, frozenset(used & VARIABLES), _exponent([name for name, _ in loops], functions), program)
 
 
 @lru_cache(maxsize=1024)

@@ -271,7 +271,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a judgement rests on."""
+    """What a judgement rests on; the facts are sound."""
 
     tool: ToolTraits
     action: Action
@@ -283,7 +283,7 @@ class Inputs:
     @property
     def subject(self) -> Subject:
         """What conditions see of it."""
-        return Subject(self.action.arguments, self.facts, self.agent, self.requester)
+        return Subject(self.action.arguments, self.facts, self.agent, self.requester, is_plain=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from agent.domain.observation import Observation
 from agent.domain.policy import Inputs, Judgement, ToolTraits
 from agent.domain.replay import RecordedJudgement
 from agent.store.ids import id_at, new_id
-from signoff.canonical import canonical_bytes, parse_canonical
+from signoff.canonical import canonical_bytes, parse_checked
 from signoff.values import Action, Risk
 
 PAGE = 1000
@@ -100,8 +100,8 @@ def _recorded(row: Row[Any]) -> RecordedJudgement | None:
         risk=None if row.traits["risk"] is None else Risk(row.traits["risk"]),
         read_only=row.traits["read_only"],
     )
-    facts = None if row.facts is None else parse_canonical(bytes(row.facts))
-    action = Action.from_canonical(bytes(row.action))
+    facts = None if row.facts is None else parse_checked(bytes(row.facts))
+    action = Action.from_checked(bytes(row.action))
     return RecordedJudgement(
         row.id,
         row.created_at,

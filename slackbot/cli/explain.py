@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent.domain.policy import Inputs, Judgement, Policy, ToolTraits
+from agent.domain.policy import Judgement, Policy, ToolTraits
 from agent.domain.request import EXTERNAL
 from agent.runtime.agents import Registry, load_agents
 from signoff.values import Action
@@ -36,24 +36,18 @@ def explain(
     configured = read_settings(checkpoints=None if policy is None else str(policy))
     judging, registry = read_policy(configured), load_agents(configured.agents)
     facts = _values("--fact", fact) if fact else None
-    given = Inputs(
-        _traits(registry, agent, action),
-        Action(action, EXTERNAL, _values("--arg", arg)),
-        facts,
-        agent,
-        requester,
-    )
-    judged = judging.judge(given.tool, given.action, given.facts, given.agent, given.requester)
-    terminal.table(["checkpoint", "result", "why"], _steps(judging, given), nothing="no checkpoint names it")
+    tool, asked = _traits(registry, agent, action), Action(action, EXTERNAL, _values("--arg", arg))
+    judged = judging.judge(tool, asked, facts, agent, requester)
+    terminal.table(["checkpoint", "result", "why"], _steps(judging, judged), nothing="no checkpoint names it")
     typer.echo(terminal.line(f"verdict: {judged.verdict}, because {judged.because}"))
     for line in (*_asked(judged), *_observed(judged)):
         typer.echo(terminal.line(line))
 
 
-def _steps(policy: Policy, given: Inputs) -> list[tuple[str, str, str]]:
+def _steps(policy: Policy, judged: Judgement) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
     caught = False
-    for rule, applies, because in policy.explain(given):
+    for rule, applies, because in policy.explain(judged.inputs) if judged.inputs else ():
         result = "does not apply" if not applies else "would catch it, too" if caught else "catches it"
         why = because.partition(f'checkpoint "{rule.checkpoint_id}"')[2].removeprefix(": ")
         rows.append((rule.checkpoint_id, result, terminal.line(why or "it has no condition", 400)))

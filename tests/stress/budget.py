@@ -15,6 +15,7 @@ SECONDS = {
     "test_a_death_at_every_point": 620,
     "test_a_death_under_a_grant": 200,
     "test_a_death_within_a_limit": 200,
+    "test_a_hundred_thousand_judgements_are_made_again_within_a_minute": 30,
     "test_a_revived_worker_writes_nothing": 65,
     "test_a_rolling_restart_resumes_each_run_once": 65,
     "test_200_cards_through_an_outage": 30,

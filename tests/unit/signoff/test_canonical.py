@@ -56,6 +56,9 @@ def test_action_is_read_back_from_its_bytes(arguments):
     assert again == action
     assert again.canonical == action.canonical
     assert action.digest == hashlib.sha256(action.canonical).digest()
+    unchecked = Action.from_checked(action.canonical)
+    assert (unchecked, unchecked.canonical) == (action, action.canonical)
+    assert json.dumps(unchecked.arguments, sort_keys=True) == json.dumps(again.arguments, sort_keys=True)
 
 
 @given(objects, st.data())
