@@ -26,6 +26,7 @@ QUIET = {
     "slackbot.bolt": logging.INFO,
     "slackbot.slack.socket_mode.sdk": logging.INFO,
     "sqlalchemy": logging.WARNING,
+    "uvicorn": logging.WARNING,
     "psycopg": logging.WARNING,
 }
 """Libraries that tell more of their own life than of ours, or more than anybody may read."""
@@ -76,13 +77,22 @@ def configure(level: str = "INFO", form: str = "text") -> None:
 
 
 def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:
-    """What people and models wrote begins no line and moves no cursor; line breaks of tracebacks stay."""
+    """What people and models wrote begins no line and moves no cursor; line breaks of tracebacks stay.
+
+    Values are written as people read them, not as Python would: lists as words, and nothing for None.
+    """
     return {
         key: (_CONTROL_IN_LINES if key in _OF_LINES else _CONTROL).sub(_seen, value)
         if isinstance(value, str)
         else value
-        for key, value in event.items()
+        for key, value in ((key, _as_read(value)) for key, value in event.items() if value is not None)
     }
+
+
+def _as_read(value: object) -> object:
+    if isinstance(value, list | tuple | set | frozenset):
+        return " ".join(str(each) for each in value)
+    return value if isinstance(value, int | float) else str(value)
 
 
 def _seen(found: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.context.async_context import AsyncBoltContext
+from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
 from slack_bolt.response import BoltResponse
 
 from signoff.errors import SignoffError
@@ -42,7 +43,7 @@ def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str)
     bare.token = None  # a client with a token would outrank `authorize`
     app = AsyncApp(
         name="signoff",
-        logger=logging.getLogger("slackbot.bolt"),
+        logger=_log(),
         client=bare,
         authorize=authorize,
         signing_secret="",
@@ -87,3 +88,14 @@ async def _on_error(error: Exception) -> None:
         exc_info=None if expected else error,
         extra={"action": "listener_failed"},
     )
+
+
+def _log() -> logging.Logger:
+    """Bolt's log without its warning about SLACK_BOT_TOKEN in the environment, which `authorize` uses."""
+    log = logging.getLogger("slackbot.bolt")
+    log.addFilter(_is_news)
+    return log
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return record.getMessage() != warning_client_prioritized_and_token_skipped()

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from slackbot.service import logs
+from slackbot.settings import Role
 
 HOSTILE = "no\n2026-01-01 [info] approved by everybody\x1b[2J\u202e\r"
 
@@ -51,3 +52,15 @@ def test_a_traceback_keeps_its_lines_and_loses_its_controls(capsys: pytest.Captu
     written = capsys.readouterr().err
     assert "Traceback (most recent call last):\n" in written
     assert not {"\x1b", "\r", "\u202e"} & set(written)
+
+
+@pytest.mark.usefixtures("_untouched")
+def test_values_are_written_as_people_read_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """No line shows what only Python writes: lists are words, enumerations their values, and None is left out."""
+    logs.configure("INFO", "text")
+    roles = [Role.SCHEDULER, Role.WEB]
+    structlog.get_logger("signoff").info("started", action="x", roles=roles, health_port=None, port=8080)
+    written = capsys.readouterr().err
+    assert "roles='scheduler web'" in written
+    assert "port=8080" in written
+    assert not any(each in written for each in ("None", "Role", "<", "health_port"))
