@@ -1,4 +1,4 @@
-"""`make pictures`: the pictures of the documentation, taken from the running demo.
+"""`make pictures`: the pictures of the documentation, one of them moving, taken from the running demo.
 
 The demo is started as `signoff demo` starts it; people act in the browser, as the tour says, and nothing is drawn in
 between. Cards have signs (⏳, ✅), so a font with emoji has to be installed: `fonts-noto-color-emoji` on Debian.
@@ -13,7 +13,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
+
+from PIL import Image
 
 from slack_sandbox import demo_workspace
 from slackbot.demo import guided_policy, guided_scenes, rules
@@ -27,24 +31,34 @@ PATIENCE_MS = 20_000
 EXPIRES = 3600
 """Seconds until the largest refund of the tour expires: longer than the pictures take."""
 WIDTH, HEIGHT = 1180, 860
+FILM_WIDTH = 900
+"""Pixels; the README shows it at most so wide."""
+FILM_QUALITY = 70
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 async def take(folder: Path) -> None:
     """All of them, into this folder."""
     browser_path = _installed()
-    with claim_workdir() as workdir:
-        policy, workspace, panel = rules.of_the_tour(EXPIRES), demo_workspace(), guided_scenes.for_refunds()
-        rules.invite(policy.policy, workspace)
-        async with (
-            open_environment(workdir, policy, workspace, panel, print, port=0) as demo,
-            async_playwright() as playwright,
-        ):
-            browser = await playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        async with _demo() as demo:
+            await demo.while_it_lives(_film(browser, demo, folder))
+        async with _demo() as demo:
             await demo.while_it_lives(_slack(browser, demo, folder))
             await demo.while_it_lives(_bounds(browser, demo, folder))
             await demo.while_it_lives(_inbox(browser, demo, folder))
-            await browser.close()
+        await browser.close()
+
+
+@asynccontextmanager
+async def _demo() -> AsyncIterator[DemoEnvironment]:
+    """The demo from its start, with all orders paid."""
+    with claim_workdir() as workdir:
+        policy, workspace, panel = rules.of_the_tour(EXPIRES), demo_workspace(), guided_scenes.for_refunds()
+        rules.invite(policy.policy, workspace)
+        async with open_environment(workdir, policy, workspace, panel, print, port=0) as demo:
+            yield demo
 
 
 async def _slack(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
@@ -89,6 +103,59 @@ async def _bounds(browser: Browser, demo: DemoEnvironment, folder: Path) -> None
         await expect(page.locator("#messages")).to_contain_text("Completed")
         card = await _command(page, "refunds list all orders", guided_policy.ORDERS)
         await _save(card, folder, "limit-card")
+
+
+@dataclass
+class Film:
+    """A moving picture: what the page shows at some moments, each for so many seconds."""
+
+    page: Page
+    shots: list[tuple[Image.Image, float]] = field(default_factory=list)
+
+    async def take(self, seconds: float) -> None:
+        """What the page shows now."""
+        shown = Image.open(BytesIO(await self.page.screenshot(animations="disabled"))).convert("RGB")
+        height = round(shown.height * FILM_WIDTH / shown.width)
+        self.shots.append((shown.resize((FILM_WIDTH, height), Image.Resampling.LANCZOS), seconds))
+
+    def save(self, path: Path) -> None:
+        """As WebP, from the first shot to the last and again."""
+        (first, _), *rest = self.shots
+        first.save(
+            path,
+            save_all=True,
+            append_images=[shot for shot, _ in rest],
+            duration=[round(seconds * 1000) for _, seconds in self.shots],
+            loop=0,
+            quality=FILM_QUALITY,
+            method=6,
+        )
+        print(path)  # noqa: T201 - a command says what it made
+
+
+async def _film(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
+    """Ada asks for a refund, Grace approves it on the card, it is done, and Ada's thread says so."""
+    async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
+        if await page.locator("#guide-close").is_visible():
+            await page.locator("#guide-close").click()
+        film = Film(page)
+        await page.locator("#composer textarea").fill("/agent run refunds please refund order 7")
+        await film.take(2)
+        card = await _asked(page, 7)
+        await film.take(2.5)
+        await card.get_by_role("button", name="Approve", exact=True).hover()
+        await film.take(1)
+        await card.get_by_role("button", name="Approve", exact=True).click()
+        await page.locator("#confirm-yes").hover()
+        await film.take(1.5)
+        await page.locator("#confirm-yes").click()
+        await expect(card).to_contain_text("Done in")
+        await film.take(2.5)
+        await page.locator('[data-channel="C0AGENTS"]').first.click()
+        await page.locator(f'[data-person="{ADA}"]').click()
+        await expect(page.locator("#messages")).to_contain_text("Completed")
+        await film.take(3)
+        film.save(folder / "approval.webp")
 
 
 async def _inbox(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
