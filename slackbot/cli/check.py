@@ -80,7 +80,9 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
             fate = tool_outline.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
             table.add_row(agent.name, tool.name, fate)
     Console().print(
-        table if table.row_count else "no agents are loaded: name their modules in SIGNOFF_AGENTS"
+        table
+        if table.row_count
+        else "no agents are loaded; name their modules, as in: SIGNOFF_AGENTS=my_agents signoff check"
     )
     lines = lint_policy(policy, registry, configured.checkpoints.name, datetime.now(UTC))
     for line in (*lines, *lint_tools(registry)):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.metadata import distributions
+
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import bootstrap
 
@@ -28,3 +31,10 @@ def test_uv_takes_packages_from_where_pip_is_told_to(monkeypatch: pytest.MonkeyP
         "UV_FIND_LINKS": "/wheels",
         "SSL_CERT_FILE": "/etc/roots.pem",
     }
+
+
+def test_everything_pinned_installs_on_the_oldest_python() -> None:
+    """A system's Python is often the first of its series: no package asks for a later one."""
+    oldest = "3.11.0"
+    asked = {each.name: each.metadata.get("Requires-Python") or "" for each in distributions()}
+    assert [name for name, versions in asked.items() if oldest not in SpecifierSet(versions)] == []
