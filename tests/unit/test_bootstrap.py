@@ -36,5 +36,5 @@ def test_uv_takes_packages_from_where_pip_is_told_to(monkeypatch: pytest.MonkeyP
 def test_everything_pinned_installs_on_the_oldest_python() -> None:
     """A system's Python is often the first of its series: no package asks for a later one."""
     oldest = "3.11.0"
-    asked = {each.name: each.metadata.get("Requires-Python") or "" for each in distributions()}
+    asked = {each.name: each.metadata["Requires-Python"] or "" for each in distributions()}
     assert [name for name, versions in asked.items() if oldest not in SpecifierSet(versions)] == []
