@@ -11,7 +11,7 @@ from agent.domain.policy import Defaults, Policy, RejectedAgain
 from agent.domain.run import AnswerKind, CallState
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage
-from tests.integration.runtime.test_immediate_claims import asked, cleaner, done
+from tests.integration.runtime.test_immediate_claims import asked, cleaner, deletes, done
 
 
 def holding(holds: timedelta | None, again: RejectedAgain = "refuse") -> Policy:
@@ -55,3 +55,25 @@ async def test_what_was_rejected_is_asked_with_the_rejection(stage: Callable[...
     assert repeated.answer is not None
     assert repeated.answer.kind is AnswerKind.DENIED
     assert done == []
+
+
+async def test_what_is_asked_anew_still_points_to_the_rejection(
+    stage: Callable[..., Awaitable[Stage]],
+) -> None:
+    """Facts that change after an approval make it void; people who are asked again see the rejection, too."""
+    rows = [1]
+
+    def count(what: str) -> dict[str, int]:
+        return {"rows": rows[-1]}
+
+    on = await stage(cleaner(deletes(facts=count)), policy=holding(timedelta(hours=1), "show"))
+    call = await asked(on, "users", "Understood.")
+    await on.reject(call)
+    again = await asked(on, "users")
+    rows.append(2)
+    await on.approve(again)
+    (anew,) = await on.calls(again.run_id)
+    assert anew.request_id != again.request_id
+    shown = (await on.request(anew)).rejected_before
+    assert shown is not None
+    assert shown.request_id == call.request_id
