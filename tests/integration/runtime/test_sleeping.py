@@ -114,7 +114,7 @@ async def test_a_question_beside_a_sleep_is_a_reminder(stage):
 @pytest.mark.parametrize("time", [-1, "400d", timedelta(days=366)])
 async def test_a_time_that_cannot_be_is_refused(time):
     """The mistake is told where it is made."""
-    with pytest.raises(ValueError, match="365 days|negative"):
+    with pytest.raises(ValueError, match=r"365 days|negative"):
         await sleep(time)
 
 
