@@ -30,7 +30,17 @@ from signoff.values import Person, Risk
 if TYPE_CHECKING:
     from agent.runtime.agents import Agent, LoadError, Registry, load_agents
     from agent.runtime.function_agents import FunctionAgent, function_agent
-    from agent.runtime.steps import Decision, Started, StepFailed, ask, set_status, sleep, start, step
+    from agent.runtime.steps import (
+        Decision,
+        Started,
+        StepFailed,
+        ask,
+        set_label,
+        set_status,
+        sleep,
+        start,
+        step,
+    )
     from agent.runtime.tool import NotDone, Tool, ToolContext, tool
     from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
     from signoff.client.webhook import is_from_signoff
@@ -62,6 +72,7 @@ __all__ = [
     "function_agent",
     "is_from_signoff",
     "load_agents",
+    "set_label",
     "set_status",
     "sleep",
     "start",
@@ -89,6 +100,7 @@ _SERVICE = {
     "ask": "agent.runtime.steps",
     "function_agent": "agent.runtime.function_agents",
     "load_agents": "agent.runtime.agents",
+    "set_label": "agent.runtime.steps",
     "set_status": "agent.runtime.steps",
     "sleep": "agent.runtime.steps",
     "start": "agent.runtime.steps",

@@ -1,8 +1,18 @@
-"""Which agent works for which: the names of those that handed a task down, the first one first."""
+"""How people read who works: the agent, behind those that handed the task down to it, with the label of its run."""
 
 from collections.abc import Iterable
 
+MAX_LABEL = 80
+"""Characters of a run's label."""
 
-def ancestor_names(above: Iterable[str], agent: str) -> str:
-    """One line of names for people: ``orders › refunds``."""
-    return " › ".join((*above, agent))
+
+def ancestor_names(above: Iterable[str], agent: str, label: str | None = None) -> str:
+    """One line of names for people: ``orders › refunds “EU, Monday”``."""
+    names = " › ".join((*above, agent))
+    return f"{names} “{label}”" if label else names
+
+
+def label_of(text: str | None) -> str | None:
+    """A label as it is stored: one line, without quotation marks that could end it before its time."""
+    line = " ".join((text or "").replace("“", '"').replace("”", '"').split())
+    return (line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…") or None

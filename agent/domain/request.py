@@ -272,6 +272,7 @@ class RequestView:
     recorded: int = 0  # how many things are on record about it: a greater number after every change
     limits: tuple[LimitView, ...] = ()  # on its action, as they stood when people were asked
     above: tuple[str, ...] = ()  # the agents that handed the task down to this one, the first one first
+    label: str | None = None  # of its run
 
     @property
     def needs_people(self) -> bool:
@@ -310,8 +311,8 @@ class RequestView:
 
     @property
     def chain(self) -> str:
-        """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
-        return ancestor_names(self.above, self.agent)
+        """Its agent, behind those that handed the task down, and its run's label: ``orders › refunds “EU”``."""
+        return ancestor_names(self.above, self.agent, self.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,11 +336,12 @@ class RequestLine:
     # Whose votes on the present revision are live.
     voters: tuple[Person, ...] = field(default=(), kw_only=True)
     above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
+    label: str | None = field(default=None, kw_only=True)
 
     @property
     def chain(self) -> str:
-        """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
-        return ancestor_names(self.above, self.agent)
+        """Its agent, behind those that handed the task down, and its run's label: ``orders › refunds “EU”``."""
+        return ancestor_names(self.above, self.agent, self.label)
 
 
 @dataclass(frozen=True, slots=True)

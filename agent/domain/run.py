@@ -78,6 +78,7 @@ class NewRun:
     parent_run_id: UUID | None = None
     parent_call_id: UUID | None = None
     api_key_id: UUID | None = None  # of the key, when ``principal`` is one
+    label: str | None = None  # what people are shown beside the agent's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ class RunView:
     sleeping_until: datetime | None = None  # the end of its shortest sleep, while nothing else of it goes on
     waiting_below: tuple[str, ...] = ()  # the agent of each such request in a run below
     progress: str | None = None  # what a function agent last said about how far it is
+    label: str | None = None  # who started it, or the agent, calls it so
     erased_at: datetime | None = None  # what was said and done until then is gone
     principal: str = ""  # what started it: "slack:/agent", "key:ci" …
     session_id: str | None = None  # the conversation that a program continues with it
@@ -183,8 +185,8 @@ class RunView:
 
     @property
     def chain(self) -> str:
-        """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
-        return ancestor_names(self.above, self.agent)
+        """Its agent, behind those that handed the task down to it, and its label: ``orders › refunds “EU”``."""
+        return ancestor_names(self.above, self.agent, self.label)
 
     @property
     def asked(self) -> int:

@@ -59,6 +59,7 @@ class FunctionJournal:
     entries: list[Entry] = field(default_factory=list, init=False)
     broken: NonDeterministic | None = field(default=None, init=False)
     status: str | None = field(default=None, init=False)
+    label: str | None = field(default=None, init=False)
     left: bool = field(default=False, init=False)
     """The function waits for what is not recorded yet."""
     over: bool = field(default=False, init=False)
@@ -108,10 +109,11 @@ class FunctionJournal:
             )
         await self.outcome(self.begin(SLEEP, {"seconds": seconds}))
 
-    async def tell(self, status: str) -> None:
+    async def tell(self, status: str | None = None, label: str | None = None) -> None:
         """Told only where the function has not been before; what it said on the way there is old news."""
         if self.missed == 0 and not self.over:
-            self.status = stored_text.storable_text(status)[:500]
+            self.status = self.status if status is None else stored_text.storable_text(status)[:500]
+            self.label = self.label if label is None else stored_text.storable_text(label)
 
     # --- how far it has come ----------------------------------------------------------------------------------
 

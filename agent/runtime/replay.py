@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from agent.domain.ancestors import label_of
 from agent.domain.request import RequestStatus
 from agent.domain.run import CallView, RunStatus, Turn
 from agent.runtime import run_limits, stored_text
@@ -138,9 +139,9 @@ async def _end(look: _Look, status: RunStatus, cause: str, words: str) -> None:
 
 
 async def _publish(look: _Look) -> None:
-    told = look.journal.status
-    if told is not None and told != look.leased.run.progress:
-        await runs.set_status(look.services.db, look.leased.lease, told)
+    run, told, label = look.leased.run, look.journal.status, label_of(look.journal.label)
+    if told not in (None, run.progress) or label not in (None, run.label):
+        await runs.set_status(look.services.db, look.leased.lease, told, label)
 
 
 def _outdated(look: _Look) -> str | None:

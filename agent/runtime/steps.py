@@ -69,7 +69,7 @@ class Journal(Protocol):
 
     async def sleep(self, seconds: float) -> None: ...
 
-    async def tell(self, status: str) -> None: ...
+    async def tell(self, status: str | None = None, label: str | None = None) -> None: ...
 
 
 journal: ContextVar[Journal] = ContextVar("signoff_journal")
@@ -159,6 +159,11 @@ async def sleep(time: Duration) -> None:
 async def set_status(status: str) -> None:
     """Tell people how far it is: one line in the run's first message, until the next one."""
     await _journal().tell(status)
+
+
+async def set_label(label: str) -> None:
+    """Name this run beside its agent's name, on cards and in lists: up to 80 characters on one line."""
+    await _journal().tell(label=label)
 
 
 def _journal() -> Journal:

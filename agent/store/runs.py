@@ -10,6 +10,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, query
 from agent.database.wakeups import Wakeup
+from agent.domain.ancestors import label_of
 from agent.domain.run import NewRun, RunStatus
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -80,6 +81,7 @@ async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
             "team": new.team_id,
             "channel": new.channel_id,
             "thread": new.thread_ts,
+            "label": label_of(new.label),
         },
     )
     return result.rowcount == 1
@@ -105,9 +107,9 @@ def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person |
     tx.add_rows(_INSERT_MESSAGES, [row])
 
 
-def set_status(tx: Transaction, run_id: UUID, progress: str) -> None:
-    """The agent's own word on how far it is."""
-    tx.add(_PUBLISH, run=run_id, progress=progress)
+def set_status(tx: Transaction, run_id: UUID, progress: str | None, label: str | None) -> None:
+    """The agent's own words on how far it is, and on what it is; None: as before."""
+    tx.add(_PUBLISH, run=run_id, progress=progress, label=label_of(label))
 
 
 async def has_message(connection: Connection, source_key: str) -> bool:
@@ -219,15 +221,19 @@ _TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
 _INSERT_RUN = text("""
 INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,
                        requester_team_id, requester_user_id, requester_asserted, team_id, channel_id, thread_ts,
-                       inputs, api_key_id, ancestor_ids, ancestor_agents)
+                       label, inputs, api_key_id, ancestor_ids, ancestor_agents)
 VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :start_key, :session,
-        :requester_team, :requester_user, :asserted, :team, :channel, :thread, 1, :api_key,
+        :requester_team, :requester_user, :asserted, :team, :channel, :thread, :label, 1, :api_key,
         coalesce((SELECT ancestor_ids || id FROM agent_run WHERE id = :parent_run), '{}'),
         coalesce((SELECT ancestor_agents || agent FROM agent_run WHERE id = :parent_run), '{}'))
 ON CONFLICT (start_key) DO NOTHING
 """)
 _RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
-_PUBLISH = text("UPDATE agent_run SET progress = :progress, updated_at = clock_timestamp() WHERE id = :run")
+_PUBLISH = text("""
+UPDATE agent_run SET progress = coalesce(:progress, progress), label = coalesce(:label, label),
+                     updated_at = clock_timestamp()
+WHERE id = :run
+""")
 _HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
 _INSERT_MESSAGES = text("""
 INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)

@@ -208,6 +208,7 @@ def run_record(view: RunView) -> dict[str, Any]:
         "status": view.shown.value,
         "cause": view.cause,
         "agent": view.agent,
+        "label": view.label,
         "above": list(view.above),
         "agent_version": view.agent_version,
         "task": view.task,

@@ -212,6 +212,7 @@ def _view(view: RequestView, find: Find) -> RequestView:
         previous_facts=redact_value(view.previous_facts, find=find, redact=view.redact, root="facts").value,
         description=_text(view.description, find),
         rationale=_maybe(view.rationale, find),
+        label=_maybe(view.label, find),
         votes=tuple(replace(vote, reason=_maybe(vote.reason, find)) for vote in view.votes),
         decision=replace(decision, reason=_maybe(decision.reason, find)) if decision else None,
         execution=_execution(execution, find) if execution else None,
@@ -231,6 +232,7 @@ def _is_little(view: RequestView) -> bool:
         view.previous_facts,
         view.description,
         view.rationale,
+        view.label,
         [vote.reason for vote in view.votes],
         decision.reason if decision else None,
         view.rejected_before.reason if view.rejected_before else None,
@@ -279,13 +281,14 @@ def _run(run: RunView, find: Find) -> RunView:
         cause=_maybe(run.cause, find),
         answer=_maybe(run.answer, find),
         progress=_maybe(run.progress, find),
+        label=_maybe(run.label, find),
     )
 
 
 def _line(line: Line, find: Find) -> Line:
     if isinstance(line, HistoryLine):
         line = replace(line, reason=_maybe(line.reason, find))
-    return replace(line, description=_text(line.description, find))
+    return replace(line, description=_text(line.description, find), label=_maybe(line.label, find))
 
 
 def _text(text: str, find: Find) -> str:

@@ -22,6 +22,7 @@ class RunOut(ResponseModel):
     agent: str
     above: list[str]
     agent_version: str
+    label: str | None
     task: str
     status: str
     cause: str | None
@@ -38,6 +39,7 @@ class RunOut(ResponseModel):
             agent=run.agent,
             above=list(run.above),
             agent_version=run.agent_version,
+            label=run.label,
             task=run.task,
             status=run.status.value,
             cause=run.cause,

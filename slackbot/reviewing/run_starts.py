@@ -49,6 +49,7 @@ async def start(
     start_key: str | None = None,
     session_id: str | None = None,
     api_key_id: UUID | None = None,
+    label: str | None = None,
 ) -> StartOutcome:
     """Start this agent in a channel's thread, once for each ``start_key``. Raises NotAMember and NotStarted."""
     if len(task) > MAX_TASK:
@@ -66,6 +67,7 @@ async def start(
         start_key=start_key,
         session_id=session_id,
         api_key_id=api_key_id,
+        label=label,
     )
     return await runs.start(services.db, new)
 

@@ -50,6 +50,7 @@ agent_run = Table(
     Column("cause", Text),
     Column("answer", Text),
     Column("progress", Text),  # what a function agent last said about how far it is
+    Column("label", Text),  # free text beside the agent's name
     Column("turn", Integer, nullable=False),
     Column("steps", Integer, nullable=False),
     Column("tokens", BigInteger, nullable=False),

@@ -24,6 +24,7 @@ _LINES = (
         approvals(request).label("approvals"),
         voters(request).label("voters"),
         agent_run.c.ancestor_agents.label("above"),
+        agent_run.c.label.label("label"),
         _revision.c.description,
         _place.c.ts,
         decision.c.team_id.label("decided_team_id"),

@@ -132,6 +132,7 @@ _VIEW = (
         *_revision.c["context", "changes", "erased_at", "editor_team_id", "editor_user_id"],
         audit_head.c.seq,
         agent_run.c.ancestor_agents.label("above"),
+        agent_run.c.label.label("label"),
         agent_run.c.channel_id.label("run_channel_id"),
         agent_run.c.thread_ts.label("run_thread_ts"),
         _place.c.nonce,

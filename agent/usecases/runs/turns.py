@@ -206,11 +206,13 @@ async def show_at_work(db: Database, run_id: UUID) -> None:
             outbox.enqueue(tx, [outbox.run_root(there, run_id)])
 
 
-async def set_status(db: Database, lease: RunLease, progress: str) -> None:
-    """How far the agent says that it is, for the run's first message. Raises ``LeaseLost``."""
+async def set_status(
+    db: Database, lease: RunLease, progress: str | None = None, label: str | None = None
+) -> None:
+    """What the agent says of itself, for the run's first message; None: as before. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
-        runs.set_status(tx, run.id, progress)
+        runs.set_status(tx, run.id, progress, label)
         if run.destination:
             outbox.enqueue(tx, [outbox.run_root(run.destination, run.id)])
 

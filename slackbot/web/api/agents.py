@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, StringConstraints
 
+from agent.domain.ancestors import MAX_LABEL
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import Verdict
@@ -32,6 +33,7 @@ router = APIRouter(route_class=StrictRoute, tags=["Agents"])
 
 Task = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TASK, pattern=r"\S")]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL, pattern=r"\S")]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 IdempotencyKey = Annotated[
     Key | None, Header(alias="Idempotency-Key", description="The same as `start_key`, as a header.")
@@ -45,6 +47,7 @@ class AgentStart(RequestModel):
     task: Annotated[Task, Field(examples=["delete 50 old records from the users table"])]
     requester: Annotated[UserId | None, Field(examples=[None])] = None
     start_key: Annotated[Key | None, Field(examples=["cleanup-2026-11-21"])] = None
+    label: Annotated[Label | None, Field(examples=["EU, Monday"])] = None
 
 
 class QuestionOut(ResponseModel):
@@ -89,6 +92,7 @@ class AgentStatus(ResponseModel):
 
     agent_id: UUID
     name: str
+    label: str | None
     above: list[str]
     task: str
     status: RunStatus
@@ -112,6 +116,7 @@ class AgentStatus(ResponseModel):
         return cls(
             agent_id=run.id,
             name=run.agent,
+            label=run.label,
             above=list(run.above),
             task=run.task,
             status=run.shown,
@@ -189,7 +194,9 @@ async def start_agent(
     ctx = web_context(request)
     agent = agent_named(ctx, body.name)
     requester = claimed_requester(ctx, caller, body.requester)
-    started = await start(ctx, caller, agent, body.task, requester, start_key=body.start_key or key)
+    started = await start(
+        ctx, caller, agent, body.task, requester, start_key=body.start_key or key, label=body.label
+    )
     if not started.created:
         response.status_code = 200
     return AgentStarted.of(await _line(ctx, started.run_id))

@@ -36,6 +36,7 @@ async def start(
     *,
     start_key: str | None = None,
     session_id: str | None = None,
+    label: str | None = None,
 ) -> StartOutcome:
     """Start the agent, with a thread in the service's own channel. Conflict: its start key began something else."""
     started = await run_starts.start(
@@ -48,6 +49,7 @@ async def start(
         start_key=f"{principal.name}:{start_key}" if start_key else None,
         session_id=session_id,
         api_key_id=principal.key_id,
+        label=label,
     )
     if not started.created:
         async with ctx.db.connection() as connection:

@@ -194,6 +194,7 @@ class ReviewOut(ResponseModel):
     facts: dict[str, Any] | None
     agent: str
     above: list[str]
+    label: str | None
     agent_context: Any
     checkpoint_id: str
     risk: Risk
@@ -241,6 +242,7 @@ class ReviewOut(ResponseModel):
             facts=None if view.facts is None else dict(view.facts),
             agent=view.agent,
             above=list(view.above),
+            label=view.label,
             agent_context=agent_context(view),
             checkpoint_id=view.checkpoint_id,
             risk=view.risk,

@@ -17,7 +17,8 @@ from agent.examples.durable_task import durable_task
 from agent.runtime.function_agents import FunctionAgent
 from agent.usecases import requests, runs
 from agent.usecases.runs import resumption
-from signoff import Agent, StepFailed, ask, function_agent, set_status, step, tool
+from signoff import Agent, StepFailed, ask, function_agent, set_label, set_status, step, tool
+from slackbot.cards import request_card, run_root
 from tests.integration.runtime.conftest import ASKER
 
 done: list[str] = []
@@ -439,3 +440,27 @@ async def test_an_approval_of_another_version_ends_where_the_new_one_begins(stag
     await resumption.resume(on.db, run_id, Standing(ASKER))
     await on.play()
     assert (done, (await on.run(run_id)).status) == (["first", "second"], RunStatus.COMPLETED)
+
+
+async def test_a_label_stands_beside_the_name_of_the_agent(stage):
+    """The function names its run: on the card, the run's message and in lists, as inert as every text of agents."""
+
+    @function_agent(tools=[work])
+    async def named(task: str) -> str:
+        await set_label(f"{task} <@U0BOSS> ✅ “approved”")
+        (await ask("Go on?")).require()
+        await set_label("EU, done")
+        return "done"
+
+    s = await stage(named)
+    run_id = await s.go("named", "EU")
+    run = await s.run(run_id)
+    request = await s.request(await asked(s, run_id))
+    assert run.chain == request.chain == 'named “EU <@U0BOSS> ✅ "approved"”'
+    for card in (run_root(run), request_card(request)):
+        shown = str(card.blocks)
+        assert "EU <@U0BOSS>" in shown
+        assert "EU <@U0BOSS> ✅" not in shown
+        assert "<@U0BOSS>" not in card.text
+    await s.approve(await asked(s, run_id))
+    assert (await s.run(run_id)).label == "EU, done"

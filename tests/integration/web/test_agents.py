@@ -60,9 +60,13 @@ async def test_a_denied_agent_ends_and_says_so(service: Living) -> None:
 async def test_people_see_the_run_in_slack(service: Living) -> None:
     """A run that a program starts has a thread in the service's channel, on behalf of the key's owner."""
     asker = await service.asker()
-    await asker.post("/agents", json={"name": "durable-task", "task": "tidy up"})
+    body = {"name": "durable-task", "task": "tidy up", "label": "EU, <!here>"}
+    started = await asker.post("/agents", json=body)
+    assert started.json()["label"] == "EU, <!here>"
     root = await service.house.says("tidy up", channel="C0REVIEW")
     assert ADA.user_id in root
+    assert "durable-task “EU, " in root
+    assert "<!here>: tidy up" not in root
     assert await service.house.column("SELECT requester_asserted FROM agent_run") == ["key-owner"]
     assert await service.house.column("SELECT actor FROM audit_event WHERE event = 'run.started'") == [
         "key:asker"

@@ -51,6 +51,7 @@ def test_the_public_face_exports_exactly_this() -> None:
         "function_agent",
         "is_from_signoff",
         "load_agents",
+        "set_label",
         "set_status",
         "sleep",
         "start",
