@@ -25,12 +25,14 @@ from agent.runtime.user_code import UserCode
 from agent.runtime.votes import Votes
 from agent.store import views
 from agent.usecases import policy as policies
+from agent.usecases import schedules
 from slackbot.outbound.facts_lookup import FactsLookups
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer
 from slackbot.outbound.sender import OutboundSender
 from slackbot.outbound.webhook_post import WebhookPoster
 from slackbot.reviewing.grant_checks import SlackGrantChecks
+from slackbot.service.scheduled_starts import ScheduledStarts
 from slackbot.service.scheduler import Scheduler
 from slackbot.service.telemetry import Telemetry
 from slackbot.settings import Role, Settings
@@ -111,7 +113,8 @@ class Service:
             drain_seconds=1,
         )
         self._draining = False
-        self._scheduler = Scheduler(db, policy, self.slack.admin)
+        starts = ScheduledStarts(self._services, self.slack.connection)
+        self._scheduler = Scheduler(db, policy, self.slack.admin, schedules=starts.sweep)
         self._telemetry: Telemetry | None = None
         self._failed: asyncio.Future[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -261,10 +264,18 @@ class Service:
             "worker": self._working(),
             "scheduler_age": self._scheduler.age if Role.SCHEDULER in self.settings.roles else None,
             "policy": self._policies.problem or f"epoch {self._policies.seen}",
+            "schedules": await self._scheduled() if database == "ok" else None,
             "draining": self._draining,
             **(await self._metrics.told() if database == "ok" else {}),
         }
         return database == "ok" and not self._draining, parts
+
+    async def _scheduled(self) -> str | None:
+        """Whether every schedule names an agent that this process knows; ``None`` where that is not our part."""
+        if Role.SCHEDULER not in self.settings.roles:
+            return None
+        unknown = await schedules.unknown_agents(self.db, [agent.name for agent in self.registry])
+        return f"no such agents: {', '.join(unknown)}" if unknown else "ok"
 
     def _working(self) -> bool | None:
         """Whether what is due is found, and every channel looked after; ``None`` where neither is our part."""

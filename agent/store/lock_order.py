@@ -21,6 +21,7 @@ RETENTION = "retention"
 
 LOCK_ORDER = (
     PAUSE,
+    "schedule",
     "outlet",
     "agent_run",
     "approval_request",

@@ -24,6 +24,7 @@ SELECT coalesce((SELECT min(expires_at) FROM approval_request WHERE status = 'wa
                 <= clock_timestamp(), false) AS rescue,
        coalesce((SELECT min(lapse_at) FROM approval_request) <= clock_timestamp(), false) AS lapse,
        EXISTS (SELECT 1 FROM search_due) AS search,
+       coalesce((SELECT min(next_at) FROM schedule) <= clock_timestamp(), false) AS schedules,
        EXISTS (SELECT 1 FROM tool_call AS c
                JOIN agent_run AS a ON a.id = c.run_id AND a.status IN ('denied', 'failed', 'cancelled')
                JOIN agent_run AS r ON r.parent_run_id = c.run_id AND r.parent_call_id = c.id

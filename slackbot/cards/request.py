@@ -25,6 +25,7 @@ MAX_RATIONALE_LINES = 12
 MAX_REVIEWERS = 8
 
 _ASSERTED = {
+    "schedule": " (on a schedule)",
     "slack": "",
     "none": "",
 }

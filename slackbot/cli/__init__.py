@@ -56,6 +56,10 @@ GROUPS = {
     "Look and act": {
         "requests": ("requests.commands", "List, show or withdraw requests."),
         "runs": ("runs.commands", "List or show runs, or resume a failed one."),
+        "schedule": (
+            "schedule.commands",
+            "Start agents at certain times: add, list, pause or remove schedules.",
+        ),
         "limits": (
             "limits.limits",
             "Show how much of each limit over time is used, by whom, under the policy in force.",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -11,18 +9,17 @@ import typer
 
 from agent.domain.api_keys import KeyLine, Scope
 from agent.usecases import api_keys
-from signoff.errors import SignoffError
 from signoff.gate.options import duration
 from signoff.values import Person
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
+from slackbot.cli.person_option import read_person
 from slackbot.settings import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Manage API keys for programs.")
 
 Name = Annotated[str, typer.Argument(help="What the key is called, in lists and in the record.")]
 
-_USER = re.compile(r"(?:(T[A-Z0-9]{2,})/)?([UW][A-Z0-9]{2,})\Z")
 ONCE = "This is the only time that the key is shown: what is kept is a hash. Put it where only its program reads it."
 
 
@@ -133,29 +130,9 @@ def _show_once(secret: str) -> None:
 
 def _owner(configured: Settings, owner: str | None, team: str | None) -> Person | None:
     """The owner as a person of a team. Raises SignoffError."""
-    if owner is None:
-        if team is not None:
-            raise typer.BadParameter("says nothing without --owner", param_hint="--team")
-        return None
-    match = _USER.match(owner)
-    if match is None:
-        raise typer.BadParameter("must be a Slack user id: U… (or T…/U…)", param_hint="--owner")
-    named = match[1] or team
-    if team is not None and named != team:
-        raise typer.BadParameter("is another workspace than that of --owner", param_hint="--team")
-    return Person(named or asyncio.run(_our_team(configured)), match[2])
-
-
-async def _our_team(configured: Settings) -> str:
-    from slackbot.slack_api.client import SlackClient  # noqa: PLC0415 - only this needs Slack's client
-    from slackbot.slack_api.workspace import identify  # noqa: PLC0415
-
-    if configured.slack_bot_token is None:
-        raise SignoffError(
-            "whose user is that? Give --team T…, or set SLACK_BOT_TOKEN so that Slack can be asked"
-        )
-    client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
-    return (await identify(client)).team_id
+    if owner is None and team is not None:
+        raise typer.BadParameter("says nothing without --owner", param_hint="--team")
+    return None if owner is None else read_person(configured, owner, team, "--owner")
 
 
 def _state(key: KeyLine) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 from uuid import UUID
 
 from agent.domain.run import NewRun
@@ -29,12 +29,55 @@ class NotStarted(SignoffError):
     """The task or the channel of a run cannot be used; the text says why."""
 
 
+class ChannelUnknown(NotStarted):
+    """Slack did not say whether the channel can be used; it may later."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said of a run's start besides."""
+
+    channel_id: str | None
+    start_key: str | None
+    session_id: str | None
+    api_key_id: UUID | None
+    label: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Requester:
     """On whose behalf a run starts, and how that is known. No person: nobody in Slack."""
 
     person: Person | None
-    asserted: Literal["slack", "key-owner", "on-behalf", "none"]
+    asserted: Literal["slack", "key-owner", "on-behalf", "schedule", "none"]
+
+
+async def prepare(
+    services: Services,
+    directory: Directory,
+    agent: Agent,
+    task: str,
+    requester: Requester,
+    principal: str,
+    **options: Unpack[RunOptions],
+) -> NewRun:
+    """A run of this agent in a channel's thread, one for each ``start_key``. Raises NotAMember and NotStarted."""
+    if len(task) > MAX_TASK:
+        raise NotStarted(f"This task has {len(task):,} characters; the limit is {MAX_TASK:,}.")
+    await check_member(directory, requester.person)
+    return NewRun(
+        agent=agent.name,
+        agent_version=agent.version,
+        task=task,
+        principal=principal,
+        requester=requester.person,
+        requester_asserted=requester.asserted,
+        team_id=directory.own_team_id,
+        channel_id=await _channel(services, directory, options.get("channel_id")),
+        start_key=options.get("start_key"),
+        session_id=options.get("session_id"),
+        api_key_id=options.get("api_key_id"),
+        label=options.get("label"),
+    )
 
 
 async def start(
@@ -44,31 +87,10 @@ async def start(
     task: str,
     requester: Requester,
     principal: str,
-    *,
-    channel_id: str | None = None,
-    start_key: str | None = None,
-    session_id: str | None = None,
-    api_key_id: UUID | None = None,
-    label: str | None = None,
+    **options: Unpack[RunOptions],
 ) -> StartOutcome:
-    """Start this agent in a channel's thread, once for each ``start_key``. Raises NotAMember and NotStarted."""
-    if len(task) > MAX_TASK:
-        raise NotStarted(f"This task has {len(task):,} characters; the limit is {MAX_TASK:,}.")
-    await check_member(directory, requester.person)
-    new = NewRun(
-        agent=agent.name,
-        agent_version=agent.version,
-        task=task,
-        principal=principal,
-        requester=requester.person,
-        requester_asserted=requester.asserted,
-        team_id=directory.own_team_id,
-        channel_id=await _channel(services, directory, channel_id),
-        start_key=start_key,
-        session_id=session_id,
-        api_key_id=api_key_id,
-        label=label,
-    )
+    """Start such a run, once for each ``start_key``. Raises NotAMember and NotStarted."""
+    new = await prepare(services, directory, agent, task, requester, principal, **options)
     return await runs.start(services.db, new)
 
 
@@ -78,7 +100,7 @@ async def _channel(services: Services, directory: Directory, channel_id: str | N
     try:
         problem = await directory.channel_problem(channel_id)
     except (SlackError, TimeoutError):
-        problem = CHANNEL_UNKNOWN
+        raise ChannelUnknown(CHANNEL_UNKNOWN) from None
     if problem:
         raise NotStarted(problem)
     return channel_id

@@ -19,10 +19,11 @@ from agent.database.errors import DatabaseUnusable
 from agent.database.pools import Database
 from agent.domain.errors import NotFound, PolicyError
 from agent.domain.policy import Policy
+from agent.runtime.agents import LoadError, load_agents
 from agent.runtime.policy_lint import lapsed_observations
 from agent.store import views
 from agent.usecases import policy as policies
-from agent.usecases import undelivered
+from agent.usecases import schedules, undelivered
 from signoff.errors import SignoffError
 from slackbot.settings import Settings
 from slackbot.slack_api import manifest
@@ -69,6 +70,7 @@ async def examine(
         yield finding
         yield await _backlog(database)
         yield await _dead(database)
+        yield await _schedules(configured, database)
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
     else:
@@ -160,6 +162,20 @@ async def _dead(database: Database) -> Finding:
     more = "; and more" if len(found) > DEAD_SHOWN else ""
     remedy = "mend the cause, then `signoff deliveries retry --all`; `signoff deliveries` lists them"
     return Finding("messages", False, f"Slack did not take {named}{more}", remedy)
+
+
+async def _schedules(configured: Settings, database: Database) -> Finding:
+    """Schedules whose agents exist nowhere start nothing."""
+    if not (named := await schedules.unknown_agents(database, [])):
+        return Finding("schedules", True, "none is to start anything")
+    try:
+        known = {agent.name for agent in load_agents(configured.agents)}
+    except LoadError as error:
+        return Finding("schedules", False, f"the agents cannot be loaded: {error}", "mend SIGNOFF_AGENTS")
+    if unknown := [name for name in named if name not in known]:
+        remedy = "load its module (SIGNOFF_AGENTS), or `signoff schedule remove` it"
+        return Finding("schedules", False, f"agents that are not loaded: {', '.join(unknown)}", remedy)
+    return Finding("schedules", True, f"they start {', '.join(named)}")
 
 
 async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> AsyncIterator[Finding]:

@@ -68,8 +68,11 @@ class Scheduler:
         db: Database,
         policy: Policy | None = None,
         admin: Callable[[], Destination | None] = lambda: None,
+        *,
+        schedules: Sweep | None = None,
     ) -> None:
         self._db = db
+        self._overdue = OVERDUE if schedules is None else {**OVERDUE, "schedules": schedules}
         self._admin = admin
         self._timer = AsyncIOScheduler(timezone="UTC")
         self._swept: float | None = None
@@ -125,8 +128,8 @@ class Scheduler:
         async with db.connection() as connection:
             due = await overdue.find(connection)
         for name in due:
-            if name not in self._sweeping:
-                task = asyncio.create_task(self._run(name, OVERDUE[name]), name=f"sweep:{name}")
+            if name not in self._sweeping and name in self._overdue:
+                task = asyncio.create_task(self._run(name, self._overdue[name]), name=f"sweep:{name}")
                 self._sweeping[name] = task
                 task.add_done_callback(partial(self._forget, name))
         return 0

@@ -12,9 +12,9 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind, run_subject
-from agent.domain.run import NewRun
-from agent.store import audit, clock, outbox, runs
-from agent.store.audit import AuditEntry
+from agent.domain.run import NewRun, RunStatus
+from agent.store import audit, clock, outbound, outbox, runs
+from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
 
@@ -40,8 +40,29 @@ async def start(db: Database, new: NewRun) -> StartOutcome:
 
 async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
     """Write all that a new run consists of. False, and nothing is written, when its start key is taken."""
-    if not await runs.insert(tx, run_id, new):
+    if await _write(tx, run_id, new) is None:
         return False
+    tx.wake(Wakeup.run(run_id, new.agent))
+    return True
+
+
+async def write_failed_run(tx: Transaction, run_id: UUID, new: NewRun, cause: str) -> None:
+    """Write a run that failed before it began; whoever may resume it lets it begin. Its start key is new."""
+    head = await _write(tx, run_id, new)
+    if head is None:
+        raise AssertionError(f"there is a run with the start key {new.start_key}")
+    runs.end(tx, run_id, RunStatus.FAILED, cause)
+    detail = {"status": RunStatus.FAILED.value, "cause": cause[:200]}
+    audit.append(tx, head, AuditEntry(AuditKind.RUN_ENDED, audit.SYSTEM, detail))
+    outbound.enqueue_finished(tx, run_id)
+    if new.team_id and new.channel_id:
+        there = Destination(new.team_id, new.channel_id)
+        outbox.enqueue(tx, [outbox.run_line(there, run_id, "failed", cause=cause, run=str(run_id))])
+
+
+async def _write(tx: Transaction, run_id: UUID, new: NewRun) -> ChainHead | None:
+    if not await runs.insert(tx, run_id, new):
+        return None
     runs.add_first_message(tx, run_id, new.task, new.requester)
     tx.after_commit(
         partial(log.info, "run started", action="run.started", run_id=str(run_id), agent=new.agent)
@@ -51,8 +72,7 @@ async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
     detail["asserted"] = new.requester_asserted
     if new.parent_call_id is not None:
         detail |= {"above": str(new.parent_run_id), "call": str(new.parent_call_id)}
-    audit.append(tx, head, AuditEntry(AuditKind.RUN_STARTED, new.principal, detail))
+    after = audit.append(tx, head, AuditEntry(AuditKind.RUN_STARTED, new.principal, detail))
     if new.team_id and new.channel_id:
         outbox.enqueue(tx, [outbox.run_root(Destination(new.team_id, new.channel_id), run_id)])
-    tx.wake(Wakeup.run(run_id, new.agent))
-    return True
+    return after

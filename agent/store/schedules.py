@@ -1,0 +1,125 @@
+"""Schedules, and what came of each time at which one was due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+
+from agent.database.transaction import Connection, Transaction, fetch, query
+from agent.domain.ancestors import label_of
+from agent.domain.schedules import NewSchedule, Schedule
+from agent.store.rows import row_as
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedule:
+    """A schedule whose time has come, and what time it is."""
+
+    schedule: Schedule
+    now: datetime
+
+
+def insert(tx: Transaction, schedule_id: UUID, new: NewSchedule, by: str, next_at: datetime | None) -> None:
+    tx.add(
+        _INSERT,
+        id=schedule_id,
+        agent=new.agent,
+        task=new.task,
+        cron=new.cron,
+        timezone=new.timezone,
+        label=label_of(new.label),
+        team=new.requester.team_id,
+        user=new.requester.user_id,
+        channel=new.channel_id,
+        grace=new.grace.total_seconds(),
+        by=by,
+        next_at=next_at,
+    )
+
+
+async def lock(connection: Connection, schedule_id: UUID) -> Schedule | None:
+    _, found = await query(connection, _LOCK, _ONE, id=schedule_id)
+    return row_as(Schedule, found[0]) if found else None
+
+
+async def read(connection: Connection, schedule_id: UUID) -> Schedule:
+    """A schedule that is there."""
+    [row] = await fetch(connection, _ONE, id=schedule_id)
+    return row_as(Schedule, row)
+
+
+async def due(connection: Connection, limit: int = 100) -> list[DueSchedule]:
+    """Those whose time has come, the longest due first."""
+    rows = await fetch(connection, _DUE, limit=limit)
+    return [DueSchedule(row_as(Schedule, row), row.now) for row in rows]
+
+
+async def all_schedules(connection: Connection) -> list[Schedule]:
+    """Every schedule, in the order in which they were added."""
+    return [row_as(Schedule, row) for row in await fetch(connection, _ALL)]
+
+
+async def unknown_agents(connection: Connection, known: Sequence[str]) -> list[str]:
+    """Agents that schedules would start and that are none of these."""
+    return [row.agent for row in await fetch(connection, _UNKNOWN, known=list(known))]
+
+
+async def matching(connection: Connection, id_prefix: str) -> list[UUID]:
+    """At most two whose id begins so."""
+    return [row.id for row in await fetch(connection, _LIKE, prefix=id_prefix.lower())]
+
+
+async def claim(connection: Connection, schedule_id: UUID, due_at: datetime, run_id: UUID) -> bool:
+    """Note that this time has come to this run; only one process can. The run's row comes later."""
+    found = await fetch(connection, _CLAIM, schedule=schedule_id, due=due_at, run=run_id)
+    return bool(found)
+
+
+def note_missed(tx: Transaction, schedule_id: UUID, due_at: datetime, why: str) -> None:
+    tx.add(_MISSED, schedule=schedule_id, due=due_at, why=why)
+
+
+def set_next(tx: Transaction, schedule_id: UUID, next_at: datetime | None) -> None:
+    """When it is due next; None pauses it."""
+    tx.add(_NEXT, id=schedule_id, next_at=next_at)
+
+
+def delete(tx: Transaction, schedule_id: UUID) -> None:
+    tx.add(_DELETE, id=schedule_id)
+
+
+_INSERT = text("""
+INSERT INTO schedule (id, agent, task, cron, timezone, label, requester_team_id, requester_user_id, channel_id,
+                      grace_seconds, created_by, next_at)
+VALUES (:id, :agent, :task, :cron, :timezone, :label, :team, :user, :channel, :grace, :by, :next_at)
+""")
+_LOCK = text("SELECT id FROM schedule WHERE id = :id FOR NO KEY UPDATE")
+_ONE = text("""
+SELECT s.*, l.due_at AS last_at, l.run_id AS last_run_id, l.missed AS last_missed FROM schedule AS s
+LEFT JOIN LATERAL (SELECT * FROM schedule_start WHERE schedule_id = s.id ORDER BY due_at DESC LIMIT 1) AS l ON true
+WHERE s.id = :id
+""")
+_ALL = text("""
+SELECT s.*, l.due_at AS last_at, l.run_id AS last_run_id, l.missed AS last_missed FROM schedule AS s
+LEFT JOIN LATERAL (SELECT * FROM schedule_start WHERE schedule_id = s.id ORDER BY due_at DESC LIMIT 1) AS l ON true
+ORDER BY s.id
+""")
+_DUE = text("""
+SELECT s.*, NULL AS last_at, NULL AS last_run_id, NULL AS last_missed, clock_timestamp() AS now FROM schedule AS s
+WHERE s.next_at <= (SELECT clock_timestamp()) ORDER BY s.next_at LIMIT :limit
+""")
+_UNKNOWN = text("""
+SELECT DISTINCT agent FROM schedule WHERE next_at IS NOT NULL AND agent <> ALL(CAST(:known AS text[])) ORDER BY agent
+""")
+_LIKE = text("SELECT id FROM schedule WHERE starts_with(id::text, :prefix) ORDER BY id LIMIT 2")
+_CLAIM = text("""
+INSERT INTO schedule_start (schedule_id, due_at, run_id) VALUES (:schedule, :due, :run)
+ON CONFLICT DO NOTHING RETURNING due_at
+""")
+_MISSED = text("UPDATE schedule_start SET missed = :why WHERE schedule_id = :schedule AND due_at = :due")
+_NEXT = text("UPDATE schedule SET next_at = :next_at WHERE id = :id")
+_DELETE = text("DELETE FROM schedule WHERE id = :id")

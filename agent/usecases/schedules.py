@@ -1,0 +1,136 @@
+"""Schedules: who adds one answers for the runs that it starts. Each of its times comes once, whoever looks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
+from agent.domain.audit import AuditKind
+from agent.domain.errors import NotFound
+from agent.domain.run import NewRun
+from agent.domain.schedules import NewSchedule, Schedule
+from agent.store import audit, clock, schedules
+from agent.store.audit import AuditEntry
+from agent.store.ids import new_id
+from agent.usecases.cron import Cron
+from agent.usecases.runs.starts import write_failed_run, write_run
+from signoff.errors import Conflict
+
+log = structlog.get_logger(__name__)
+
+
+async def add(db: Database, new: NewSchedule, *, by: str) -> Schedule:
+    """Start the agent at each of these times from now on. Raises ValueError where there are none."""
+    schedule_id, cron = new_id(), Cron(new.cron, new.timezone)
+    async with db.transaction() as tx:
+        now = await clock.now(tx)
+        schedules.insert(tx, schedule_id, new, by, cron.after(now))
+        detail = {
+            "agent": new.agent,
+            "cron": new.cron,
+            "timezone": new.timezone,
+            "requester": str(new.requester),
+        }
+        head = audit.new_head(_subject(schedule_id), now)
+        audit.append(tx, head, AuditEntry(AuditKind.SCHEDULE_ADDED, by, detail))
+        await tx.flush()
+        return await schedules.read(tx, schedule_id)
+
+
+async def remove(db: Database, schedule_id: UUID, *, by: str) -> None:
+    """Start nothing by it any more; what it has started goes on. Raises NotFound."""
+    async with db.transaction() as tx:
+        await _locked(tx, schedule_id)
+        schedules.delete(tx, schedule_id)
+        await audit.record(tx, _subject(schedule_id), AuditKind.SCHEDULE_REMOVED, by, {})
+
+
+async def pause(db: Database, schedule_id: UUID, *, by: str) -> bool:
+    """Let its times pass, and make up for none of them. False: it was paused. Raises NotFound."""
+    async with db.transaction() as tx:
+        if (await _locked(tx, schedule_id)).next_at is None:
+            return False
+        schedules.set_next(tx, schedule_id, None)
+        await audit.record(tx, _subject(schedule_id), AuditKind.SCHEDULE_PAUSED, by, {})
+    return True
+
+
+async def resume(db: Database, schedule_id: UUID, *, by: str) -> bool:
+    """Go on with its next time. False: it was not paused. Raises NotFound."""
+    async with db.transaction() as tx:
+        found = await _locked(tx, schedule_id)
+        if found.next_at is not None:
+            return False
+        at = await clock.now(tx)
+        schedules.set_next(tx, schedule_id, Cron(found.cron, found.timezone).after(at))
+        await audit.record(tx, _subject(schedule_id), AuditKind.SCHEDULE_RESUMED, by, {})
+    return True
+
+
+async def start(
+    db: Database, schedule: Schedule, due_at: datetime, now: datetime, new: NewRun, missed: str | None
+) -> UUID | None:
+    """Start the run of this time, or record it as failed because it was ``missed``. None: another process did."""
+    run_id = new_id()
+    async with db.transaction() as tx:
+        stored = await schedules.lock(tx, schedule.id)
+        if stored is None or stored.next_at is None or stored.next_at != schedule.next_at:
+            return None
+        if not await schedules.claim(tx, schedule.id, due_at, run_id):
+            raise Conflict(f"the time {due_at} of schedule {schedule.id} has come before")
+        new = replace(new, start_key=f"schedule:{schedule.id}:{due_at.isoformat()}")
+        if missed is None:
+            await write_run(tx, run_id, new)
+        else:
+            await write_failed_run(tx, run_id, new, missed)
+            schedules.note_missed(tx, schedule.id, due_at, missed)
+        schedules.set_next(tx, schedule.id, Cron(schedule.cron, schedule.timezone).after(now))
+        kind = AuditKind.SCHEDULE_STARTED if missed is None else AuditKind.SCHEDULE_MISSED
+        detail = {"due": due_at.isoformat(), "run": str(run_id)}
+        await audit.record(tx, _subject(schedule.id), kind, audit.SYSTEM, detail)
+        facts = {"schedule_id": str(schedule.id), "run_id": str(run_id), "missed": missed}
+        tx.after_commit(partial(log.info, "a schedule is due", action="schedule.due", **facts))
+    return run_id
+
+
+async def due(db: Database) -> list[schedules.DueSchedule]:
+    """The schedules whose time has come, by the database's clock."""
+    async with db.connection() as connection:
+        return await schedules.due(connection)
+
+
+async def list_schedules(db: Database) -> list[Schedule]:
+    async with db.connection() as connection:
+        return await schedules.all_schedules(connection)
+
+
+async def unknown_agents(db: Database, known: list[str]) -> list[str]:
+    """Agents that schedules would start, and that none of these names is."""
+    async with db.connection() as connection:
+        return await schedules.unknown_agents(connection, known)
+
+
+async def find(db: Database, id_prefix: str) -> UUID:
+    """The one schedule whose id begins so. Raises NotFound."""
+    async with db.connection() as connection:
+        found = await schedules.matching(connection, id_prefix)
+    if len(found) != 1:
+        raise NotFound(f"{'several schedules begin' if found else 'no schedule begins'} with {id_prefix}")
+    return found[0]
+
+
+async def _locked(tx: Transaction, schedule_id: UUID) -> Schedule:
+    found = await schedules.lock(tx, schedule_id)
+    if found is None:
+        raise NotFound(f"there is no schedule {schedule_id}")
+    return found
+
+
+def _subject(schedule_id: UUID) -> str:
+    return f"schedule:{schedule_id}"

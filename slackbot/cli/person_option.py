@@ -1,0 +1,37 @@
+"""People as options of commands: a Slack user id, and the workspace it belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import typer
+
+from signoff.errors import SignoffError
+from signoff.values import Person
+from slackbot.settings import Settings
+
+_USER = re.compile(r"(?:(T[A-Z0-9]{2,})/)?([UW][A-Z0-9]{2,})\Z")
+
+
+def read_person(configured: Settings, given: str, team: str | None, option: str) -> Person:
+    """The person of this option (U…, or T…/U…) and of --team. Raises SignoffError."""
+    match = _USER.match(given)
+    if match is None:
+        raise typer.BadParameter("must be a Slack user id: U… (or T…/U…)", param_hint=option)
+    named = match[1] or team
+    if team is not None and named != team:
+        raise typer.BadParameter(f"is another workspace than that of {option}", param_hint="--team")
+    return Person(named or asyncio.run(_our_team(configured)), match[2])
+
+
+async def _our_team(configured: Settings) -> str:
+    from slackbot.slack_api.client import SlackClient  # noqa: PLC0415 - only this needs Slack's client
+    from slackbot.slack_api.workspace import identify  # noqa: PLC0415
+
+    if configured.slack_bot_token is None:
+        raise SignoffError(
+            "whose user is that? Give --team T…, or set SLACK_BOT_TOKEN so that Slack can be asked"
+        )
+    client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
+    return (await identify(client)).team_id

@@ -1,0 +1,189 @@
+"""`signoff schedule`: agents that are started at certain times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from agent.database.pools import Database
+from agent.domain.schedules import GRACE, NewSchedule, Schedule
+from agent.domain.short_ids import short_id
+from agent.runtime.agents import LoadError, load_agents
+from agent.usecases import schedules
+from agent.usecases.cron import Cron
+from signoff.gate.options import duration
+from slackbot.cli import terminal
+from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
+from slackbot.cli.list_by_default import ListByDefault
+from slackbot.cli.person_option import read_person
+from slackbot.cli.requests import JsonFlag
+from slackbot.masking import clean_now
+from slackbot.settings import Settings
+
+commands = typer.Typer(
+    cls=ListByDefault,
+    invoke_without_command=True,
+    help="Start agents at certain times: add, list, pause or remove schedules.",
+)
+
+ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="The schedule's id, or its beginning.")]
+
+_CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}\Z")
+
+
+@commands.command()
+def add(
+    agent: Annotated[str, typer.Option(help="Which agent.")],
+    cron: Annotated[str, typer.Option(help='When: "0 9 * * 1" is every Monday at nine.')],
+    task: Annotated[str, typer.Option(help="What it should do.")],
+    on_behalf_of: Annotated[
+        str,
+        typer.Option(
+            "--for", help="Who answers for it (U…, or T…/U…): the requester of every run. You, most often."
+        ),
+    ],
+    team: Annotated[
+        str | None, typer.Option(help="That person's workspace (T…); Slack is asked where it is left out.")
+    ] = None,
+    timezone: Annotated[str, typer.Option(help="On whose clock, such as Europe/Berlin.")] = "UTC",
+    channel: Annotated[
+        str | None, typer.Option(help="Where its threads are (C…); the service's own channel without.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="What is shown beside the agent's name.")] = None,
+    grace: Annotated[
+        str, typer.Option(help="How late a start is still made up for, such as 30m.")
+    ] = f"{int(GRACE.total_seconds())}s",
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Start an agent at these times from now on."""
+    configured = read_settings()
+    if channel is not None and not _CHANNEL.match(channel):
+        raise typer.BadParameter("must be a channel's id: C…", param_hint="--channel")
+    try:
+        Cron(cron, timezone)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--cron") from None
+    new = NewSchedule(
+        agent=agent,
+        task=task,
+        cron=cron,
+        timezone=timezone,
+        requester=read_person(configured, on_behalf_of, team, "--for"),
+        channel_id=channel,
+        label=label,
+        grace=duration("--grace", grace),
+    )
+
+    async def work(db: Database) -> Schedule:
+        return await schedules.add(db, new, by=terminal.actor())
+
+    added = with_database(configured, use_embedded, work)
+    typer.echo(f"schedule {added.id}: {agent} starts next at {terminal.when(added.next_at)}")
+    if (known := _known(configured)) is not None and agent not in known:
+        typer.echo(f'signoff: no agent named "{clean_now(agent)}" is loaded here (SIGNOFF_AGENTS)', err=True)
+
+
+@commands.command("list")
+def list_schedules(use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
+    """List the schedules, and what came of each the last time."""
+    found = with_database(read_settings(), use_embedded, schedules.list_schedules)
+    if use_json:
+        for each in found:
+            typer.echo(terminal.as_json(_record(each)))
+        return
+    columns = ["id", "agent", "when", "next", "for", "channel", "task", "last"]
+    terminal.table(
+        columns, map(_row, found), nothing="nothing is scheduled; `signoff schedule add` adds a schedule"
+    )
+
+
+@commands.command()
+def remove(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
+    """Start nothing by a schedule any more; runs that it has started go on."""
+
+    async def work(db: Database) -> UUID:
+        found = await schedules.find(db, schedule_id)
+        await schedules.remove(db, found, by=terminal.actor())
+        return found
+
+    typer.echo(f"schedule {with_database(read_settings(), use_embedded, work)} is removed")
+
+
+@commands.command()
+def pause(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
+    """Let the times of a schedule pass; none of them is made up for later."""
+
+    async def work(db: Database) -> tuple[UUID, bool]:
+        found = await schedules.find(db, schedule_id)
+        return found, await schedules.pause(db, found, by=terminal.actor())
+
+    found, turned = with_database(read_settings(), use_embedded, work)
+    typer.echo(f"schedule {found} {'is' if turned else 'was already'} paused")
+
+
+@commands.command()
+def resume(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
+    """Go on with the next time of a paused schedule."""
+
+    async def work(db: Database) -> tuple[UUID, bool]:
+        found = await schedules.find(db, schedule_id)
+        return found, await schedules.resume(db, found, by=terminal.actor())
+
+    found, turned = with_database(read_settings(), use_embedded, work)
+    typer.echo(f"schedule {found} {'goes on' if turned else 'was not paused'}")
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def _known(configured: Settings) -> Sequence[str] | None:
+    """The agents that are loaded here; None where they cannot be."""
+    try:
+        return [agent.name for agent in load_agents(configured.agents)]
+    except LoadError:
+        return None
+
+
+def _row(schedule: Schedule) -> list[str]:
+    return [
+        short_id(schedule.id),
+        terminal.line(f"{schedule.agent} “{schedule.label}”" if schedule.label else schedule.agent, 100),
+        terminal.line(f"{schedule.cron} ({schedule.timezone})", 100),
+        terminal.when(schedule.next_at) or "paused",
+        terminal.who(schedule.requester),
+        schedule.channel_id or "",
+        terminal.line(clean_now(schedule.task), 80),
+        _last(schedule),
+    ]
+
+
+def _last(schedule: Schedule) -> str:
+    if schedule.last_run_id is None:
+        return "never"
+    came = terminal.line(clean_now(schedule.last_missed), 80) if schedule.last_missed else "started"
+    return f"{terminal.when(schedule.last_at)}: {came}, run {short_id(schedule.last_run_id)}"
+
+
+def _record(schedule: Schedule) -> dict[str, object]:
+    requester = schedule.requester
+    return {
+        "id": str(schedule.id),
+        "agent": schedule.agent,
+        "label": schedule.label,
+        "task": clean_now(schedule.task),
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "requester": {"team_id": requester.team_id, "user_id": requester.user_id},
+        "channel_id": schedule.channel_id,
+        "grace_seconds": schedule.grace_seconds,
+        "created_by": schedule.created_by,
+        "created_at": terminal.rfc3339(schedule.created_at),
+        "next_at": terminal.rfc3339(schedule.next_at),
+        "last_at": terminal.rfc3339(schedule.last_at),
+        "last_run_id": str(schedule.last_run_id) if schedule.last_run_id else None,
+        "last_missed": schedule.last_missed,
+    }
