@@ -19,17 +19,18 @@ approvers = ["S0FINANCE"]
 
 
 class Bench:
-    """Counts how many are at work at the same time."""
+    """Counts how many are at work at the same time; each waits for one beside it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._pair = threading.Barrier(2, timeout=60)
         self.now = self.most = self.total = 0
 
     def work(self) -> None:
         with self._lock:
             self.now, self.total = self.now + 1, self.total + 1
             self.most = max(self.most, self.now)
-        threading.Event().wait(0.02)
+        self._pair.wait()
         with self._lock:
             self.now -= 1
 
@@ -37,7 +38,7 @@ class Bench:
 bench = Bench()
 
 
-@tool(read_only=True, concurrency=2)
+@tool(read_only=True, concurrency=2, timeout=120)
 def weld(part: int) -> int:
     """Weld a part; there are two benches."""
     bench.work()
