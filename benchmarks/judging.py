@@ -28,7 +28,7 @@ from agent.runtime.services import Services
 from agent.runtime.tool import tool
 from agent.store import views
 from agent.store.outbox import Destination
-from agent.usecases import grants, runs
+from agent.usecases import grants, limits, requests, runs
 from agent.usecases.grants import GrantWish
 from agent.usecases.runs import MadeTurn, NewRun
 from benchmarks.ground import owner
@@ -64,7 +64,7 @@ allow_grants = true
 ALLOWING = '[defaults]\nunmatched = "allow"\n'
 LIMIT = """
 [[limit]]
-name = "limit {n}"
+name = "limit-{n}"
 action_pattern = "send"
 of = "args.price"
 per = "all"
@@ -74,7 +74,7 @@ max = 1e9
 BOUNDS = "".join(LIMIT.format(n=n) for n in range(LIMITS))
 _FILL = """
 INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled, at)
-SELECT 'limit ' || l, gen_random_uuid(), false, 'all', 12.5, true, clock_timestamp() - random() * interval '24 hours'
+SELECT 'limit-' || l, gen_random_uuid(), false, 'all', 12.5, true, clock_timestamp() - random() * interval '24 hours'
 FROM generate_series(0, %s - 1) AS l, generate_series(1, %s) AS n
 """
 
@@ -144,13 +144,29 @@ def _services(db: Database, policy: str) -> Services:
 
 async def _in_turns(setting: Setting, *sides: Services) -> list[Rounds]:
     found: list[Rounds] = [[] for _ in sides]
-    for _ in range(WARM):
-        for side in sides:
-            await _judge(side)
-    for _ in range(setting.size.rounds):
+    for number in range(setting.size.rounds + 1):
         for side, rounds in zip(sides, found, strict=True):
-            rounds.append([(await _judge(side))[1] for _ in range(setting.size.votes)])
+            count = setting.size.votes if number else WARM
+            samples = [await _judged(side) for _ in range(count)]
+            if number:
+                rounds.append(samples)
     return found
+
+
+async def _judged(services: Services) -> float:
+    """Milliseconds; afterwards the question is withdrawn, and the sweep has written down what became of its uses."""
+    call_id, taken = await _judge(services)
+    request_id = await _request_of(services.db, call_id)
+    if request_id is not None:
+        await requests.withdraw(services.db, request_id, ADA, None)
+    await limits.settle_ended(services.db)
+    return taken
+
+
+async def _request_of(db: Database, call_id: UUID) -> UUID | None:
+    async with db.connection() as connection:
+        found = await views.open_call_details(connection, call_id)
+    return found.call.request_id if found else None
 
 
 async def _judge(services: Services, price: int = 500) -> tuple[UUID, float]:
@@ -174,9 +190,7 @@ async def _judge(services: Services, price: int = 500) -> tuple[UUID, float]:
 async def _give(services: Services) -> None:
     """A grant that covers the letter to the last character, and not its price."""
     call_id, _ = await _judge(services, price=5)
-    async with services.db.connection() as connection:
-        open_call = await views.open_call_details(connection, call_id)
-    origin = open_call.call.request_id if open_call else None
+    origin = await _request_of(services.db, call_id)
     if origin is None or services.policy.grants is None:
         raise RuntimeError("nobody was asked")
     await _approve(services.db, origin)
