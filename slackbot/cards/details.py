@@ -77,8 +77,8 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE)
         head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))
         yield blocks.rich_text(head, *changed.parts)
-    yield from _values(facts.heading(view), dict(view.facts or {}))
     yield from limits_blocks(view)
+    yield from _values(facts.heading(view), dict(view.facts or {}))
     yield from _values(arguments_label(view.action), json_text.arguments_of(view.action))
     for label, text in _said(view, names):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)

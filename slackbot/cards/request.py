@@ -53,7 +53,7 @@ def request_card(
     if not (whole or _is_open(view)):
         rows = [*head, blocks.context(small_print(view)), *buttons.row(view, names, approvable=False)]
         return Card(fallback(view), blocks.with_ids(rows, state), metadata(delivery_id, request=view.id))
-    above = [*head, *facts_blocks(view), *limits_blocks(view)]
+    above = [*head, *limits_blocks(view), *facts_blocks(view)]
     below = [
         blocks.rich_text(*origin(view, names)),
         *_rationale(view),

@@ -19,6 +19,7 @@ from agent.domain.checkpoints import load
 from agent.domain.errors import GrantRefused, NotFound, Refusal, Refused
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
 from agent.domain.grant_terms import MOST_LIVE
+from agent.domain.limits import Limit, Use
 from agent.domain.people import Standing
 from agent.domain.policy import GrantLimits
 from agent.domain.request import ExecutionStatus
@@ -26,7 +27,7 @@ from agent.domain.run import CallState
 from agent.store import views
 from agent.usecases import api_keys, executions, grants, pause, requests
 from agent.usecases import policy as policies
-from agent.usecases.executions import Outcome
+from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
 from agent.usecases.grants import ProgramCall
 from agent.usecases.requests import Edit
 from signoff.errors import Conflict
@@ -271,6 +272,30 @@ async def test_a_no_in_the_run_stands_against_the_tool(database: Database, how: 
     child, (below,) = await start(database, parent_run_id=run_id)
     assert await use(database, cover(grant_id), (child, below)) is None
     assert await use(database, cover(grant_id)) is not None
+
+
+async def test_a_call_that_repeats_an_expired_one_is_not_covered(database: Database) -> None:
+    """Who asks again after nobody answered asks people."""
+    grant_id = await allow(database)
+    asked = await ask(database, granting_rule())
+    await write(
+        database, "UPDATE approval_request SET expires_at = clock_timestamp() WHERE status = 'waiting'"
+    )
+    await requests.expire_due(database)
+    again = await requests.ask_again(database, asked.request_id, reviewer(ADA))
+    assert await use(database, cover(grant_id), (asked.run_id, again)) is None
+
+
+async def test_a_limit_without_room_asks_whatever_is_granted(database: Database) -> None:
+    """A limit bounds what runs without a person, under a grant too; nothing is written, and less of it still fits."""
+    grant_id = await allow(database)
+    limit = Limit("refunds", "process_refund", "args.amount", "all", timedelta(days=1), Decimal(10))
+    run_id, (call_id,) = await start(database)
+    for amount, begins in ((11, False), (10, True)):
+        terms = ClaimTerms("w", idempotent=False, uses=(Use(limit, "all", Decimal(amount)),))
+        claimed = await grants.claim(database, CallToClaim(call_id, run_id, None, terms), cover(grant_id))
+        assert (claimed is not None) is begins
+        assert await column(database, USED, id=grant_id) == [int(begins)]
 
 
 async def test_a_call_that_people_are_asked_about_is_never_covered(database: Database) -> None:
