@@ -131,7 +131,7 @@ def serve(listens: int, program: str, tests: Sequence[str]) -> str:
 
 def _load_what_is_needed_later() -> None:
     """What the product loads or makes where it needs it first, and keeps: each process would do so for itself."""
-    for name in ("cel", "agent.runtime.model_provider", "slackbot.app"):
+    for name in ("alembic.command", "cel", "agent.runtime.model_provider", "slackbot.app"):
         import_module(name)
     for found in walk_packages(store.__path__, f"{store.__name__}."):
         for value in vars(import_module(found.name)).values():

@@ -127,11 +127,11 @@ async def waits_for_switch(on: Stage) -> bool:
 
 
 async def test_no_claim_by_an_old_policy_begins_after_apply_has_returned(stage: Staged) -> None:
-    """Two workers claim while policies change 20 times: no attempt is younger than the return of the next `apply`."""
+    """Two workers claim while policies change 10 times: no attempt is younger than the return of the next `apply`."""
     on = await stage(cleaner())
     now = await put(on.db, policy("allow", "0"))
     workers = [worker(on, now) for _ in range(2)]
-    calls = [await proposed(on, number) for number in range(40)]
+    calls = [await proposed(on, number) for number in range(20)]
     returned: dict[int, datetime] = {}
 
     async def work(services: Services, mine: list[CallView]) -> None:
@@ -141,7 +141,7 @@ async def test_no_claim_by_an_old_policy_begins_after_apply_has_returned(stage: 
                     await advance_call(services, call.id)
 
     async def change() -> None:
-        for number in range(1, 21):
+        for number in range(1, 11):
             epoch = (await put(on.db, policy("allow", str(number)))).epoch
             returned[epoch] = (await on.sql("SELECT clock_timestamp()"))[0][0]
 
