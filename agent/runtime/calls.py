@@ -184,10 +184,8 @@ async def _run_under_grant(
     covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
     if not covers:
         return False
-    if tool.executor:  # a grant is used by the claim of the program that carries it out
-        return await runs.pass_call(
-            services.db, work.call.id, action, policy_epoch=judgement.epoch, judgement=judgement
-        )
+    if tool.executor:  # the claim of the program that carries it out is the use, and is judged then
+        return await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch)
     with claims.room(services, work, tool):
         return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 

@@ -17,7 +17,7 @@ from agent.domain.request import ExecutionStatus
 from agent.domain.run import CallState
 from agent.runtime import claims
 from agent.runtime.agents import Agent
-from agent.runtime.calls import ready_call
+from agent.runtime.calls import NEEDS_APPROVAL, ready_call
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.store import views
@@ -110,6 +110,8 @@ async def _claim(
     )
     claimed = await claims.claim_outside(services, work, terms, ready.covers)
     if claimed is None:
+        if ready.covers is not None:
+            await claims.give_up(services, work, tool, NEEDS_APPROVAL, epoch=ready.epoch)
         raise ClaimRefused(
             "not-ready", "it cannot begin now: it was claimed, stopped or paused, or is judged again"
         )

@@ -116,7 +116,7 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
         if found is None or not found.limits.has_room(member.call_id, member.by_itself):
             return None
         grant, used = await grants.lock(tx, cover.grant_id, key := _key(member.call_id))
-        if grant is None or not _may_begin(found, cover, used):
+        if grant is None or not _may_begin(found, cover, used, outside=member.terms.claim_hash is not None):
             return None
         if await grants.contradicted(tx, member.run_id, cover.call.action.tool):
             return None
@@ -189,20 +189,21 @@ def _is_repeated(asked: ProgramCall, used: EarlierUse) -> bool:
     return True
 
 
-def _may_begin(found: ReadyCall, cover: Cover, used: EarlierUse | None) -> bool:
-    """Whether it is a call that nobody was asked about, or one more attempt that nobody had to ask for."""
+def _may_begin(found: ReadyCall, cover: Cover, used: EarlierUse | None, *, outside: bool) -> bool:
+    """Whether it is a call that nobody was asked about, or one more attempt that nobody had to ask for.
+
+    ``outside``: another program claims it, to which it was handed out before.
+    """
     call = found.call
     if call.ask_no or call.repeats is not None or call.paused or call.in_vain:
         return False
     if call.state is CallState.NEW:
         return used is None
-    again = call.state is CallState.READY and call.attempts > 0 and not call.wanted_again
-    return (
-        again
-        and used is not None
-        and used.grant_id == cover.grant_id
-        and call.action == cover.call.action.canonical
-    )
+    if call.state is not CallState.READY or call.action != cover.call.action.canonical:
+        return False
+    if not call.attempts:
+        return outside and used is None
+    return not call.wanted_again and used is not None and used.grant_id == cover.grant_id
 
 
 async def _covering(

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
+from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import Refusal
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import Between
@@ -20,13 +21,15 @@ from agent.domain.policy import Defaults, GrantLimits, Policy, Rule
 from agent.domain.replay import Totals, replay
 from agent.domain.request import Verdict
 from agent.domain.run import CallState
-from agent.runtime.agents import Agent
+from agent.runtime import external_calls
+from agent.runtime.agents import Agent, Registry
 from agent.runtime.model_turn import advance_run
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import NotDone, tool
 from agent.store.outbox import Destination
 from agent.usecases import executions, grants, judgements
 from agent.usecases.executions import CallToClaim, ClaimTerms
+from agent.usecases.executions.external import ClaimRefused
 from agent.usecases.grants import Cover, GrantWish
 from signoff.values import Action, Person
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
@@ -163,6 +166,36 @@ async def test_a_covered_call_runs_without_a_question(shop: Shop) -> None:
     assert shop.done == [10, 20, 30]
     used = await shop.stage.sql("SELECT uses FROM approval_grant WHERE request_id = :id", id=grant_id)
     assert [row.uses for row in used] == [2]
+
+
+async def test_the_claim_of_another_program_is_the_use(shop: Shop) -> None:
+    """A covered call of an external tool is handed out unasked; claimed after the grant has ended, it is not done."""
+
+    @tool(name="refund", external=True, facts=lambda amount: {"price": amount})
+    def refund(amount: int) -> str:
+        """Refund."""
+        raise AssertionError("it is done elsewhere")
+
+    served = Registry([Agent("shop", "Refund.", tools=[refund])])
+    shop.stage.services = services = replace(shop.stage.services, registry=served)
+    program = Principal(uuid4(), "van", frozenset({Scope.EXECUTE}), None, None)
+    grant_id = await shop.allow()
+    calls = [(await shop.stage.calls(await shop.refund(amount)))[0] for amount in (20, 30)]
+    assert [call.state for call in calls] == [CallState.READY, CallState.READY]
+    assert {call.id for call in calls} <= {
+        each.id for each in await external_calls.handed_out(services, program)
+    }
+    uses = "SELECT uses FROM approval_grant WHERE request_id = :id"
+    assert await shop.stage.sql(uses, id=grant_id) == [(0,)]
+    claim = await external_calls.claim(services, calls[0].id, program, digest=None, lease_seconds=60)
+    assert claim.action.arguments == {"amount": 20}
+    assert await shop.stage.sql(uses, id=grant_id) == [(1,)]
+    await grants.revoke_as_operator(shop.stage.db, grant_id, "cli")
+    with pytest.raises(ClaimRefused):
+        await external_calls.claim(services, calls[1].id, program, digest=None, lease_seconds=60)
+    [refused] = await shop.stage.calls(calls[1].run_id)
+    assert refused.answer is not None
+    assert "needs approval now" in refused.answer.text
 
 
 async def test_a_use_is_judged_again_by_another_policy(shop: Shop) -> None:
