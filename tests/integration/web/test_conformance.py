@@ -78,7 +78,7 @@ async def _conform(
 
 WHO = [
     pytest.param("asker", (Scope.REQUEST, Scope.ON_BEHALF), ADA, id="asker"),
-    pytest.param("operator", (Scope.DECIDE, Scope.READ, Scope.ADMIN), GRACE, id="operator"),
+    pytest.param("operator", (Scope.DECIDE, Scope.READ, Scope.ADMIN, Scope.EXECUTE), GRACE, id="operator"),
 ]
 
 

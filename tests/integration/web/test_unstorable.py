@@ -33,7 +33,7 @@ def agents() -> list[Agent]:
 async def programs(site: Street) -> tuple[Program, Program]:
     """One that asks and one that may do everything else: no key may do both."""
     asker = await site.program("asker", ["request", "on_behalf"])
-    return asker, await site.program("operator", ["decide", "read", "admin"], GRACE)
+    return asker, await site.program("operator", ["decide", "read", "admin", "execute"], GRACE)
 
 
 async def test_in_addresses_of_programs(site: Street) -> None:
