@@ -38,7 +38,8 @@ async def backlog(connection: Connection) -> Backlog:
 
 
 _BACKLOG = text("""
-SELECT (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready' LIMIT 1000) AS ready) AS calls,
+SELECT (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready'
+                                AND (retry_at IS NULL OR retry_at <= clock_timestamp()) LIMIT 1000) AS ready) AS calls,
        (SELECT count(*) FROM (SELECT FROM tool_call AS call
                               JOIN approval_request AS request
                                 ON request.call_id = call.id AND request.ask_no = call.ask_no

@@ -101,7 +101,8 @@ SELECT 'queue', 'runs', count(*) FROM (
     AND coalesce(look_at, created_at) <= (SELECT clock_timestamp()) LIMIT :most) AS r
 UNION ALL
 SELECT 'queue', 'calls', count(*) FROM (
-    (SELECT FROM tool_call WHERE state = 'ready' LIMIT :most) UNION ALL
+    (SELECT FROM tool_call WHERE state = 'ready' AND (retry_at IS NULL OR retry_at <= clock_timestamp())
+     LIMIT :most) UNION ALL
     (SELECT FROM tool_call
      WHERE state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL) LIMIT :most)) AS c
 UNION ALL
