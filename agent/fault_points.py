@@ -17,6 +17,7 @@ POINTS = frozenset(
         "before_decision_commits",  # a click is judged and written
         "after_decision_commits",  # the click is not acknowledged
         "after_ack",  # the card is not updated
+        "after_turn",  # its calls are recorded, none of them is judged
         "before_resume",  # a worker looks at a call that may run, nothing is claimed
         "after_claim",  # the attempt is committed, the tool is not called
         "after_approved_claim",  # the same, where the attempt is committed with the decision

@@ -21,6 +21,7 @@ from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
+from agent.fault_points import point
 from agent.store import ancestors, audit, calls, clock, outbound, outbox, run_leases, runs
 from agent.store.audit import AuditEntry
 from agent.store.outbox import OutboxMessage
@@ -105,6 +106,7 @@ class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
     async def lock(
         self, tx: Transaction, members: Sequence[MadeTurn], *, wait: bool
     ) -> list[HeldRun | Skipped]:
+        tx.after_commit(partial(point, "after_turn"))
         ids = [each.lease.run_id for each in members]
         ends = [run_subject(each.lease.run_id) for each in members if not each.turn.calls]
         held = await (run_leases.lock(tx, ids) if wait else run_leases.try_lock(tx, ids, ends))

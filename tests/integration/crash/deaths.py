@@ -9,6 +9,7 @@ from tests.integration.crash.street import Street
 
 EVERY = (
     "in_expiry_batch",
+    "after_turn",
     "before_request_commits",
     "after_request_commits",
     "before_decision_commits",

@@ -51,6 +51,12 @@ EXAMPLES = {
         1,
         ('"prepared: move house"', '"carried out: move house"'),
     ),
+    "rollout": Example(
+        "agent.examples.rollout",
+        "run rollout version 7",
+        2,
+        ('"eu is deployed"', '"us is deployed"', "null", "null", '"eu is well"', '"us is well"'),
+    ),
     "refunds": Example(
         "agent.examples.refunds",
         "run refunds please refund order 7",
@@ -132,10 +138,10 @@ def _doubts(here: Street) -> list[dict[str, object]]:
 async def _check(here: Street, example: Example) -> None:
     ended = await here.column("SELECT status::text || coalesce(': ' || cause, '') FROM agent_run")
     assert ended == ["completed"], here.serve.said()
-    answers = await here.column("SELECT answer FROM tool_call WHERE tool <> 'ask' ORDER BY turn, index")
+    answers = await here.column("SELECT answer FROM tool_call WHERE tool <> 'ask'")
     assert len(answers) == len(example.results), answers
-    for answer, expected in zip(answers, example.results, strict=True):
-        assert expected in answer, answers
+    for expected in example.results:  # branches have no order
+        assert sum(expected in answer for answer in answers) == example.results.count(expected), answers
     decided = "SELECT count(*) FROM decision WHERE outcome = 'approved'"
     assert await here.column(decided) == [example.approvals]
     assert await invariants.broken(here.db) == []

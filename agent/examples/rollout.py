@@ -1,0 +1,33 @@
+"""Two questions at once: each region is deployed as soon as somebody approves it, and watched for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+
+from signoff import ask, function_agent, set_label, sleep, step
+
+
+def deploy(region: str) -> str:
+    """What somebody has to agree to."""
+    return f"{region} is deployed"
+
+
+def look_at(region: str) -> str:
+    """What is looked at a little later."""
+    return f"{region} is well"
+
+
+async def one_region(name: str) -> str:
+    """Ask, deploy, wait, look: beside the other region."""
+    (await ask(f"Deploy to {name}?", timeout="24h")).require()
+    await step(deploy, region=name)
+    await sleep(1)
+    looks: str = await step(look_at, region=name)
+    return looks
+
+
+@function_agent(name="rollout", tools=[deploy, look_at])
+async def rollout(task: str) -> str:
+    """Deploys a version to two regions, each after an approval of its own."""
+    await set_label(task)
+    return ", ".join(await asyncio.gather(one_region("eu"), one_region("us")))
