@@ -50,7 +50,7 @@ from signoff.durations import Duration, seconds_of
 from signoff.errors import CollaborationError, SignoffError
 from signoff.integrations.agno_runs import (
     UNFINISHED,
-    Postponed,
+    RunLeft,
     call_name,
     continued_run,
     id_of,
@@ -287,7 +287,7 @@ class AgnoApprovals:
         except CollaborationError:  # people were asked again, and said no
             raise
         except (SignoffError, TimeoutError) as reason:
-            raise Postponed(reason) from reason
+            raise RunLeft(reason) from reason
         injected = {each: value for each, value in values.items() if each not in asked}
         began = time.monotonic()
         try:

@@ -22,7 +22,7 @@ UNFINISHED = (RunStatus.pending, RunStatus.running, RunStatus.error)
 """How a run stands that was killed or failed, and goes on from where it was."""
 
 
-class Postponed(BaseException):
+class RunLeft(BaseException):
     """Leaves a run of Agno's, which is then stored as it was: Agno catches every Exception and would go on."""
 
     def __init__(self, reason: Exception) -> None:
@@ -40,8 +40,8 @@ async def continued_run(agent: Agent, run: RunOutput) -> RunOutput:
             requirements=run.requirements if run.is_paused else None,
             stream=False,
         )
-    except Postponed as postponed:
-        raise postponed.reason from None
+    except RunLeft as left:
+        raise left.reason from None
 
 
 async def stored_run(agent: Agent, run_id: str) -> RunOutput | None:
