@@ -11,7 +11,7 @@ import pytest
 
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.field_constraints import Between, Exact, FieldValue, Fits, OneOf, read_constraint
-from agent.domain.grant_terms import rule_of_grant
+from agent.domain.grant_terms import freeing_problem, rule_of_grant
 from agent.domain.grants import CallToCover, Grant, granters_refusal, uncoverable
 from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.policy import Rule
@@ -234,6 +234,16 @@ def test_what_is_not_written_as_a_grant_is_refused() -> None:
 def test_a_pattern_cannot_break_out_of_the_whole_text(pattern: str) -> None:
     """A pattern counts alone and from end to end, so nothing in it lets another text through."""
     assert not Fits(pattern).allows(FieldValue("b or anything"))
+
+
+def test_what_is_masked_or_of_another_kind_is_not_freed() -> None:
+    """A value that `redact` hides stays exact, and only a number has bounds."""
+    bounds = Between(Decimal(1), Decimal(500))
+    masked = RULE.model_copy(update={"redact": ("amount",)})
+    assert freeing_problem(RULE, "args", "amount", 100, bounds, ()) is None
+    assert freeing_problem(masked, "args", "amount", 100, bounds, ()) is not None
+    assert freeing_problem(masked, "args", "amount", 100, Exact(100), ()) is None
+    assert freeing_problem(RULE, "args", "reason", "late", bounds, ()) is not None
 
 
 def test_the_request_of_a_grant_is_decided_by_the_same_people_and_offers_nothing_else() -> None:
