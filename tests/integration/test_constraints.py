@@ -130,6 +130,7 @@ BROKEN = {
         INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted, parent_run_id,
                                ancestor_ids)
             VALUES ('{CALL}', 'a', '1', 't', 'p', 'none', '{RUN}', '{{{RUN}}}')""",
+    "ck_agent_run_label_is_short": "UPDATE agent_run SET label = repeat('x', 10000)",
     "ck_agent_run_lease_whole": "UPDATE agent_run SET lease_until = now()",
     "ck_agent_run_ended_badly_with_cause": "UPDATE agent_run SET status = 'denied'",
     "ck_run_message_seq_from_one": "UPDATE run_message SET seq = 0",
@@ -223,6 +224,10 @@ BROKEN = {
         INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, because, observed)
         VALUES (gen_random_uuid(), 1, 'a', 't', '{}', false, 'run', '', '{}')""",
     "ck_policy_counts_from_one": "INSERT INTO policy (epoch, source, digest, by) VALUES (0, '', sha256(''), '')",
+    "ck_schedule_grace_not_negative": """
+        INSERT INTO schedule (id, agent, task, cron, timezone, requester_team_id, requester_user_id, grace_seconds,
+                              created_by)
+        VALUES (gen_random_uuid(), 'a', 't', '0 9 * * *', 'UTC', 'T1', 'U1', -1, 'cli')""",
     "ck_policy_digest_size": "INSERT INTO policy (epoch, source, digest, by) VALUES (2, '', '', '')",
     "ck_policy_restores_an_earlier_one": """
         INSERT INTO policy (epoch, source, digest, by, restores) VALUES (2, '', sha256(''), '', 2)""",
