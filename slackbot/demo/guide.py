@@ -161,6 +161,7 @@ def welcome(workspace: SandboxWorkspace) -> None:
 
 
 def say(workspace: SandboxWorkspace, text: str) -> None:
-    """Put words of the guide into that channel. The service is told nothing of them."""
+    """Put words of the guide into that channel and tell the pages. The service is told nothing of them."""
     guide: Message = {"type": "message", "team": workspace.team.id, "username": "Guide", "bot_id": "B0GUIDE"}
-    workspace.messages.add(AGENTS, {**guide, "text": text})
+    said = workspace.messages.add(AGENTS, {**guide, "text": text})
+    workspace.changes.publish({"type": "message", "channel": AGENTS, "ts": said["ts"], "thread_ts": None})

@@ -206,6 +206,7 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.step("Ask as Ada")
     await newcomer.step("Show Grace the card")
     await (await newcomer.card("Allow similar calls")).get_by_role("button", name="Revoke").click()
+    await page.locator("#confirm-yes").click()
     await newcomer.done(10)
 
     await newcomer.step("Ask as Ada")
