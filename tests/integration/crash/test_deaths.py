@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.fault_points import POINTS
 from tests.integration.crash.deaths import EVERY, STUCK, WORST, die_and_recover
 from tests.integration.crash.street import AGENT, street, until
+from tests.integration.crash.under_grant import die_under_a_grant
 from tests.integration.crash.within_limits import die_within_limits
 
 
@@ -91,3 +92,8 @@ async def test_what_dies_within_a_limit_is_counted_once(database_url: str, tmp_p
     await die_within_limits(
         database_url, tmp_path, by_itself=["after_claim"], asked=["before_request_commits"]
     )
+
+
+async def test_what_dies_under_a_grant_is_one_use(database_url: str, tmp_path: Path) -> None:
+    """Killed with a claim under a grant: the use is counted once, runs no second time, and no other use is lost."""
+    await die_under_a_grant(database_url, tmp_path, deaths=["after_claim"])
