@@ -1,4 +1,4 @@
-"""What goes first in a process: what a person waits for, then sweeps, then what nobody waits for."""
+"""The order of work in a process: clicks and commands first, then sweeps, then background work."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from contextlib import contextmanager, suppress
 from enum import IntEnum
 
 MOST = 1.0
-"""Seconds for which work of a lower rank waits at most before each of its steps: it is slowed down, never stopped."""
+"""Seconds a lower rank waits at most before each of its steps, so that it slows down but never stops."""
 
 
 class Rank(IntEnum):
-    """A lower number goes first."""
+    """How urgent work is. A lower number goes first."""
 
     PERSON = 1
     SWEEP = 2
-    NOBODY = 3
+    BACKGROUND = 3
 
 
 class Precedence:
-    """What is under way here, by rank. It is a courtesy: nothing depends on it but how long people wait."""
+    """Counts the work under way in this process, by rank. Only waiting times depend on it, never correctness."""
 
     def __init__(self, most: float = MOST) -> None:
         self._most = most
@@ -30,7 +30,7 @@ class Precedence:
 
     @contextmanager
     def at_work(self, rank: Rank) -> Iterator[None]:
-        """Work of this rank is under way."""
+        """Count work of this rank as under way."""
         self._at_work[rank] += 1
         try:
             yield
@@ -40,7 +40,7 @@ class Precedence:
             changed.set()
 
     async def give_way(self, rank: Rank) -> None:
-        """Wait until nothing that goes before this rank is under way."""
+        """Wait until no work of a higher rank is under way, or the longest wait is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._most):
                 while any(self._at_work[each] for each in Rank if each < rank):

@@ -16,28 +16,28 @@ MAX_LINES = 20
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an observed checkpoint that names the tool would have made of one judgement."""
+    """What one observed checkpoint would have decided about one call, had it been in force."""
 
     checkpoint_id: str
     version: str
-    """Stands for the checkpoint as it was written: one that is changed is counted anew."""
+    """Identifies the text of the checkpoint. A changed checkpoint starts a new count."""
     until: datetime
     applies: bool
     verdict: Literal["run", "ask", "deny"]
-    """Of the checkpoints, if this one were in force among them."""
+    """The verdict of the whole policy with this checkpoint in force."""
     because: str
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCount:
-    """What an observed checkpoint would have done in some time."""
+    """What an observed checkpoint would have done over a period."""
 
     checkpoint_id: str
     version: str
     judged: int
-    """Judgements of actions whose tool it names."""
+    """Judged calls whose tool the checkpoint names."""
     asks: int = 0
-    """How many of them it would have asked about."""
+    """Of these calls, how many it would have asked about."""
     asked_anyway: int = 0
     """How many of these were asked about by another rule."""
     frees: int = 0

@@ -1,4 +1,4 @@
-"""What a new policy changes about the one before it."""
+"""Compares a new policy with the one before it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from agent.domain.errors import PolicyError
 
 
 def changed_checkpoints(before: str, after: str) -> frozenset[str] | None:
-    """The ids of the checkpoints that are not in both texts, to the letter; ``None``: nobody can say, so all are."""
+    """Return the ids of checkpoints whose text differs. ``None``: not comparable, so treat all as changed."""
     try:
         old, new = (load(text, filename="policy") for text in (before, after))
     except PolicyError:

@@ -30,4 +30,4 @@ async def test_nothing_waits_for_ever() -> None:
     """Whoever goes last is slowed down by those before it, and never stopped."""
     precedence = Precedence(most=0.001)
     with precedence.at_work(Rank.PERSON):
-        await precedence.give_way(Rank.NOBODY)
+        await precedence.give_way(Rank.BACKGROUND)
