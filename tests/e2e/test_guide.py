@@ -220,7 +220,7 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.done(12)
 
     await newcomer.step("Open App Home")
-    await expect(page.locator("#home")).to_contain_text("for order 10")
+    await expect(page.locator("#home")).to_contain_text("Delete 20 records")
     await newcomer.step("List as Grace")
     await newcomer.done(13)
 
