@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, TextIO
 
 import structlog
 from structlog.typing import EventDict
@@ -37,43 +39,58 @@ _CONTROL_IN_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\
 
 
 def configure(level: str = "INFO", form: str = "text") -> None:
-    """Send structlog's and the standard library's records through one pipe to standard error."""
+    """Write structlog's and the standard library's records to standard error, in one form."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.stdlib.ExtraAdder(allow=("action", "status")),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    structlog.configure(
-        processors=[*shared[:2], shared[3], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,
-    )
     last: Any = structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(),
         exception_formatter=structlog.dev.plain_traceback,  # rich's would show local variables
     )
     if form == "json":
         last = structlog.processors.JSONRenderer()
-    formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,  # before cleaning: a renderer would print locals
-            structlog.processors.StackInfoRenderer(),
-            masking.clean_event,
-            *([] if form == "json" else [_in_one_line]),
-            last,
-        ],
-    )
+    rendering = [
+        structlog.processors.format_exc_info,  # before cleaning: a renderer would print locals
+        structlog.processors.StackInfoRenderer(),
+        masking.clean_event,
+        *([] if form == "json" else [_in_one_line]),
+        last,
+    ]
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(allow=("action", "status"))],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
+        )
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
     for name, quiet in QUIET.items():
         logging.getLogger(name).setLevel(max(quiet, root.level))
+    structlog.configure(
+        processors=[*shared, *rendering],
+        logger_factory=partial(_Lines, handler),
+        wrapper_class=structlog.make_filtering_bound_logger(root.level),
+        cache_logger_on_first_use=False,
+    )
+
+
+class _Lines:
+    """Writes what structlog has rendered. A record of the standard library for each line would cost twice the time."""
+
+    def __init__(self, handler: logging.StreamHandler[TextIO], *_: object) -> None:
+        self._handler = handler
+
+    def write(self, line: str) -> None:
+        """Write the line. Like a handler, it raises nothing: a full disk stops no decision."""
+        with suppress(OSError, ValueError):
+            self._handler.stream.write(f"{line}\n")
+            self._handler.flush()
+
+    debug = info = warning = warn = error = critical = exception = log = msg = write
 
 
 def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:

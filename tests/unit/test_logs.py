@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -64,3 +66,18 @@ def test_values_are_written_as_people_read_them(capsys: pytest.CaptureFixture[st
     assert "roles='scheduler web'" in written
     assert "port=8080" in written
     assert not any(each in written for each in ("None", "Role", "<", "health_port"))
+
+
+@pytest.mark.usefixtures("_untouched")
+def test_a_log_that_cannot_be_written_stops_nothing() -> None:
+    """A full disk or a closed terminal costs the line, and raises nothing where it was logged."""
+    logs.configure("INFO", "text")
+    [handler] = logging.getLogger().handlers
+    assert isinstance(handler, logging.StreamHandler)
+    handler.setStream(_Full())
+    structlog.get_logger("signoff").info("event", action="x")
+
+
+class _Full(io.StringIO):
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
