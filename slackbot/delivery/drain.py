@@ -16,6 +16,7 @@ import structlog
 
 from agent.database.errors import DatabaseError
 from agent.database.pools import Database
+from agent.database.precedence import Rank
 from agent.domain.errors import LeaseLost
 from agent.domain.policy import CARDS_PER_MINUTE
 from agent.fault_points import point
@@ -119,6 +120,8 @@ class Drain:
         try:
             while not self._leaving:
                 awake.clear()
+                if outcome is None:  # what has been said is stored at once
+                    await self._db.precedence.give_way(Rank.BACKGROUND)
                 began = monotonic()
                 look = await deliveries.take_next(
                     self._db,
@@ -130,6 +133,7 @@ class Drain:
                 )
                 due, outcome, idle = look.due, None, idle + 1
                 if due is not None:
+                    await self._db.precedence.give_way(Rank.BACKGROUND)
                     outcome, idle = await self._deliver(due, began), 0
                     turns.charge(due.turn, LEAST + monotonic() - began)
                 elif not await _rest(awake, look.wait, self._least(look, idle)):

@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import text
 
 from agent.database.pools import Database
+from agent.database.precedence import Precedence, Rank
 from agent.domain.request import Place
 from agent.store import outbox
 from agent.store.outbox import Destination
@@ -45,6 +46,7 @@ from tests.integration.asking import (
 )
 from tests.integration.listeners.conftest import BOT, workspace
 from tests.integration.service.conftest import until
+from tests.statement_counter import counting
 
 CHANNEL = REVIEWS.channel_id
 POST, UPDATE = "chat.postMessage", "chat.update"
@@ -157,6 +159,19 @@ async def office(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 # --- once, whatever happens -------------------------------------------------------------------------------
+
+
+async def test_messages_give_way_to_deadlines_that_pass(office: Office) -> None:
+    """While very many requests expire, a channel is told nothing; then it is."""
+    office.db.precedence = Precedence(most=3600)
+    await ask(office.db)
+    with office.db.precedence.at_work(Rank.SWEEP), counting() as counted:
+        telling = asyncio.create_task(office.tell())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert counted.statements == []
+    await telling
+    assert len(office.cards()) == 1
 
 
 @pytest.mark.parametrize("fault", ["http_500", "reset_before_accept", "reset_after_accept"])
