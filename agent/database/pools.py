@@ -222,6 +222,10 @@ class Database:
     def _engine(self, size: int, wait: float, *, read_only: bool = False, **settings: int) -> AsyncEngine:
         if read_only:
             settings["default_transaction_read_only"] = 1
+        else:
+            # What is written is found by an index. Plans are kept, also those of triggers and foreign keys; one that
+            # scans a table, made while it was small, would cost more with every row until the next ANALYZE.
+            settings["enable_seqscan"] = 0
         conninfo = self.address.conninfo(self._name, **settings)
 
         async def connect() -> psycopg.AsyncConnection[Any]:

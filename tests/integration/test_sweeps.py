@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from prometheus_client import REGISTRY
 from sqlalchemy import event
@@ -196,3 +197,23 @@ async def test_no_batch_begins_while_a_person_waits(database: Database) -> None:
             await asyncio.sleep(0)
         assert counted.statements == []
     assert await sweep == 1
+
+
+async def test_no_table_is_scanned_by_a_plan_of_its_early_days(
+    database_url: str, owner: psycopg.Connection[Any]
+) -> None:
+    """Questions, votes and deadlines find rows by an index from the first one on, in triggers and foreign keys too."""
+    async with Database(database_url) as fresh:
+        for _ in range(3):
+            asked = await ask(fresh, rule(approvals_required=1))
+            await alone.vote(fresh, ballot(asked, reviewer(GRACE)))
+            await ask(fresh, SOON)
+        await overdue(fresh)
+        assert await requests.expire_due(fresh) == 3
+    assert owner.execute(_SCANNED).fetchall() == []
+
+
+_SCANNED = """
+SELECT relname FROM pg_stat_user_tables
+WHERE seq_scan > 0 AND relname IN ('request_revision', 'vote', 'decision', 'delivery', 'agent_run', 'audit_event')
+"""
