@@ -120,14 +120,12 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     if judgement.verdict == "run" and work.call.request_id is None:
-        if await runs.pass_call(
-            services.db, work.call.id, action, policy_epoch=judgement.epoch, judgement=judgement
-        ):
+        if await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch):
             if tool.executor:
                 return True
             with claims.room(services, work, tool):
-                uses = tuple(state.use for state in states)
-                await claims.run_tool(services, work, tool, action, uses, epoch=judgement.epoch)
+                uses, epoch = tuple(state.use for state in states), judgement.epoch
+                await claims.run_tool(services, work, tool, action, uses, epoch=epoch, judgement=judgement)
         return True
     return await _ask(services, work, agent, tool, action, facts, judgement, states)
 
@@ -242,6 +240,8 @@ class ReadyToRun:
     """Of the policy by which it may."""
     covers: Sequence[Cover] | None = None
     """Grants that seem to cover it, where one has to; None: it needs none."""
+    judgement: Judgement | None = None
+    """By which it runs without a person."""
 
 
 async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool) -> bool:
@@ -250,7 +250,9 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     if isinstance(ready, bool):
         return ready
     if ready.covers is None:
-        await claims.run_tool(services, work, tool, ready.action, ready.uses, epoch=ready.epoch)
+        await claims.run_tool(
+            services, work, tool, ready.action, ready.uses, epoch=ready.epoch, judgement=ready.judgement
+        )
     elif ready.action is None or not await claims.run_covered(
         services, work, tool, ready.action, ready.covers, ready.uses, epoch=ready.epoch
     ):
@@ -282,17 +284,19 @@ async def ready_call(
         return False
     judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
-        why = f"policy denies this now: {judgement.because}"
-        await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
+        why, unasked = f"policy denies this now: {judgement.because}", None if decided else judgement
+        await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=unasked)
         return False
     uses = uses_of(services, work.run, action, facts)
     if decided is None and judgement.rule is not None:
         covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
         return ReadyToRun(action, uses, judgement.epoch, covers)
-    if decided is None or not (
-        changed := _outdated(work)
-        or approval_check.changed(work, agent, tool, decided, action, facts, judgement.rule)
-    ):
+    if decided is None:
+        return ReadyToRun(action, uses, judgement.epoch, judgement=judgement)
+    changed = _outdated(work) or approval_check.changed(
+        work, agent, tool, decided, action, facts, judgement.rule
+    )
+    if not changed:
         return ReadyToRun(action, uses, judgement.epoch)
     if _in_vain(work):
         why = f"{changed}, and the run has ended; nothing ran"

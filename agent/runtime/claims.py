@@ -11,6 +11,7 @@ from agent.database.errors import OutcomeUnknown
 from agent.database.wakeups import Wakeup
 from agent.domain.errors import NotFound
 from agent.domain.limits import Use
+from agent.domain.policy import Judgement
 from agent.runtime import attempts
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.concurrency import limits_of
@@ -49,15 +50,16 @@ async def run_tool(
     uses: tuple[Use, ...] = (),
     *,
     epoch: int,
+    judgement: Judgement | None = None,
 ) -> None:
     """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`; or NoRoom.
 
-    `epoch`: of the policy by which it runs. Raises OutdatedPolicy.
+    `epoch`: of the policy by which it runs. `judgement`: if nobody was asked. Raises OutdatedPolicy.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
-        await _hand_down(services, work, tool, tool.agent, uses, epoch)
+        await _hand_down(services, work, tool, tool.agent, uses, epoch, judgement)
         return
-    terms = _terms(services, work, tool, uses, epoch)
+    terms = _terms(services, work, tool, uses, epoch, judgement)
     claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     await _claim_and_run(services, work, tool, judged, terms, claim)
 
@@ -82,7 +84,12 @@ async def run_covered(
 
 
 def _terms(
-    services: Services, work: OpenCallDetails, tool: Tool, uses: tuple[Use, ...], epoch: int
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    uses: tuple[Use, ...],
+    epoch: int,
+    judgement: Judgement | None = None,
 ) -> ClaimTerms:
     everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
     return ClaimTerms(
@@ -92,6 +99,7 @@ def _terms(
         concurrency=everywhere,
         uses=uses,
         policy_epoch=epoch,
+        judgement=judgement,
     )
 
 
@@ -165,8 +173,9 @@ async def _hand_down(
     agent: Agent,
     uses: tuple[Use, ...],
     epoch: int,
+    judgement: Judgement | None,
 ) -> None:
-    terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch)
+    terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch, judgement=judgement)
     call = _to_claim(work, terms)
     below = await runs.delegate(
         services.db, call, agent=agent.name, version=agent.version, background=tool.background
@@ -198,14 +207,21 @@ async def claim_outside(
 
 
 async def give_up(
-    services: Services, work: OpenCallDetails, tool: Tool | None, why: str, *, epoch: int | None = None
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool | None,
+    why: str,
+    *,
+    epoch: int | None = None,
+    judgement: Judgement | None = None,
 ) -> None:
     """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it.
 
-    `epoch`: of the policy that says so; by default that of this process. Raises OutdatedPolicy.
+    `epoch`: of the policy that says so; by default that of this process. `judgement`: that denies what nobody was
+    asked about. Raises OutdatedPolicy.
     """
     by = services.policy.epoch if epoch is None else epoch
-    terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by)
+    terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by, judgement=judgement)
     claim_it = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     claimed = await _claim(services, work, terms, claim_it)
     if claimed is not None:

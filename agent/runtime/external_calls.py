@@ -105,6 +105,7 @@ async def _claim(
         tool.read_only,
         uses=ready.uses,
         policy_epoch=ready.epoch,
+        judgement=ready.judgement,
         lease_seconds=lease_seconds,
         claim_hash=hash_of(token),
     )

@@ -12,6 +12,7 @@ import structlog
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.domain.limits import Use
+from agent.domain.policy import Judgement
 from agent.domain.request import ExecutionStatus
 from agent.metrics import EXECUTIONS
 from agent.store import audit, executions, outbox
@@ -64,6 +65,8 @@ class ClaimTerms:
     policy_epoch: int = 0
     """Of the policy that lets the call run."""
     lease_seconds: float = LEASE_SECONDS
+    judgement: Judgement | None = None
+    """By which it runs, or will not, without a person: recorded with its first attempt."""
     claim_hash: bytes | None = None
     """Of the token of a program elsewhere, which is the ``worker`` then."""
 

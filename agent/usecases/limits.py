@@ -41,19 +41,20 @@ async def let_go_ahead(
 ) -> tuple[LimitState, ...]:
     """Record that a program may go ahead without a person, and count it, if its limits have room.
 
-    Returns the limits as they stand when they have none; nothing is written then. The same key again counts once, as
-    long as its windows last. Raises ``OutdatedPolicy``.
+    Returns the limits as they stand when they have none; nothing is written then. The same key again is one use and
+    one judgement as long as its windows last. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         check_epoch(judged.epoch if judged else 0, await policies.lock_epoch(tx))
         room = await limits.lock(tx, key, uses)
         if not room.has_room(key, uses):
             return tuple(room.states(key, uses))
-        limits.settle_told(tx, key, room.uncounted(key, uses))
+        new = room.uncounted(key, uses)
+        limits.settle_told(tx, key, new)
         await audit.create_head(tx, principal.name)
         told = {**detail, "policy": judged.epoch if judged else 0}
         await audit.record(tx, principal.name, AuditKind.REVIEW_NOT_REQUIRED, principal.name, told)
-        if judged is not None:
+        if new and judged is not None:
             judgements.insert(tx, judged, principal=principal.name)
     return ()
 

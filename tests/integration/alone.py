@@ -7,6 +7,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.limits import Use
+from agent.domain.policy import Judgement
 from agent.domain.request import Ballot
 from agent.domain.run import RunLease, Turn
 from agent.store import call_locks
@@ -50,12 +51,15 @@ async def claim(
     read_only: bool = False,
     uses: tuple[Use, ...] = (),
     policy_epoch: int = 0,
+    judgement: Judgement | None = None,
 ) -> Claim | None:
     """Claim this call."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
     assert call is not None
-    terms = ClaimTerms(worker, idempotent, read_only, uses=uses, policy_epoch=policy_epoch)
+    terms = ClaimTerms(
+        worker, idempotent, read_only, uses=uses, policy_epoch=policy_epoch, judgement=judgement
+    )
     return await alone(ClaimCalls(db), CallToClaim(call_id, call.run_id, call.request_id, terms))
 
 

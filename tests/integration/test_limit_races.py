@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal
 
 import psycopg
@@ -15,6 +17,7 @@ import pytest
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.limits import Limit, LimitState, Use
+from agent.domain.policy import Defaults, Policy, ToolTraits
 from agent.domain.request import ExecutionStatus, Verdict
 from agent.runtime.joint_writes import JointWrites
 from agent.store.ids import new_id
@@ -22,7 +25,7 @@ from agent.usecases import executions, limits, requests, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimCalls, ClaimTerms, Outcome, Report
 from signoff.values import Action
 from tests.integration import alone, invariants
-from tests.integration.asking import GRACE, ask, ballot, column, reviewer, start, write
+from tests.integration.asking import GRACE, ask, ballot, column, question, reviewer, rows, rule, start, write
 from tests.integration.test_races import deadlocks, sized
 from tests.stress.rounds import counted
 
@@ -115,6 +118,23 @@ async def test_a_wave_claims_what_its_limit_leaves(database: Database) -> None:
     await joint.reports.join(Report(first, Outcome(ExecutionStatus.FAILED, "no")))
     assert await used(database, small) == [Decimal(2)]
     assert await joint.claims.join(to_claim(await passed(database), use("small", "3"))) is not None
+
+
+async def test_a_call_that_finds_no_room_is_one_judgement(database: Database) -> None:
+    """What policy let run is on record with its first attempt; a call without room, with the question that follows."""
+    policy = Policy(defaults=Defaults(unmatched="allow"))
+    judged = policy.judge(ToolTraits("process_refund", "1"), ACTION, None, "refunds", None)
+    (_, first), (run_id, second) = await passed(database), await passed(database)
+    claim = partial(alone.claim, database, idempotent=True, uses=(use("last", "1"),), judgement=judged)
+    assert await claim(first, worker="w") is not None
+    assert await claim(second, worker="w") is None
+    asked = replace(judged, verdict="ask", ruled=("run", None))
+    await requests.open(database, question(run_id, second, rule(), judgement=asked))
+    await write(database, "UPDATE execution SET lease_until = now()")
+    assert await executions.rescue(database) == 1
+    assert await claim(first, worker="other") is not None
+    judged_calls = await rows(database, "SELECT call_id, verdict FROM judgement ORDER BY id")
+    assert judged_calls == [(first, "run"), (second, "ask")]
 
 
 async def test_a_repeated_attempt_is_the_same_use(database: Database) -> None:

@@ -19,6 +19,7 @@ from agent.store.outbox import Destination
 from agent.usecases import observations, requests, runs
 from agent.usecases import policy as policies
 from signoff.values import Action
+from tests.integration import alone
 from tests.integration.asking import TEAM, column, question, start
 from tests.integration.command import CHECKPOINTS, Command
 from tests.integration.test_delivery import Office, office  # noqa: F401
@@ -55,7 +56,14 @@ async def judge(db: Database, policy: Policy, *amounts: int) -> None:
         action, traits = Action("process_refund", "1", arguments), ToolTraits("process_refund", "1")
         judged = policy.judge(traits, action, None, "refunds", "U0ADA")
         if judged.rule is None:
-            await runs.pass_call(db, call, action, policy_epoch=epoch, judgement=judged)
+            await runs.pass_call(db, call, action, policy_epoch=epoch)
+            claim: dict[str, Any] = {
+                "worker": "w",
+                "idempotent": False,
+                "policy_epoch": epoch,
+                "judgement": judged,
+            }
+            assert await alone.claim(db, call, **claim) is not None
         else:
             new = question(run_id, call, judged.rule, action=action, judgement=judged, policy_epoch=epoch)
             await requests.open(db, new)

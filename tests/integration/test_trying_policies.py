@@ -64,7 +64,8 @@ async def _judge_three(url: str, policy: Policy) -> None:
             traits = ToolTraits("process_refund", "1")
             judged = policy.judge(traits, action, {"price": amount}, "refunds", "U0ADA")
             if order == 0:
-                await runs.pass_call(db, call, action, judgement=judged)
+                await runs.pass_call(db, call, action)
+                assert await alone.claim(db, call, worker="w", idempotent=False, judgement=judged)
             elif judged.rule is not None and order == 1:
                 new = question(
                     run_id, call, judged.rule, action=action, facts={"price": amount}, judgement=judged

@@ -16,7 +16,7 @@ from agent.domain.policy import outdated
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallState
 from agent.fault_points import point
-from agent.store import audit, call_locks, calls, executions, limits, outbox, runs
+from agent.store import audit, call_locks, calls, executions, judgements, limits, outbox, runs
 from agent.store.audit import ChainHead
 from agent.store.call_locks import ReadyCall, StoredCall
 from agent.usecases import attempts
@@ -128,6 +128,8 @@ async def begin_attempt(
         return NoRoom(f"as many calls of {call.tool} run in all processes as may")
     found.limits.take(call.id, terms.uses)
     limits.reserve(tx, terms.uses, call_id=call.id)
+    if terms.judgement is not None and not call.attempts:
+        judgements.insert(tx, terms.judgement, call_id=call.id)
     head = found.head or await audit.lock_head(tx, call.subject)
     outbox.enqueue(tx, attempts.card(call))
     after = audit.append(tx, head, attempts.claimed_entry(call, action, terms))

@@ -18,23 +18,17 @@ from signoff.errors import CollaborationError
 from signoff.values import Action
 
 
-async def pass_call(
-    db: Database,
-    call_id: UUID,
-    action: Action,
-    *,
-    policy_epoch: int = 0,
-    judgement: Judgement | None = None,
-) -> bool:
-    """Policy lets the call run. False: it had been judged already, or its run has ended. Raises ``OutdatedPolicy``."""
+async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch: int = 0) -> bool:
+    """Policy lets the call run; its claim records that. False: it had been judged already, or its run has ended.
+
+    Raises ``OutdatedPolicy``.
+    """
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW or call.in_vain:
             return False
         check_epoch(policy_epoch, call.policy_epoch)
         calls.mark_ready(tx, call_id, action)
-        if judgement is not None:
-            judgements.insert(tx, judgement, call_id=call_id)
     return True
 
 

@@ -94,6 +94,7 @@ async def test_many_calls_of_one_turn_share_one_limit(stage: Staged) -> None:
     waiting = [each for each in calls if each.state is CallState.ASKED]
     judged = "SELECT verdict, ruled FROM judgement WHERE request_id IS NOT NULL"
     assert await on.sql(judged) == [("ask", "run")] * 3  # the checkpoints alone would have let it run
+    assert await on.sql("SELECT count(*), count(DISTINCT call_id) FROM judgement") == [(8, 8)]
     [shown] = (await on.request(waiting[0])).limits
     assert (shown.name, shown.max, shown.reached) == ("pays", Decimal(5000), True)
     for each in waiting:
