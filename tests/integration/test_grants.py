@@ -10,13 +10,14 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Scope
 from agent.domain.checkpoints import load
-from agent.domain.errors import GrantRefused, NotFound, Refusal, Refused
+from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refusal, Refused
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
 from agent.domain.grant_terms import MOST_LIVE
 from agent.domain.limits import Limit, Use
@@ -24,7 +25,9 @@ from agent.domain.people import Standing
 from agent.domain.policy import GrantLimits
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import CallState
-from agent.store import views
+from agent.store import limits, views
+from agent.store import pause as stored_pause
+from agent.store import policy as stored_policies
 from agent.usecases import api_keys, executions, grants, pause, requests
 from agent.usecases import policy as policies
 from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
@@ -44,6 +47,7 @@ from tests.integration.asking import (
     ask,
     asked_as,
     ballot,
+    blocked,
     column,
     question,
     reviewer,
@@ -136,6 +140,17 @@ async def test_a_pause_ends_a_grant_for_good(database: Database, scope: str | No
     assert await use(database, cover(grant_id)) is None
     assert await ended(database, grant_id) == "paused"
     assert (await events(database, f"request:{grant_id}"))[-1] == "grant.ended"
+
+
+async def test_a_pause_of_an_agent_above_ends_a_grant(database: Database) -> None:
+    """What was allowed below an agent ends when that one has to stop."""
+    above, _ = await start(database, agent="orders")
+    asked = await ask(database, granting_rule(), parent=above)
+    await approve(database, asked, GRACE)
+    grant_id = await propose(database, wish(asked))
+    await approve(database, await asked_as(database, grant_id, asked.call_id, asked.run_id), GRACE)
+    await pause.pause(database, "orders", by="cli:root")
+    assert await ended(database, grant_id) == "paused"
 
 
 async def test_a_pause_of_another_agent_ends_nothing(database: Database) -> None:
@@ -274,6 +289,26 @@ async def test_a_no_in_the_run_stands_against_the_tool(database: Database, how: 
     assert await use(database, cover(grant_id)) is not None
 
 
+async def test_a_no_below_stands_against_the_whole_family(database: Database) -> None:
+    """What people rejected in a child run is asked about above and beside it; a no to another tool changes nothing."""
+    grant_id = await allow(database)
+    run_id, (above,) = await start(database)
+    child, (rejected,) = await start(database, parent_run_id=run_id)
+    sibling, (beside,) = await start(database, parent_run_id=run_id)
+    opened = await requests.open(database, question(child, rejected, granting_rule()))
+    asked = await asked_as(database, opened.request_id, rejected, child)
+    await alone.vote(database, ballot(asked, reviewer(LINUS), "reject"))
+    for call in ((run_id, above), (sibling, beside)):
+        assert await use(database, cover(grant_id), call) is None
+    other, (first, second) = await start(database, calls=2)
+    elsewhere = replace(
+        question(other, first, granting_rule()), action=Action("close_order", "1", {"order_id": 0})
+    )
+    asked = await asked_as(database, (await requests.open(database, elsewhere)).request_id, first, other)
+    await alone.vote(database, ballot(asked, reviewer(LINUS), "reject"))
+    assert await use(database, cover(grant_id), (other, second)) is not None
+
+
 async def test_a_call_that_repeats_an_expired_one_is_not_covered(database: Database) -> None:
     """Who asks again after nobody answered asks people."""
     grant_id = await allow(database)
@@ -296,6 +331,33 @@ async def test_a_limit_without_room_asks_whatever_is_granted(database: Database)
         claimed = await grants.claim(database, CallToClaim(call_id, run_id, None, terms), cover(grant_id))
         assert (claimed is not None) is begins
         assert await column(database, USED, id=grant_id) == [int(begins)]
+
+
+@pytest.mark.parametrize("held", ["limit", "switch"])
+async def test_a_use_waits_for_what_changes_its_verdict(
+    database: Database, owner: psycopg.Connection[Any], held: str
+) -> None:
+    """The last unit of a limit that is being taken, and a policy that is being applied, are seen by the claim."""
+    grant_id = await allow(database)
+    limit = Limit("refunds", "process_refund", "count", "all", timedelta(days=1), Decimal(1))
+    last = Use(limit, "all", Decimal(1))
+    run_id, (call_id,) = await start(database)
+    member = CallToClaim(call_id, run_id, None, ClaimTerms("w", idempotent=False, uses=(last,)))
+    async with database.transaction() as tx:
+        if held == "limit":
+            await limits.lock(tx, uuid4(), [last])
+            limits.settle_told(tx, uuid4(), [last])
+        else:
+            await stored_pause.lock_switch(tx)
+            stored_policies.insert(tx, 1, "[defaults]", b"d" * 32, "cli:root", None)
+        claiming = asyncio.create_task(grants.claim(database, member, cover(grant_id)))
+        await blocked(owner, 1)
+    if held == "limit":
+        assert await claiming is None
+    else:
+        with pytest.raises(OutdatedPolicy):
+            await claiming
+    assert await column(database, USED, id=grant_id) == [0]
 
 
 async def test_a_call_that_people_are_asked_about_is_never_covered(database: Database) -> None:
@@ -411,11 +473,25 @@ async def test_a_program_is_bounded_as_a_run_is(database: Database) -> None:
     assert await grants.use_by_program(database, await key_call(database, "r-5"), cover(fresh))
 
 
-async def ask_as_program(database: Database) -> Asked:
+async def test_what_people_edited_is_asked_about_again(database: Database) -> None:
+    """The action that a program was not let do as it asked for is covered no more, and others are."""
+    grant_id = await allow(database)
+    asked = await ask_as_program(database, allow_edit=True)
+    action = Action("process_refund", "1", {"order_id": 5})
+    await requests.edit(
+        database,
+        Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "Refund 1", "slack_edit"),
+    )
+    same, other = cover(grant_id, to_cover(order=0)), cover(grant_id, to_cover(order=1))
+    assert not await grants.use_by_program(database, await key_call(database), same)
+    assert await grants.use_by_program(database, await key_call(database), other)
+
+
+async def ask_as_program(database: Database, **terms: Any) -> Asked:
     """A question of the key about order 0."""
     run_id, (call_id,) = await start(database)
     theirs = replace(
-        question(run_id, call_id, granting_rule()),
+        question(run_id, call_id, granting_rule(**terms)),
         principal="key:agency",
         client_id="r-asked",
         source="api",

@@ -16,6 +16,7 @@ from agent.domain.errors import Refusal
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import Between
 from agent.domain.grants import CallToCover
+from agent.domain.limits import Limit
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, GrantLimits, Policy, Rule
 from agent.domain.replay import Totals, replay
@@ -27,10 +28,11 @@ from agent.runtime.model_turn import advance_run
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import NotDone, tool
 from agent.store.outbox import Destination
-from agent.usecases import executions, grants, judgements
+from agent.usecases import executions, grants, judgements, runs
 from agent.usecases.executions import CallToClaim, ClaimTerms
 from agent.usecases.executions.external import ClaimRefused
 from agent.usecases.grants import Cover, GrantWish
+from agent.usecases.runs import NewRun
 from signoff.values import Action, Person
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import ASKER, CHANNEL, REVIEWER, TEAM, Stage
@@ -238,6 +240,45 @@ async def test_what_was_rejected_lately_is_never_covered(shop: Shop) -> None:
     assert shown is not None
     assert shown.request_id == rejected.request_id
     assert await shop.state(await shop.refund(21)) is CallState.ANSWERED
+
+
+async def test_a_grant_is_of_its_agents_and_not_for_those_who_gave_it(shop: Shop) -> None:
+    """The same call below another agent, or on behalf of who gave the grant, is asked about."""
+    served = shop.stage.services
+    below = served.registry.find("shop")
+    assert below is not None
+    shop.stage.services = replace(
+        served, registry=Registry([below, Agent("boss", "Hand down.", tools=[below.as_tool()])])
+    )
+    grant_id = await shop.allow(anyone=True)
+    shop.stage.model.script(
+        ScriptedTurn("I hand it down.", (ScriptedCall("shop", {"task": "refund"}),)),
+        ScriptedTurn("I refund it.", (ScriptedCall("refund", {"amount": 20}),)),
+    )
+    await shop.stage.go("boss", "have it refunded")
+    mine = NewRun("shop", "1", "refund 21", "test", REVIEWER, "slack", TEAM, CHANNEL)
+    await runs.start(shop.stage.db, mine)
+    shop.stage.model.script(ScriptedTurn("I refund it.", (ScriptedCall("refund", {"amount": 21}),)))
+    await shop.stage.play()
+    waiting = await shop.stage.sql(
+        "SELECT description FROM request_revision AS v JOIN approval_request AS r"
+        " ON r.id = v.request_id WHERE r.status = 'waiting' ORDER BY 1"
+    )
+    assert waiting == [("refund(amount: 20.00)",), ("refund(amount: 21.00)",)]
+    assert await shop.state(await shop.refund(22)) is CallState.ANSWERED
+    assert await shop.stage.sql("SELECT uses FROM approval_grant WHERE request_id = :id", id=grant_id) == [
+        (1,)
+    ]
+
+
+async def test_a_use_counts_in_limits_and_finds_no_room_beyond_them(shop: Shop) -> None:
+    """What people allowed in advance is counted as what runs; beyond the limit they are asked all the same."""
+    most = Limit("refunds", "refund", "args.amount", "all", timedelta(days=1), Decimal(60))
+    shop.stage.go_by(replace(POLICY, limits=(most,)))
+    await shop.allow()
+    assert await shop.state(await shop.refund(30)) is CallState.ANSWERED
+    assert await shop.state(await shop.refund(21)) is CallState.ASKED
+    assert shop.done == [10, 30]
 
 
 async def test_without_checks_or_limits_no_grant_covers(shop: Shop) -> None:

@@ -112,6 +112,7 @@ async def test_a_grant_from_its_card_to_its_end(site: Street) -> None:
     none = await grace.command("/approvals", "grants", "C0REVIEW")
     assert await slack.wait_for(lambda: "No calls that you review" in str((none, slack.ephemeral("U0GRACE"))))
     assert (await program.ask("r-6", **refund(order_id="8"))).status_code == 201
+    assert (await program.ask("r-2", **refund(order_id="12", amount=400))).json() == allowed.json()
     events = [event for _, event, _ in await site.events(f"request:{grant_id}")]
     assert events == ["request.opened", "vote.cast", "request.decided", "grant.used", "grant.ended"]
 
