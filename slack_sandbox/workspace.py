@@ -217,13 +217,12 @@ class SandboxWorkspace:
         self.changes.publish(
             {"type": "delete", "channel": channel.id, "ts": ts, "thread_ts": before.get("thread_ts")}
         )
-        event = {
-            "type": "message",
-            "subtype": "message_deleted",
-            "previous_message": before,
-            "deleted_ts": ts,
-        }
-        self._tell_app(channel, event | {"hidden": True}, self.timestamps.next())
+        event: Json = {"type": "message", "previous_message": before, "hidden": True}
+        if (tombstone := self.messages.find(channel.id, ts)) is not None:  # its thread stays
+            event |= {"subtype": "message_changed", "message": tombstone}
+        else:
+            event |= {"subtype": "message_deleted", "deleted_ts": ts}
+        self._tell_app(channel, event, self.timestamps.next())
 
     def whisper(self, channel: Channel, user: str, message: Json) -> Json:
         """Show an ephemeral message to one person and tell the pages."""

@@ -9,7 +9,7 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.store import card_places as stored
-from agent.store import outbox
+from agent.store import outbox, views
 from agent.store.outbox import Destination
 from signoff.values import Person
 
@@ -47,5 +47,6 @@ async def replace_deleted_card(db: Database, team_id: str, channel_id: str, ts: 
     there = Destination(team_id, channel_id)
     async with db.transaction() as tx:
         request_id = await stored.request_of_card(tx, there, ts)
-        if request_id is not None:
-            outbox.enqueue(tx, [outbox.card(there, request_id)])
+        view = await views.request_view(tx, request_id) if request_id else None
+        if view is not None and view.needs_people:
+            outbox.enqueue(tx, [outbox.card(there, view.id)])

@@ -30,13 +30,8 @@ NOT_HERE = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Messages and mentions."""
-
-    @app.event({"type": "message", "subtype": "message_deleted"})
-    async def deleted(event: dict[str, Any]) -> None:
-        team_id, ts = ctx.directory.own_team_id, str(event.get("deleted_ts"))
-        await requests.replace_deleted_card(ctx.db, team_id, event["channel"], ts)
-        await runs.replace_deleted_root(ctx.db, team_id, event["channel"], ts)
+    """Messages, those that were deleted too, and mentions."""
+    _register_deletions(app, ctx)
 
     @app.event("message")
     async def message(event: dict[str, Any]) -> None:
@@ -74,6 +69,25 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
                 by="slack:mention",
             )
         _whisper(ctx, message, card)
+
+
+def _register_deletions(app: AsyncApp, ctx: ListenerContext) -> None:
+    @app.event({"type": "message", "subtype": "message_deleted"})
+    async def deleted(event: dict[str, Any]) -> None:
+        await _replace_deleted(ctx, event["channel"], str(event.get("deleted_ts")))
+
+    @app.event({"type": "message", "subtype": "message_changed"})
+    async def changed(event: dict[str, Any]) -> None:
+        """Of a message that was deleted but has a thread, Slack leaves a tombstone."""
+        message = event.get("message") or {}
+        if message.get("subtype") == "tombstone":
+            await _replace_deleted(ctx, event["channel"], str(message.get("ts")))
+
+
+async def _replace_deleted(ctx: ListenerContext, channel_id: str, ts: str) -> None:
+    team_id = ctx.directory.own_team_id
+    await requests.replace_deleted_card(ctx.db, team_id, channel_id, ts)
+    await runs.replace_deleted_root(ctx.db, team_id, channel_id, ts)
 
 
 async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) -> bool:

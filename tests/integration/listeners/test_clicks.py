@@ -362,9 +362,12 @@ async def test_a_refused_press_redraws_its_card(house: House) -> None:
     ]
 
 
-async def test_a_card_that_was_deleted_is_due_again(house: House) -> None:
-    """Somebody deletes the card of a request that waits: its delivery hears of it."""
+@pytest.mark.parametrize("has_thread", [False, True])
+async def test_a_card_that_was_deleted_is_due_again(house: House, has_thread: bool) -> None:
+    """Somebody deletes the card of a request that waits: its delivery hears of it, of one with a thread, too."""
     asked, card = await house.asked()
+    if has_thread:
+        await house.client.chat_postMessage(channel="C0REVIEW", text="a line", thread_ts=card["ts"])
     house.owner.execute("UPDATE delivery SET state = 'sent'")
     house.slack.workspace.delete(house.slack.workspace.channels["C0REVIEW"], card["ts"])
     await house.slack.wait_for(lambda: house.rows("SELECT 1 FROM delivery WHERE state = 'pending'"))
