@@ -51,7 +51,10 @@ async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UU
 
 
 async def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> str | None:
-    """Make this message the digest while something in it waits; returns the one before, if it was another."""
+    """Make this message the digest while something in it waits; returns the one before, if it was another.
+
+    Digests of this sender that were given up are made good by it.
+    """
     here = {"team": destination.team_id, "channel": destination.channel_id, "sender": sender}
     before: str | None = (await tx.execute(_PLACE, {**here, "ts": ts})).scalar_one_or_none()
     return before
@@ -135,6 +138,8 @@ WITH waits AS (SELECT FROM card_place AS p JOIN approval_request AS r ON r.id = 
 former AS (SELECT ts FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender),
 ended AS (DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender
           AND NOT EXISTS (SELECT FROM waits)),
+mended AS (UPDATE delivery SET state = 'skipped' WHERE state = 'dead' AND kind = 'digest'
+           AND team_id = :team AND channel_id = :channel AND agent = :sender),
 placed AS (
     INSERT INTO digest_card (team_id, channel_id, agent, ts)
     SELECT CAST(:team AS text), CAST(:channel AS text), CAST(:sender AS text), CAST(:ts AS text) FROM waits
@@ -142,10 +147,11 @@ placed AS (
     SET ts = excluded.ts, outdated = digest_card.outdated AND digest_card.ts = excluded.ts)
 SELECT ts FROM former WHERE ts <> :ts
 """)
-# Digests are few, and end with the last request that waits in them.
+# Digests are few, and end with the last request that waits in them. Slack may have taken one in no form.
 _UNFOLD = text("""
 WITH digest AS MATERIALIZED (
     SELECT team_id, channel_id, agent AS sender FROM digest_card
+    UNION SELECT team_id, channel_id, agent FROM delivery WHERE state = 'dead' AND kind = 'digest'
 ), waits AS (
     SELECT p.nonce, p.request_id, d.team_id, d.channel_id, d.sender,
            r.risk = 'critical' OR r.approvals_required > 1 AS weighty,

@@ -648,7 +648,7 @@ async def test_a_flood_gets_its_cards_minute_by_minute(office: Office) -> None:
     assert str(weighty.request_id) in shown
     assert await deliveries.unfold(office.db) == 0  # the minute is not over
 
-    await office.execute(_A_MINUTE_PASSES)
+    await office.execute(A_MINUTE_PASSES)
     assert await deliveries.unfold(office.db) == 10
     assert await deliveries.unfold(office.db) == 0
     await office.tell_all()
@@ -656,7 +656,7 @@ async def test_a_flood_gets_its_cards_minute_by_minute(office: Office) -> None:
     assert len(shown) == 20
     assert {str(each.request_id) for each in others} <= shown
 
-    await office.execute(_A_MINUTE_PASSES)
+    await office.execute(A_MINUTE_PASSES)
     assert await deliveries.unfold(office.db) == 1
     await office.tell_all()
     assert len(office.cards()) == 21
@@ -717,7 +717,7 @@ async def test_policy_says_how_many_cards_come_in_a_minute(office: Office) -> No
         await ask(office.db)
     await office.tell_all()
     assert len(office.cards()) == 2
-    await office.execute(_A_MINUTE_PASSES)
+    await office.execute(A_MINUTE_PASSES)
     assert await deliveries.unfold(office.db, cards_per_minute=3) == 3
 
 
@@ -936,7 +936,7 @@ async def test_a_card_that_cannot_be_drawn_holds_up_no_other(
     assert seconds > 0.5
 
 
-_A_MINUTE_PASSES = "UPDATE card_place SET ts = (CAST(ts AS numeric) - 61)::text WHERE ts IS NOT NULL"
+A_MINUTE_PASSES = "UPDATE card_place SET ts = (CAST(ts AS numeric) - 61)::text WHERE ts IS NOT NULL"
 _STATE_OF_CARDS = (
     "SELECT state::text || ' ' || coalesce(error, '') FROM delivery WHERE kind = 'card' ORDER BY id"
 )

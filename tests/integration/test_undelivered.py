@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from agent.store import outbox, views
-from agent.usecases import requests, runs, undelivered
+from agent.store.outbox import Destination
+from agent.usecases import deliveries, requests, runs, undelivered
 from slackbot.slack_api.error_codes import Meaning, meaning_of
-from tests.integration.asking import REVIEWS, Asked, ask
-from tests.integration.test_delivery import CHANNEL, POST, UPDATE, Office, office  # noqa: F401
+from tests.integration.asking import REVIEWS, TEAM, Asked, ask
+from tests.integration.test_delivery import A_MINUTE_PASSES, CHANNEL, POST, UPDATE, Office, office  # noqa: F401
 from tests.unit.test_error_codes import DOCUMENTED
 
 
@@ -114,6 +115,30 @@ async def test_what_slack_takes_in_no_form_is_given_up_aloud(office: Office) -> 
     assert await undelivered.retry_dead(office.db, dead.id) == 1
     await office.tell_all()
     assert "signoff:approve" in card_of(office, asked)
+    assert await undelivered.list_dead(office.db, 10) == []
+
+
+async def test_a_digest_that_slack_takes_in_no_form_hides_nothing(office: Office) -> None:  # noqa: F811
+    """Operators hear of it, its requests get their cards minute by minute, and the next digest makes it good."""
+    admin = Destination(TEAM, "C0ADMIN")
+    office.open_admin_channel()
+    office.drains[0] = office.drain(cards_per_minute=1, admin=admin)
+    await ask(office.db)
+    await office.tell_all()
+    fault = office.slack.faults.error(POST, "invalid_blocks", times=2)
+    for _ in range(3):
+        await ask(office.db)
+    await office.tell_all()
+    assert fault.hits == 2
+    assert len(office.cards()) == 1
+    assert len(await undelivered.list_dead(office.db, 10)) == 1
+    assert "Slack did not accept a message" in str(await office.told_operators())
+    await office.execute(A_MINUTE_PASSES)
+    assert await deliveries.unfold(office.db, cards_per_minute=1) == 1
+    await office.tell_all()
+    assert len(office.cards()) == 2
+    [digest] = [message for message in office.slack.messages(CHANNEL) if message not in office.cards()]
+    assert "2 requests of agent refunds wait" in digest["text"]
     assert await undelivered.list_dead(office.db, 10) == []
 
 
