@@ -135,8 +135,12 @@ def _to_sign_in(request: Request) -> Response:
             status_code=401,
             headers={**HEADERS, "HX-Redirect": f"{SIGN_IN}?next={quote(local_address(back))}"},
         )
+    if request.method == "POST" and request.url.path.startswith("/inbox/"):
+        # What was typed is gone; the page that it was sent from is not.
+        wanted = local_address(urlsplit(request.headers.get("referer", "")).path)
+        return redirect_after_form(f"{SIGN_IN}?next={quote(wanted, safe='')}&lost=form")
     query = f"?{request.url.query}" if request.url.query else ""
-    wanted = local_address(f"{request.url.path}{query}") if request.method == "GET" else "/inbox"
+    wanted = local_address(f"{request.url.path}{query}")
     return redirect_after_form(SIGN_IN if wanted == "/inbox" else f"{SIGN_IN}?next={quote(wanted, safe='')}")
 
 

@@ -38,6 +38,7 @@ WITH_SLACK = "/sign-in/slack"
 RETURN = "/sign-in/slack/return"
 
 _TRIP = "signoff_trip"
+_WANTED = "signoff_wanted"
 _TRIP_SECONDS = 600
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -49,14 +50,19 @@ def link_for(public_url: str, secret: str) -> str:
 
 
 @router.get("/sign-in")
-async def sign_in(request: Request, next: str = "") -> Response:  # noqa: A002 - as it stands in the address
-    """How to sign in; who is signed in goes on at once."""
+async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:  # noqa: A002 - as it stands in the address
+    """How to sign in, and whether a form is ``lost`` that was sent without; who is signed in goes on at once.
+
+    The browser keeps what it wanted to see, because a personal link from Slack does not know it.
+    """
     ctx, wanted = web_context(request), local_address(next)
     try:
         await visitor(request)
     except NotSignedIn:
         slack = f"{WITH_SLACK}?{urlencode({'next': wanted})}" if ctx.openid and ctx.public_url else None
-        return page("sign_in.html", slack=slack)
+        answer = page("sign_in.html", slack=slack, lost=bool(lost))
+        set_cookie(answer, ctx, _WANTED, wanted, _TRIP_SECONDS)
+        return answer
     return redirect_after_form(wanted)
 
 
@@ -71,7 +77,7 @@ async def look_at_link(request: Request, secret: str) -> Response:
 
 @router.post(LINK)
 async def use_link(request: Request, secret: str) -> Response:
-    """Use the link up and go to the inbox."""
+    """Use the link up and go to what this browser wanted to see, else to the inbox."""
     check_origin(request)
     ctx = web_context(request)
     person = await sessions.link_owner(ctx.db, secret)
@@ -80,7 +86,10 @@ async def use_link(request: Request, secret: str) -> Response:
     signed_in = await sessions.use_link(ctx.db, secret)
     if signed_in is None:
         return page("sign_in_link.html", 410, person=None, names=Names())
-    return await _welcome(request, ctx, signed_in, "/inbox")
+    wanted = local_address(request.cookies.get(cookie_name(_WANTED, ctx)))
+    answer = await _welcome(request, ctx, signed_in, wanted)
+    delete_cookie(answer, ctx, _WANTED)
+    return answer
 
 
 @router.get(WITH_SLACK)

@@ -135,6 +135,9 @@ async def test_a_link_of_an_email_leads_to_a_form_and_decides_nothing(porch: Por
     link = f"/inbox/requests/{asked}?go={go}"
     stranger = await porch.stranger().open(link)
     assert stranger.headers["location"] == f"/sign-in?next={quote(link, safe='')}"
+    newcomer = porch.stranger()
+    await newcomer.open(stranger.headers["location"])
+    assert (await newcomer.send(await porch.link("U0GRACE"))).headers["location"] == link
     grace = await porch.visitor("U0GRACE")
     for _ in range(2):
         assert (await grace.open(link)).headers["location"] == f"/inbox/requests/{asked}#{go}"

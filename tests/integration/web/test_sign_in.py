@@ -13,7 +13,7 @@ from sqlalchemy import text
 from slackbot import settings
 from slackbot.settings import SettingsError
 from slackbot.web.inbox.rendering import local_address
-from tests.integration.asking import rows
+from tests.integration.asking import rows, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.visiting import (  # noqa: F401
     ADA,
@@ -204,6 +204,25 @@ async def test_a_fragment_takes_the_page_to_the_sign_in(porch: Porch) -> None:
     assert answer.status_code == 401
     assert answer.headers["hx-redirect"].startswith("/sign-in")
     assert ADA.user_id not in answer.text
+
+
+async def test_a_form_that_is_sent_after_the_session_has_ended_is_said_to_be_lost(porch: Porch) -> None:
+    """The sign-in says that nothing was recorded, and leads back to the page that the form was sent from."""
+    asked = await porch.asked()
+    page = f"/inbox/requests/{asked}"
+    grace = await porch.visitor("U0GRACE")
+    await grace.open(page)
+    await write(porch.house.db, "UPDATE web_session SET expires_at = created_at")
+    sent = await grace.send(f"{page}/reject", {"revision": "1"}, {"Referer": f"{PUBLIC}{page}?x=1"})
+    assert sent.status_code == 303
+    await grace.open(sent.headers["location"])
+    assert "the form that you sent was not recorded" in grace.words
+    back = await grace.send(await porch.link("U0GRACE"))
+    assert back.headers["location"] == page
+    assert (await grace.open(page)).status_code == 200
+    assert await porch.house.column("SELECT count(*) FROM vote") == [0]
+    elsewhere = await porch.stranger().send(f"{page}/reject", {}, {"Referer": "https://evil.example/inbox/x"})
+    assert "evil" not in elsewhere.headers["location"]
 
 
 async def with_slack(house: House, user: str = "U0GRACE") -> tuple[Porch, Visitor, str]:
