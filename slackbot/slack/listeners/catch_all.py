@@ -8,7 +8,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from slackbot.cards import ACTION_LINK, notice_modal
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.modals import NOT_COUNTED
+from slackbot.slack.listeners.modals import NOT_COUNTED, tell
 
 OLD_BUTTON = "This button comes from an older version of Signoff and no longer works. Nothing was recorded."
 OLD_FORM = "This form comes from an older version of Signoff and no longer works. Nothing was recorded."
@@ -20,8 +20,8 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
     async def old_button(ack: AsyncAck, body: dict[str, object]) -> None:
         await ack()
-        if body.get("response_url") and not _only_a_link(body):
-            ctx.reply_ephemeral(body, OLD_BUTTON)
+        if not _only_a_link(body):
+            tell(ctx, body, OLD_BUTTON)
 
     async def old_form(ack: AsyncAck) -> None:
         await ack(response_action="update", view=notice_modal(NOT_COUNTED, OLD_FORM))

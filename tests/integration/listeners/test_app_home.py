@@ -99,7 +99,7 @@ async def test_reject_and_details_open_from_home(house: House) -> None:
 
 
 async def test_a_refusal_in_home_is_told_in_a_modal(http_house: House) -> None:
-    """Somebody who lost the right while the button was on their screen reads why."""
+    """Somebody who lost the right while the button was on their screen, or presses an old one, reads why."""
     asked = await ask(http_house.db)
     grace = http_house.slack.person("U0GRACE")
     grace.open_home()
@@ -108,6 +108,10 @@ async def test_a_refusal_in_home_is_told_in_a_modal(http_house: House) -> None:
     http_house.ctx.directory.forget_group("S0FINANCE")
     await grace.click(view, ACTION_APPROVE, stale=True)
     await http_house.modal("U0GRACE", "not among the reviewers")
+    payload = grace.click_payload(view, ACTION_APPROVE, stale=True)
+    payload["actions"][0]["action_id"] = "approve_v0"
+    assert (await http_house.slack.deliveries.interactive(payload)).acked
+    await http_house.modal("U0GRACE", "older version")
     assert await http_house.status(asked.request_id) == "waiting"
 
 
