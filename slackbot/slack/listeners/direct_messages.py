@@ -34,7 +34,7 @@ async def _start(ctx: ListenerContext, message: IncomingMessage) -> Card | None:
             ctx.agents.find(ctx.services.policies.last_loaded.defaults.default_agent or ""),
             message.words,
         )
-        if agent is None or message.words.lower() == "help":
+        if agent is None or message.words.lower().rstrip("!?. ") in ("", "help"):
             return usage(DIRECT)
     place = {"channel_id": message.channel_id, "start_key": message.key}
     begun = await begin(ctx, message.person, agent, task, **place, by="slack:direct")

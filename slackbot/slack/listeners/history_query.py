@@ -149,7 +149,7 @@ def _since(value: str, now: datetime) -> datetime:
     if ago := _AGO.match(value):
         return now - timedelta(days=min(int(ago[1]) * _UNITS[ago[2]], MOST_DAYS))
     try:
-        day = datetime.fromisoformat(value)
+        day = datetime.fromisoformat(value.upper())
     except ValueError:
         raise UnclearQuery(f'"{value[:40]}" is no time; use 7d, 24h, 2w, yesterday or 2026-11-01.') from None
     return day if day.tzinfo else day.replace(tzinfo=UTC)

@@ -36,9 +36,9 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     @app.event("message")
     async def message(event: dict[str, Any]) -> None:
         message = IncomingMessage.read(event, ctx)
-        if message is None or not message.words:
+        if message is None or not (message.words or message.direct):
             return
-        heard = message.thread_ts is not None and await _reply(ctx, message, tell=True)
+        heard = message.words and message.thread_ts and await _reply(ctx, message, tell=True)
         if message.direct and not heard:
             await direct_messages.answer(ctx, message)
 

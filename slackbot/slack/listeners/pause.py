@@ -8,7 +8,7 @@ from slackbot.masking import clean_text
 from slackbot.reviewing import pause as pausing
 from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.run_starts import closest_name
+from slackbot.slack.listeners.run_starts import closest_name, split
 
 ALL = ("", "all", "*", "everything")
 
@@ -24,7 +24,7 @@ async def resume(ctx: ListenerContext, said: SlashCommand) -> Card:
 
 
 async def _turn(ctx: ListenerContext, said: SlashCommand, *, stop: bool) -> Card:
-    name, _, reason = said.rest.partition(" ")
+    name, reason = split(said.rest)
     agent = None if name.lower() in ALL else name
     if agent is not None and ctx.agents.find(agent) is None:
         return _unknown(ctx, said, agent)

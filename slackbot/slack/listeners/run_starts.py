@@ -23,9 +23,8 @@ def closest_name(word: str, known: Iterable[str]) -> str | None:
 
 def split(text: str) -> tuple[str, str]:
     """The first word and the rest, both without spaces around them."""
-    first, _, rest = text.strip().partition(" ")
-    head, _, tail = first.partition("\n")
-    return head, f"{tail} {rest}".strip() if tail else rest.strip()
+    first, rest = [*text.split(maxsplit=1), "", ""][:2]
+    return first, rest.strip()
 
 
 def unescape(text: str) -> str:
