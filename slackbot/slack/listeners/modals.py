@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from slackbot.cards import notice_modal, refusal_text, skeleton_modal
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack_api.client import SlackError, SlackRefused
+from slackbot.slack_api.client import RateLimited, SlackError, SlackRefused
 
 NOT_COUNTED = "Not counted"
 
@@ -32,9 +33,13 @@ async def show_empty(ctx: ListenerContext, body: Mapping[str, Any], heading: str
 
 
 async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
-    """Replace what a modal shows; nothing when it has been closed."""
+    """Replace what a modal shows, after a silence that Slack asks for; nothing when it has been closed."""
     try:
-        await ctx.client.views_update(view_id=view_id, view=view)
+        try:
+            await ctx.client.views_update(view_id=view_id, view=view)
+        except RateLimited as error:
+            await asyncio.sleep(error.seconds)
+            await ctx.client.views_update(view_id=view_id, view=view)
     except SlackRefused as error:
         if error.code != "not_found":
             raise
