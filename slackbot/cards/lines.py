@@ -259,7 +259,9 @@ def _edits(body: Mapping[str, Any]) -> list[Json]:
     given = body.get("changes")
     known = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list | tuple) else []
     changed = ((str(each.get("path")), each.get("before"), each.get("after")) for each in known)
-    return tree.edits(changed, MAX_EDITS).parts
+    more = _number(body.get("more"))
+    rest = [blocks.section(blocks.text(f"… and {more:,.0f} more", italic=True))] if more else []
+    return [*tree.edits(changed, MAX_EDITS).parts, *rest]
 
 
 def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
