@@ -281,7 +281,7 @@ def _emptied(given: SchemaProperty) -> Any:
 
 def _chosen(given: SchemaProperty, option: Any, original: Mapping[str, Any]) -> Any:
     value = option.get("value") if isinstance(option, Mapping) else None
-    if isinstance(value, str) and value.isdecimal() and int(value) < len(given.choices):
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10 and int(value) < len(given.choices):
         return given.choices[int(value)]
     if given.given and not any(_is_same(each, given.value) for each in given.choices):
         return original[given.name]  # nothing could be chosen for it to begin with

@@ -180,6 +180,16 @@ def test_what_cannot_be_used_is_said_below_its_input(
     assert arguments[label] == ARGUMENTS[label]
 
 
+@pytest.mark.parametrize("sent", ["2", "9" * 5000, "x", ""])
+def test_a_choice_that_was_not_offered_is_said_at_its_input(form: dict[str, Any], sent: str) -> None:
+    """Whatever a forged form sends is an error of that input, and never one of ours."""
+    values, block = state(form), inputs(form)["currency"]["block_id"]
+    values[block]["signoff:field"]["selected_option"] = {"value": sent}
+    arguments, errors = cards.read_edit(values, SCHEMA, Action("process_refund", "3", ARGUMENTS))
+    assert list(errors) == [block]
+    assert arguments["currency"] == "EUR"
+
+
 def test_the_tools_own_complaints_find_their_input(form: dict[str, Any]) -> None:
     """What the tool refuses by path is shown where it was entered, else at what was changed, else at the first."""
     action = Action("process_refund", "3", ARGUMENTS)
