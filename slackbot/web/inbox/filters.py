@@ -115,8 +115,15 @@ class ListQuery:
             channel_id=self.asked["channel"],
             since=self._since(),
             ends_before=datetime.now(UTC) + due[1] if due else None,
-            words=tuple(search_words(self.asked["q"])),
+            words=self._words(),
         )
+
+    def _words(self) -> tuple[str, ...]:
+        given = self.asked["q"].strip()
+        words = tuple(search_words(given))
+        if given and not words:
+            self.unclear.append(f"There is no word or number in “{given}”.")
+        return words
 
     def _read(self, given: str | None, kind: Callable[[str], Choice], unknown: str) -> Choice | None:
         if not given:

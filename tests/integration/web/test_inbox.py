@@ -538,6 +538,8 @@ async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  
     assert "There is no risk “odd”. There is no order “odd”. It was ignored." in reader.words
     await orders("risk=low")
     back = re.search(r'name="back" value="([^"]+)"', reader.page)
+    assert await orders("q=%21%3F") == (["1", "2"], ["3"])
+    assert "There is no word or number in “!?”. It was ignored." in reader.words
     assert back
     assert back[1] == "/inbox?risk=low"
 
