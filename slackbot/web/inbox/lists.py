@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from agent.domain.errors import Refused
-from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
+from agent.domain.request import Count, HistoryLine, RequestLine, RequestStatus, RequestView
 from agent.domain.request_filter import RequestKind, RequestOrder
 from agent.store import views
 from slackbot.cards import Names, parse_id
@@ -149,15 +149,16 @@ async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> 
 
 
 async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | None:
+    """The request that an address names as just answered, unless it waits and the visitor has not voted on it."""
     wanted = parse_id(done) if done else None
+    if wanted is None:
+        return None
     try:
-        return (
-            await clean_view(await visible_request(ctx.db, ctx.slack.directory, who.person, wanted))
-            if wanted
-            else None
-        )
+        view = await visible_request(ctx.db, ctx.slack.directory, who.person, wanted)
     except Refused:
         return None
+    voted = any(vote.person == who.person for vote in view.votes)
+    return await clean_view(view) if voted or view.status is not RequestStatus.WAITING else None
 
 
 async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:

@@ -179,6 +179,8 @@ async def test_a_row_decides_and_the_list_says_so(porch: Porch) -> None:  # noqa
     assert "Approved: Refund 1500 for order 7" in reader.words
     assert f"{other}/approve" in reader.page
     assert f"{asked}/approve" not in reader.page
+    await reader.open(f"/inbox?done={other}")  # nobody has answered that one
+    assert "Your vote is counted" not in reader.words
     stale = await reader.send(f"/inbox/requests/{other}/approve", {"revision": "7", "back": "//evil.example"})
     assert stale.status_code == 409
     answer = await reader.send(
@@ -536,10 +538,10 @@ async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  
     assert '<option value="large" selected>' in reader.page
     assert await orders("risk=odd&sort=odd") == (["1", "2"], ["3"])
     assert "There is no risk “odd”. There is no order “odd”. It was ignored." in reader.words
-    await orders("risk=low")
-    back = re.search(r'name="back" value="([^"]+)"', reader.page)
     assert await orders("q=%21%3F") == (["1", "2"], ["3"])
     assert "There is no word or number in “!?”. It was ignored." in reader.words
+    await orders("risk=low")
+    back = re.search(r'name="back" value="([^"]+)"', reader.page)
     assert back
     assert back[1] == "/inbox?risk=low"
 
