@@ -28,7 +28,7 @@ from agent.domain.field_constraints import (
 )
 from agent.domain.people import Standing
 from agent.domain.policy import Judgement, Rule, snapshot_digest
-from agent.domain.request import Verdict
+from agent.domain.request import ANYONE, Behalf, Verdict
 from signoff import formats
 from signoff.values import Action, Person, Risk
 
@@ -36,7 +36,6 @@ GRANT = "allow_similar"
 """The action, and the `source`, of the request by which people give a grant."""
 
 GRANT_VERSION = "1"
-ANYONE = "anyone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +139,14 @@ class Grant:
         """Read it back. Raises ValueError for anything that is not exactly what `as_action` makes."""
         told = action.arguments
         try:
-            named, facts = told["requester"], told["facts"]
+            behalf, facts = Behalf.read(told["requester"]), told["facts"]
             kind = {each.name: told[each.name] for each in fields(CallKind)}
             read = cls(
                 kind=CallKind(**{**kind, "above": tuple(told["above"])}),
                 arguments=_constraints(told["arguments"]),
                 facts=None if facts is None else _constraints(facts),
-                anyone=named == ANYONE,
-                requester=None if named in (None, ANYONE) else Person(*named.split("/")),
+                anyone=behalf.anyone,
+                requester=behalf.requester,
                 until=datetime.fromisoformat(told["until"]),
                 max_uses=int(told["uses"]),
                 sum_of=told["sum_of"],
@@ -164,7 +163,8 @@ class Grant:
     def describe(self) -> str:
         """What it allows, in one line: what is freed, on whose behalf, how often and until when."""
         open_fields = [*freed(self.arguments), *freed(self.facts or {})]
-        for_whom = "for anyone" if self.anyone else "for the same requester"
+        same = "for the same requester" if self.requester else "where nobody in Slack is named"
+        times = "once" if self.max_uses == 1 else f"{self.max_uses:,} times"
         total = (
             f", {self.sum_of} up to {json_number(self.max_sum):,} in total"
             if self.max_sum is not None
@@ -172,8 +172,8 @@ class Grant:
         )
         until = formats.moment(self.until)
         return (
-            f"Allow similar calls of {self.kind.tool} ({'; '.join(open_fields) or 'all the same'}) {for_whom}, "
-            f"{self.max_uses:,} times until {until}{total}"
+            f"Allow similar calls of {self.kind.tool} ({'; '.join(open_fields) or 'all the same'}) "
+            f"{'for anyone' if self.anyone else same}, {times} until {until}{total}"
         )
 
     def objection(self, call: CallToCover) -> str | None:

@@ -23,6 +23,9 @@ EXTERNAL = "external"
 """The action of a program's request that names none, and the version of every action that is done outside."""
 
 
+ANYONE = "anyone"
+"""On whose behalf calls are that a grant allows, whoever asks for them."""
+
 FactValues = Mapping[str, Any]
 """What a tool's look-up said about an action: JSON values by name."""
 
@@ -186,9 +189,24 @@ class EarlierRejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Behalf:
+    """On whose behalf something is asked or allowed: of ``anyone``, or of a ``requester`` (None: nobody in Slack)."""
+
+    anyone: bool
+    requester: Person | None = None
+
+    @classmethod
+    def read(cls, named: str | None) -> Behalf:
+        """From the ``requester`` among the arguments of the grant's action."""
+        team, _, user = (named or "").partition("/")
+        return cls(named == ANYONE, Person(team, user) if user else None)
+
+
+@dataclass(frozen=True, slots=True)
 class GrantView:
     """What has become of a grant, which people gave by approving its request."""
 
+    behalf: Behalf
     uses: int
     max_uses: int
     used_sum: Decimal
@@ -305,6 +323,11 @@ class RequestView:
         return tuple(vote.reason for vote in approvals if vote.reason and vote.reason.strip())
 
     @property
+    def behalf(self) -> Behalf:
+        """On whose behalf it is asked, or the calls are that a grant allows."""
+        return self.grant.behalf if self.grant else Behalf(anyone=False, requester=self.requester)
+
+    @property
     def own_words_exclude(self) -> bool:
         """Whether a reviewer who decides in their own words may not approve what its run then proposes."""
         return self.run_id is not None and self.prevent_self_review and not self.editor_may_approve
@@ -337,11 +360,17 @@ class RequestLine:
     voters: tuple[Person, ...] = field(default=(), kw_only=True)
     above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
     label: str | None = field(default=None, kw_only=True)
+    granted_to: Behalf | None = field(default=None, kw_only=True)  # by a request that gives a grant
 
     @property
     def chain(self) -> str:
         """Its agent, behind those that handed the task down, and its run's label: ``orders › refunds “EU”``."""
         return ancestor_names(self.above, self.agent, self.label)
+
+    @property
+    def behalf(self) -> Behalf:
+        """On whose behalf it is asked, or the calls are that a grant allows."""
+        return self.granted_to or Behalf(anyone=False, requester=self.requester)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
     line = blocks.section(
         blocks.text(f"{counted} · " if counted else ""),
         blocks.text(f"agent {inert.line(view.chain, 80)} · for "),
-        blocks.person(view.requester, "nobody in Slack"),
+        blocks.requester(view.behalf),
         blocks.text(" · until "),
         blocks.moment(view.expires_at),
         blocks.text(" in "),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from agent.domain.request import Behalf
 from signoff import formats
 from signoff.values import Person
 from slackbot.cards import inert
@@ -55,6 +56,11 @@ def mention(person_or_group: str) -> Json:
 def person(who: Person | None, nobody: str = "somebody") -> Json:
     """A mention of a person, or what they are called when there is none."""
     return mention(who.user_id) if who else text(nobody)
+
+
+def requester(behalf: Behalf) -> Json:
+    """On whose behalf something is asked or allowed."""
+    return text("anyone") if behalf.anyone else person(behalf.requester, "nobody in Slack")
 
 
 def channel(channel_id: str) -> Json:

@@ -133,10 +133,11 @@ def _confirmation(view: RequestView, names: Names) -> Json | None:
     if view.risk < Risk.HIGH:
         return None
     money = scalars.amounts(view.facts, view.description)
-    asked = inert.line(names.of(view.requester.user_id), 40) if view.requester else "nobody in Slack"
+    asked_for = view.behalf.requester
+    named = inert.line(names.of(asked_for.user_id), 40) if asked_for else "nobody in Slack"
     question = (
         f"{inert.line(subject(view), 130)}{f' ({inert.shortened(money, 60)})' if money else ''}, "
-        f"for {asked}. {_ONCE_GRANTED if view.grant else 'Once approved, it runs.'}"
+        f"for {'anyone' if view.behalf.anyone else named}. {_ONCE_GRANTED if view.grant else 'Once approved, it runs.'}"
     )
     return blocks.confirm(
         f"Approve this {view.risk.value}-risk action?", question, "Approve", style="primary"

@@ -29,9 +29,8 @@ def grant_list(lines: Sequence[GrantLine]) -> Card:
     if not lines:
         return Card("No calls that you review are allowed in advance.", [])
     heading = blocks.rich_text(blocks.section(blocks.text("Allowed in advance", bold=True)))
-    return Card(
-        f"{len(lines):,} grants are live", blocks.with_ids([heading, *grant_rows(lines, MOST)], "grants")
-    )
+    text = "1 grant is live" if len(lines) == 1 else f"{len(lines):,} grants are live"
+    return Card(text, blocks.with_ids([heading, *grant_rows(lines, MOST)], "grants"))
 
 
 def grant_rows(lines: Sequence[GrantLine], most: int) -> list[Json]:

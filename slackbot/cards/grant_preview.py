@@ -35,18 +35,14 @@ def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry:
         for name, each in constraints.items()
         if (words := constraint_in_words(f"{root}.{name}", each)) is not None
     ]
-    whom = "for anyone" if terms.anyone else "for the same requester only"
+    same = "for the same requester only" if view.requester else "only where nobody in Slack is named"
     total = (
         f", {terms.sum_of} up to {json_number(terms.max_sum):,} in total" if terms.max_sum is not None else ""
     )
-    bounds = f"{terms.max_uses:,} times within {duration_text(terms.lasts)}, {whom}{total}."
-    matched = preview.approved + preview.rejected
-    history = (
-        f"Of the last {preview.looked_at:,} decided calls of this tool {matched:,} match: "
-        f"{preview.approved:,} approved, {preview.rejected:,} rejected."
-    )
+    times = "Once" if terms.max_uses == 1 else f"Up to {terms.max_uses:,} times"
+    bounds = f"{times} within {duration_text(terms.lasts)}, {'for anyone' if terms.anyone else same}{total}."
     quorum = (
-        f" It takes {view.approvals_required:,} reviewers: the others are asked with a card of its own."
+        f" It takes {view.approvals_required:,} reviewers: the others are asked by the card of the grant."
         if view.approvals_required > 1
         else ""
     )
@@ -58,9 +54,9 @@ def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry:
                 blocks.section(blocks.text(inert.line(each, 300)))
                 for each in freed or ["nothing: only the very same call"]
             ),
-            blocks.section(blocks.text(f"Up to {bounds}{quorum}")),
+            blocks.section(blocks.text(f"{bounds}{quorum}")),
         ),
-        blocks.rich_text(blocks.section(blocks.text(history, bold=preview.rejected > 0))),
+        blocks.rich_text(blocks.section(blocks.text(_history(preview), bold=preview.rejected > 0))),
     ]
     if preview.links:
         rejected = [
@@ -79,4 +75,15 @@ def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry:
         submit="Save",
         callback=CALLBACK_SAVE_GRANT,
         carry=carry,
+    )
+
+
+def _history(preview: Preview) -> str:
+    if not preview.looked_at:
+        return "No call of this tool was decided before."
+    calls = "1 decided call" if preview.looked_at == 1 else f"the last {preview.looked_at:,} decided calls"
+    matched = preview.approved + preview.rejected
+    return (
+        f"Of {calls} of this tool {matched:,} {'matches' if matched == 1 else 'match'}: "
+        f"{preview.approved:,} approved, {preview.rejected:,} rejected."
     )

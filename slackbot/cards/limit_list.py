@@ -33,7 +33,7 @@ def limit_list(lines: Sequence[LimitLine]) -> Card:
         return Card("The policy has no limits over time.", [])
     heading = blocks.section(blocks.text("Limits over time", bold=True))
     return Card(
-        f"{len(lines):,} limits",
+        "1 limit" if len(lines) == 1 else f"{len(lines):,} limits",
         blocks.with_ids([blocks.rich_text(heading, limits_of(lines, MOST))], "limits"),
     )
 

@@ -83,7 +83,8 @@ def unreadable(view: RequestView) -> str | None:
 
 def named_in(view: RequestView) -> list[str]:
     """The ids of whom a card and its confirmation call by name."""
-    return [*view.approvers, *([view.requester.user_id] if view.requester else [])]
+    asked_for = view.behalf.requester
+    return [*view.approvers, *([asked_for.user_id] if asked_for else [])]
 
 
 def title(view: RequestView) -> str:
@@ -174,8 +175,8 @@ def origin(view: RequestView, names: Names, permalink: str | None = None) -> lis
     run = [blocks.text(" · "), blocks.link(permalink, "its run")] if permalink else []
     return [
         blocks.section(
-            blocks.text("Requested by ", bold=True),
-            blocks.person(view.requester, "nobody in Slack"),
+            blocks.text("On behalf of " if view.grant else "Requested by ", bold=True),
+            blocks.requester(view.behalf),
             blocks.text(asserted),
         ),
         blocks.section(blocks.text("Agent ", bold=True), blocks.text(agent), *run),

@@ -75,7 +75,7 @@ _KEEP = blocks.plain("Keep it running", blocks.BUTTON_LIMIT)
 
 def _origin(line: RequestLine) -> Iterator[list[Json]]:
     yield [blocks.text(f"agent {inert.line(line.chain, 80)}")]
-    yield [blocks.text("for "), blocks.person(line.requester, "nobody in Slack")]
+    yield [blocks.text("for "), blocks.requester(line.behalf)]
 
 
 def _progress(line: RequestLine) -> str:

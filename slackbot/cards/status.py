@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from agent.domain.request import ExecutionStatus, ExecutionView, RequestStatus, RequestView, Verdict, VoteView
+from agent.domain.limits import written
+from agent.domain.request import (
+    ExecutionStatus,
+    ExecutionView,
+    GrantView,
+    RequestStatus,
+    RequestView,
+    Verdict,
+    VoteView,
+)
 from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, inert, tree
 from slackbot.cards.values import Json
@@ -86,14 +95,23 @@ def _grant(view: RequestView) -> list[Json]:
     grant = view.grant
     if grant is None or view.status is not RequestStatus.APPROVED:
         return []
-    total = f", {grant.used_sum:,} of {grant.max_sum:,} in total" if grant.max_sum is not None else ""
-    used = f"{grant.uses:,} of {grant.max_uses:,} times{total}"
+    used = grant_uses(grant)
     if grant.ended_at is None:
         until = [blocks.text(". It ends "), blocks.moment(grant.until)]
         return [blocks.section(blocks.text("▶ Used", bold=True), blocks.text(f" {used}"), *until)]
     by = [blocks.text(" by "), _actor(grant.ended_by)] if grant.ended_by else []
     why = f": {grant.ended_because}. It was used {used}"
     return [blocks.section(blocks.text("🚫 Grant ended", bold=True), *by, blocks.text(why))]
+
+
+def grant_uses(grant: GrantView) -> str:
+    """`3 of 20 times, 450 of 5,000 in total`."""
+    total = (
+        f", {written(grant.used_sum)} of {written(grant.max_sum)} in total"
+        if grant.max_sum is not None
+        else ""
+    )
+    return f"{grant.uses:,} of {grant.max_uses:,} times{total}"
 
 
 def _edit_summary(view: RequestView) -> list[Json]:
@@ -197,7 +215,7 @@ def _approved(view: RequestView) -> Iterator[Json]:
     elif view.claim_until is not None:
         until = blocks.moment(view.claim_until)
         yield blocks.section(blocks.text("Not started yet: that program may begin until "), until)
-    elif view.lapsed_at is None and view.lapse_at is None:
+    elif view.lapsed_at is None and view.lapse_at is None and view.grant is None:
         yield blocks.section(blocks.text("Not started yet."))
     yield from _outside(view)
 

@@ -52,7 +52,8 @@ def reject_modal(view: RequestView, carry: str) -> Json:
 def approve_modal(view: RequestView, carry: str) -> Json:
     """Asks for the note that goes with an approval."""
     required = "approve" in view.reason_required
-    told = "Once enough people have approved, it runs. The agent and the requester get to read the note."
+    then = "such calls run without a question" if view.grant else "it runs"
+    told = f"Once enough people have approved, {then}. The agent and the requester get to read the note."
     if view.own_words_exclude:
         told = f"{told} {OWN_WORDS_EXCLUDE}"
     own = _own_words("Note", required=required, hint=NEEDS_A_COMMENT if required else None)

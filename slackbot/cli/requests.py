@@ -106,7 +106,7 @@ def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: Embedd
         [
             ("request", str(view.id)),
             ("agent", terminal.line(f"{view.chain} {view.agent_version}", 200)),
-            ("requester", terminal.who(view.requester)),
+            ("requester", "anyone" if view.behalf.anyone else terminal.who(view.behalf.requester)),
             ("checkpoint", terminal.line(f"{view.checkpoint_id} ({view.risk.value})", 200)),
             ("reviewers", terminal.line(" ".join(view.approvers), 500)),
             ("made", terminal.when(view.created_at)),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Row, Select, SelectBase, Text, bindparam, select
+from sqlalchemy import ColumnElement, Integer, Row, Select, SelectBase, Text, bindparam, case, func, select
 
-from agent.domain.request import HistoryLine, RequestLine
+from agent.domain.grants import GRANT
+from agent.domain.request import Behalf, HistoryLine, RequestLine
 from agent.store import exclusions
 from agent.store.rows import person, row_as
 from agent.store.tables import agent_run, approval_request, card_place, decision, request_revision
@@ -17,6 +18,7 @@ request, _revision = approval_request.alias("request"), request_revision.alias("
 _place = card_place.alias("place")
 team, limit = bindparam("team", type_=Text), bindparam("limit", type_=Integer)
 of_team = request.c.team_id == team
+_grant_requester = func.jsonb_extract_path_text(_revision.c.arguments, "requester")
 _LINES = (
     select(
         *request.c["id", "agent", "risk", "status", "requester_team_id", "requester_user_id"],
@@ -26,6 +28,7 @@ _LINES = (
         agent_run.c.ancestor_agents.label("above"),
         agent_run.c.label.label("label"),
         _revision.c.description,
+        case((request.c.source == GRANT, func.coalesce(_grant_requester, ""))).label("granted_to"),
         _place.c.ts,
         decision.c.team_id.label("decided_team_id"),
         decision.c.user_id.label("decided_user_id"),
@@ -64,4 +67,5 @@ def _converted(row: Row[Any]) -> dict[str, object]:
         "message_ts": row.ts,
         "excluded": exclusions.from_json(row.excluded),
         "voters": tuple(Person(team, user) for team, user in row.voters),
+        "granted_to": None if row.granted_to is None else Behalf.read(row.granted_to),
     }

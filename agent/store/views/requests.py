@@ -15,6 +15,7 @@ from agent.domain.limits import LimitView
 from agent.domain.pause import EVERYTHING
 from agent.domain.policy import Rule
 from agent.domain.request import (
+    Behalf,
     Change,
     DecisionView,
     EarlierRejection,
@@ -149,7 +150,7 @@ def _view(row: Row[Any]) -> RequestView:
         email_facts=rule.email_facts,
         allow_grants=rule.allow_grants and rule.risk < Risk.CRITICAL,
         grant_free=rule.grant_free,
-        grant=_grant(row),
+        grant=_grant(row, action),
         escalated=row.escalated_at is not None,
         rejected_before=_earlier_rejection(row.rejection),
         asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
@@ -171,10 +172,11 @@ def _earlier_rejection(found: dict[str, Any] | None) -> EarlierRejection | None:
     )
 
 
-def _grant(row: Row[Any]) -> GrantView | None:
+def _grant(row: Row[Any], action: Action) -> GrantView | None:
     if row.grant_uses is None:
         return None
     return GrantView(
+        behalf=Behalf.read(action.arguments.get("requester")),
         uses=row.grant_uses,
         max_uses=row.grant_max_uses,
         used_sum=row.grant_used_sum,

@@ -202,7 +202,7 @@ async def _offered(
 
 
 def _people(lines: Iterable[RequestLine]) -> set[str]:
-    return {each.user_id for line in lines for each in (line.requester, _decider(line)) if each}
+    return {each.user_id for line in lines for each in (line.behalf.requester, _decider(line)) if each}
 
 
 def _decider(line: RequestLine) -> Any:

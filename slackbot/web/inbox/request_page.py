@@ -107,6 +107,17 @@ class RequestPage:
         return history.doer(by) if by and self.view.held_up else None
 
     @property
+    def grant_uses(self) -> str:
+        """How often the calls were made that it allows; empty where it gives no grant."""
+        grant = self.view.grant if self.view.status is RequestStatus.APPROVED else None
+        return status.grant_uses(grant) if grant else ""
+
+    @property
+    def grant_ended_by(self) -> tuple[str | None, str]:
+        """Who ended its grant: an id in Slack, and a name."""
+        return history.doer((self.view.grant and self.view.grant.ended_by) or "")
+
+    @property
     def asserted(self) -> str:
         """How it is known on whose behalf it is."""
         return _ASSERTED.get(
@@ -229,7 +240,7 @@ def _fields(ctx: WebContext, view: RequestView) -> Sequence[Any]:
 
 def _ids(view: RequestView, steps: Sequence[HistoryStep], who: Visitor) -> set[str]:
     paused_by = history.doer(view.paused_by)[0] if view.paused_by else None
-    people = [who.person, view.requester, view.editor, *(vote.person for vote in view.votes)]
+    people = [who.person, view.behalf.requester, view.editor, *(vote.person for vote in view.votes)]
     people += [view.decision.person if view.decision else None]
     people += [view.execution.settled_by if view.execution else None]
     people += [view.rejected_before.person if view.rejected_before else None]

@@ -9,7 +9,7 @@ import pytest
 from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE, ACTION_REVOKE_LISTED
 from slackbot.cards.grant_entry import INPUT, PREFIX
 from tests.integration.asking import column
-from tests.integration.web.conftest import Street, shown
+from tests.integration.web.conftest import LINUS, Street, shown
 from tests.integration.web.visiting import PUBLIC, Porch
 
 TERMS = """
@@ -86,7 +86,7 @@ async def test_a_grant_from_its_card_to_its_end(site: Street) -> None:
     answer = await grace.submit(form, entered)
     assert answer.error is None
     preview = site.house.slack.views("U0GRACE")[-1]
-    assert "Of the last 1 decided calls of this tool 1 match: 0 approved, 1 rejected." in str(preview)
+    assert "Of 1 decided call of this tool 1 matches: 0 approved, 1 rejected." in str(preview)
     assert await column(site.db, "SELECT count(*) FROM vote WHERE verdict = 'approve'") == [0]
     assert (await grace.submit(preview)).error is None
     assert site.house.slack.views("U0GRACE") == []
@@ -163,6 +163,42 @@ async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
     assert "Not counted" in str(site.house.slack.views("U0ADA")[-1])
     assert await column(site.db, "SELECT count(*) FROM approval_grant") == [0]
     assert await column(site.db, "SELECT count(*) FROM vote") == [0]
+
+
+@pytest.mark.parametrize("policy", [TERMS.replace("allow_grants", "approvals_required = 2\nallow_grants")])
+async def test_the_question_of_a_grant_says_for_whom_everywhere(site: Street) -> None:
+    """On its card, in App Home, in the inbox and on its page, which tells its uses and its end, too."""
+    slack, people = site.house.slack, Porch(site.house, site.service)
+    program = await site.program()
+    await program.ask("r-1", **LIKE)
+    grace, linus = slack.person("U0GRACE"), slack.person("U0LINUS")
+    await grace.submit(await form_of(site, await site.house.card()))
+    assert "Up to 10 times within 8h, for the same requester only" in str(slack.views("U0GRACE")[-1])
+    await grace.submit(slack.views("U0GRACE")[-1])
+    card = await site.house.card(1)
+    linus.open_home()
+    home = await slack.wait_for(lambda: _says(slack.home("U0LINUS"), "Allow similar calls"))
+    for shown_there in (card["blocks"], home):
+        assert "'user_id': 'U0ADA'" in str(shown_there)
+        assert "nobody in Slack" not in str(shown_there)
+    visitor = await people.visitor("U0LINUS")
+    await visitor.open("/inbox")
+    assert "on behalf of @ada through" in visitor.words
+    [grant_id] = await column(site.db, "SELECT request_id FROM approval_grant")
+    await visitor.open(f"/inbox/requests/{grant_id}")
+    assert "on behalf of @ada" in visitor.words
+    assert "nobody in Slack" not in visitor.words
+    for name in ("r-1", str(grant_id)):
+        await (await site.reviewer(LINUS, "linus")).decides(name)
+    assert (await program.ask("r-2", **LIKE)).json()["status"] == "not_required"
+    await visitor.open(f"/inbox/requests/{grant_id}")
+    assert "Used 1 of 10 times; good until" in visitor.words
+    assert "not begun" not in visitor.words
+    assert (await visitor.send(f"/inbox/grants/{grant_id}/revoke")).status_code == 303
+    await visitor.open(f"/inbox/requests/{grant_id}")
+    assert "Grant ended by @linus: revoked. It was used 1 of 10 times." in visitor.words
+    assert "The key crm made a call that it allows" in visitor.words
+    assert "@linus ended it: revoked on this page" in visitor.words
 
 
 async def test_home_and_page_show_what_is_allowed_and_used(site: Street) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
 from agent.domain.policy import GrantLimits
-from agent.domain.request import GrantView, RequestStatus
-from signoff.values import Action
+from agent.domain.request import Behalf, GrantView, RequestStatus
+from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.cards.grant_entry import PREFIX, entered_grant, read_grant
 from slackbot.cards.grant_form import grant_modal
@@ -143,21 +143,44 @@ def test_the_button_is_there_only_where_a_grant_can_be_given(referee: Referee) -
         return list(referee.buttons(cards.request_card(request)))
 
     assert offered in str(buttons(view())) or "signoff:allow_similar" in str(buttons(view()))
-    grant = GrantView(3, 20, Decimal(5), None, view().expires_at)
+    grant = GrantView(Behalf(anyone=True), 3, 20, Decimal(5), None, view().expires_at)
     for request in (view(allow_grants=False), view(revision=2), view(grant=grant)):
         assert "signoff:allow_similar" not in str(cards.request_card(request).blocks)
 
 
 def test_the_card_of_a_grant_says_how_much_is_used_and_offers_to_revoke_it(referee: Referee) -> None:
-    """While it is live; after its end the card says how it ended."""
-    live = GrantView(3, 20, Decimal(450), Decimal(5000), view().expires_at)
+    """While it is live; after its end the card says how it ended. Nothing of it is to start."""
+    live = GrantView(Behalf(anyone=True), 3, 20, Decimal(450), Decimal(5000), view().expires_at)
     approved = view(**decided(RequestStatus.APPROVED), grant=live, source="allow_similar")
     card = cards.request_card(approved)
     referee.judge(card)
     assert "3 of 20 times, 450 of 5,000 in total" in referee.words(card.blocks)
+    assert "Not started yet" not in referee.words(card.blocks)
     assert "signoff:revoke_grant" in str(card.blocks)
     over = replace(live, ended_at=view().expires_at, ended_by="slack:T0/U0GRACE", ended_because="revoked")
     ended = cards.request_card(replace(approved, grant=over))
     referee.judge(ended)
     assert "revoked" in referee.words(ended.blocks)
     assert "signoff:revoke_grant" not in str(ended.blocks)
+
+
+@pytest.mark.parametrize(
+    ("behalf", "said", "asked"),
+    [
+        (Behalf(anyone=True), "On behalf of anyone", "for anyone."),
+        (Behalf(anyone=False, requester=Person("T0TEAM", "U0ADA")), "On behalf of U0ADA", "for @ada."),
+        (Behalf(anyone=False), "On behalf of nobody in Slack", "for nobody in Slack."),
+    ],
+)
+def test_the_question_of_a_grant_says_on_whose_behalf_it_allows_calls(
+    behalf: Behalf, said: str, asked: str, referee: Referee
+) -> None:
+    """On its card, in the dialog before its approval, and in App Home, though nobody requested it."""
+    terms = GrantView(behalf, 0, 20, Decimal(0), None, view().expires_at)
+    request = view(requester=None, risk=Risk.HIGH, grant=terms, source="allow_similar")
+    names = cards.Names({each: "ada" for each in cards.named_in(request) if each == "U0ADA"})
+    card = cards.request_card(request, names=names)
+    assert said in referee.words(card.blocks)
+    assert f"{asked} Once approved, such calls run without a question." in str(card.blocks)
+    home = cards.home(cards.HomeView(waiting=[request], names=names))
+    assert f"· for {said.removeprefix('On behalf of ')} ·" in referee.words(home["blocks"])
