@@ -19,6 +19,9 @@ _DOORS = {
     "slack_modal": "in Slack's form",
     "slack_edit": "in Slack's form",
     "slack_thread": "in a thread",
+    "slack_grant": "in Slack's form",
+    "slack_list": "in a list in Slack",
+    "cli": "on the command line",
     "page": "on this page",
     "page_row": "in the list of the inbox",
     "api": "through the API",
@@ -37,11 +40,14 @@ _WORDS: Mapping[str, str] = {
     AuditKind.EXECUTION_IN_DOUBT: "cannot know whether it happened",
     AuditKind.EXECUTION_LATE_RESULT: "told a result too late to count",
     AuditKind.APPROVAL_LAPSED: "let the approval lapse: nobody claimed it in time",
-    AuditKind.VOTE_REFUSED: "was refused a vote",
-    AuditKind.EDIT_REFUSED: "was refused an edit",
-    AuditKind.CANCEL_REFUSED: "was refused to cancel",
-    AuditKind.ASK_AGAIN_REFUSED: "was refused to ask again",
-    AuditKind.SETTLEMENT_REFUSED: "was refused to settle",
+    AuditKind.APPROVAL_CALLED_OFF: "called it off before it began",
+    AuditKind.GRANT_USED: "made a call that it allows",
+    AuditKind.VOTE_REFUSED: "was not allowed to vote",
+    AuditKind.EDIT_REFUSED: "was not allowed to edit it",
+    AuditKind.CANCEL_REFUSED: "was not allowed to cancel it",
+    AuditKind.ASK_AGAIN_REFUSED: "was not allowed to ask again",
+    AuditKind.SETTLEMENT_REFUSED: "was not allowed to settle it",
+    AuditKind.GRANT_REVOKE_REFUSED: "was not allowed to revoke it",
 }
 _VERDICTS = {"approve": "approved", "reject": "rejected"}
 _SIGNS = {
@@ -52,6 +58,8 @@ _SIGNS = {
     AuditKind.EXECUTION_SUCCEEDED: "approved",
     AuditKind.EXECUTION_FAILED: "rejected",
     AuditKind.EXECUTION_IN_DOUBT: "doubt",
+    AuditKind.GRANT_USED: "working",
+    AuditKind.GRANT_ENDED: "cancelled",
 }
 
 
@@ -105,6 +113,8 @@ def _words(kind: str, detail: Mapping[str, Any]) -> str:
     if kind == AuditKind.EXECUTION_SETTLED:
         settled = {"retry": "asked to run it again", "done": "marked it as done"}
         return settled.get(str(detail.get("verdict") or detail.get("as")), "settled it")
+    if kind == AuditKind.GRANT_ENDED:
+        return f"ended it: {detail.get('because')}"
     if kind == AuditKind.APPROVAL_LAPSED and detail.get("handed_over"):
         return "let the approval lapse: it had been handed over, and no outcome was reported"
     return _WORDS.get(kind) or kind.replace(".", " ").replace("_", " ")
