@@ -313,7 +313,7 @@ async def test_every_page_is_accessible_and_fits(actors: Desk, scheme: Any, widt
     await actors.open("Delete 48211 records")
     await actors.page.get_by_text("Edit, then decide").click()
     await look(actors)
-    for path in ("/inbox/history", "/inbox/runs", "/inbox/reports", "/inbox/nothing"):
+    for path in ("/inbox/history", "/inbox/runs", "/inbox/grants", "/inbox/reports", "/inbox/nothing"):
         await actors.page.goto(actors.base + path)
         await look(actors)
         if path == "/inbox/runs":
