@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
 from prometheus_client import REGISTRY
-from sqlalchemy import event
+from sqlalchemy import event, text
 from structlog.testing import capture_logs
 
 from agent.database.errors import DatabaseUnavailable
@@ -21,6 +20,7 @@ from agent.usecases import executions, requests
 from agent.usecases.batches import AGAIN, FailedItems
 from agent.usecases.executions import lost_executions
 from agent.usecases.requests import endings, reminders
+from tests.databases import TEMPLATE, Postgres
 from tests.integration import alone
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rule, write
 from tests.statement_counter import counting
@@ -199,18 +199,22 @@ async def test_no_batch_begins_while_a_person_waits(database: Database) -> None:
     assert await sweep == 1
 
 
-async def test_no_table_is_scanned_by_a_plan_of_its_early_days(
-    database_url: str, owner: psycopg.Connection[Any]
-) -> None:
+async def test_no_table_is_scanned_by_a_plan_of_its_early_days(postgres: Postgres) -> None:
     """Questions, votes and deadlines find rows by an index from the first one on, in triggers and foreign keys too."""
-    async with Database(database_url) as fresh:
+    name = postgres.create(TEMPLATE)
+    async with Database(postgres.url(name)) as fresh:
         for _ in range(3):
             asked = await ask(fresh, rule(approvals_required=1))
             await alone.vote(fresh, ballot(asked, reviewer(GRACE)))
             await ask(fresh, SOON)
         await overdue(fresh)
         assert await requests.expire_due(fresh) == 3
-    assert owner.execute(_SCANNED).fetchall() == []
+        async with fresh.transaction() as tx:  # the connection of all of this
+            await tx.execute(text("SELECT pg_stat_force_next_flush()"))
+        async with fresh.connection() as connection:
+            scanned = (await connection.execute(text(_SCANNED))).scalars().all()
+    postgres.drop(name)
+    assert scanned == []
 
 
 _SCANNED = """
