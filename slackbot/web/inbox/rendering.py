@@ -18,7 +18,7 @@ from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from signoff.errors import MalformedArguments
 from slackbot.web.auth.visitors import ForeignForm, NotSignedIn
 from slackbot.web.http.problems import GONE, ProblemRaised
-from slackbot.web.inbox import assets, words
+from slackbot.web.inbox import assets, row_forms, words
 
 POLICY = "; ".join(
     (
@@ -56,6 +56,7 @@ def _environment() -> Environment:
     )
     made.filters.update(words.FILTERS)
     made.globals["asset"] = assets.address
+    made.globals["row_description"] = row_forms.DESCRIPTION
     return made
 
 

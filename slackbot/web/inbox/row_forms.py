@@ -11,16 +11,19 @@ from agent.database.pools import Database
 from agent.domain.request import RequestLine, Verdict
 from agent.store import views
 from signoff.values import Risk
-from slackbot.cards import amounts, unreadable
+from slackbot.cards import amounts, inert, unreadable
 from slackbot.masking import clean_view
+
+DESCRIPTION = 200
+"""Characters of a description that a row shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
     """The buttons of one row, for the revision that it shows; ``approvable``: people can read what would run.
 
-    ``at_once``: Approve counts from the row. High risk takes its tick, and a required comment its field, on the
-    request's page.
+    ``at_once``: Approve counts from the row, which shows the whole description. High risk takes its tick, and a
+    required comment its field, on the request's page.
     """
 
     revision: int
@@ -39,9 +42,17 @@ async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID,
     return {
         view.id: RowForm(
             view.revision,
-            view.risk < Risk.HIGH and Verdict.APPROVE.value not in view.reason_required,
+            _is_enough(view.description)
+            and view.risk < Risk.HIGH
+            and Verdict.APPROVE.value not in view.reason_required,
             not unreadable(view),
             amounts(view.facts, view.description),
         )
         for view in shown
     }
+
+
+def _is_enough(description: str) -> bool:
+    """Whether a row says all of it."""
+    shown = inert.line(description, DESCRIPTION)
+    return bool(shown) and shown == inert.line(description, 10 * len(description))

@@ -204,6 +204,22 @@ async def test_a_row_leads_to_what_approving_takes(porch: Porch, terms: dict[str
     assert await voted(porch) == []
 
 
+@pytest.mark.parametrize(("description", "at_once"), [("é" * 200, True), ("é" * 201, False), (" ", False)])
+async def test_a_row_approves_at_once_only_what_it_says_in_full(
+    porch: Porch,  # noqa: F811
+    description: str,
+    at_once: bool,
+) -> None:
+    """A description that is cut in the row, or none, leads to the page, where all of it can be read."""
+    asked = await porch.asked(7, description=description)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    assert (f"{asked}/approve" in section(reader.page, "for-you")) is at_once
+    assert (f"{asked}#approve" in section(reader.page, "for-you")) is not at_once
+    await reader.open(f"/inbox/requests/{asked}")
+    assert description.strip() in reader.words
+
+
 async def test_what_cannot_be_read_has_no_approve_in_its_row(
     porch: Porch,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
