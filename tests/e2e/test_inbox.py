@@ -262,10 +262,11 @@ async def test_an_agent_is_started_and_cancelled_on_the_page(actors: Desk) -> No
 
 
 async def test_a_decision_in_slack_is_seen_on_open_pages(actors: Desk) -> None:
-    """Inbox and request are open while somebody decides in Slack: both tell it, and the form goes, without a reload."""
+    """Both tell it without a reload; the form goes, and what was typed into it stays to be copied."""
     await actors.sign_in()
     await actors.ask("users", 50)
     await actors.open("Delete 50 records from “users”")
+    await actors.page.get_by_label("In your own words").fill("Not <b>before</b> the audit.")
     inbox = await actors.context.new_page()
     await inbox.goto(f"{actors.base}/inbox")
     await expect(inbox.locator("#for-you .count")).to_have_text("1")
@@ -277,6 +278,7 @@ async def test_a_decision_in_slack_is_seen_on_open_pages(actors: Desk) -> None:
     await actors.page.bring_to_front()
     await actors.says("Approved by @linus", 5_000)
     await expect(actors.page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    await expect(actors.page.locator("#decide blockquote")).to_have_text("Not <b>before</b> the audit.")
 
 
 async def test_without_a_script_everything_still_works(plain_desk: Desk) -> None:

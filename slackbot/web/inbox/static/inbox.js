@@ -75,6 +75,33 @@
     if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false;
   });
 
+  // What somebody is typing when the forms change under their hands stays: in the new form, else below it.
+  let typed = [];
+  document.body.addEventListener("htmx:oobBeforeSwap", (event) => {
+    if (event.detail.target?.id !== "decide") return;
+    typed = [...event.detail.target.querySelectorAll("textarea")]
+      .filter((area) => ["comment", "own"].includes(area.name) && area.value.trim())
+      .map((area) => ({ name: area.name, value: area.value, active: area === document.activeElement }));
+  });
+  document.body.addEventListener("htmx:oobAfterSwap", () => {
+    const decide = document.getElementById("decide");
+    for (const { name, value, active } of typed.splice(0)) {
+      const area = decide?.querySelector(`textarea[name="${name}"]`);
+      if (area) {
+        area.value = value;
+        area.closest("details")?.setAttribute("open", "");
+        if (active) area.focus();
+      } else if (decide) {
+        const said = document.createElement("p");
+        said.className = "soft";
+        said.textContent = "You had written, and not sent:";
+        const words = document.createElement("blockquote");
+        words.textContent = value;
+        decide.append(said, words);
+      }
+    }
+  });
+
   // Rows that move up under the pointer must not be pressed in place of those that went: their buttons wait a moment.
   const order = () => [...document.querySelectorAll(".act button, .act a")].map((each) => each.id);
   let before = order();
