@@ -232,7 +232,7 @@ async def test_what_is_typed_into_the_filters_narrows_the_lists(plain_desk: Desk
     """Filters, order and search are plain forms, which a page without scripts sends just as well."""
     await plain_desk.porch.asked(7)
     await plain_desk.ask("users", 50)
-    await plain_desk.house.card()
+    await plain_desk.house.card(1)
     await plain_desk.sign_in()
     page = plain_desk.page
     await expect(page.locator(".row .open")).to_have_count(2)
