@@ -174,32 +174,31 @@ FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, s
 """)
 # In a statement behind the lock: it sees what whoever held the lock before has written. A question that waits counts
 # however old it is, since what it asks for would begin after now. The edge of the window is one moment for all parts.
+# PostgreSQL does not see how many limits there are: it would make a plan for each number, at ten times the cost.
 SUM = text("""
-SELECT named.name, named.subject, settled.amount + open.used - own.settled AS used, open.waiting, own.amounts AS own
-FROM (SELECT name, subject, (SELECT clock_timestamp()) - make_interval(secs => seconds) AS edge
-      FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[]), CAST(:windows AS float[]))
-           AS named (name, subject, seconds) OFFSET 0) AS named
+SELECT named.name, named.subject, settled.amount + open.used - own.settled AS used, open.waiting,
+       open.own || own.amounts AS own
+FROM (SELECT name, subject, (SELECT clock_timestamp()) - make_interval(secs => seconds) AS edge,
+             ARRAY(SELECT unnest(CAST(:keys AS uuid[]))) AS keys
+      FROM unnest(ARRAY(SELECT unnest(CAST(:limits AS text[]))), ARRAY(SELECT unnest(CAST(:of_whom AS text[]))),
+                  ARRAY(SELECT unnest(CAST(:windows AS float[])))) AS named (name, subject, seconds) OFFSET 0) AS named
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(amount), 0) AS amount FROM limit_settled(named.name, named.edge) AS part
     WHERE part.subject = named.subject
 ) AS settled
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(u.amount) FILTER (WHERE u.standing IN ('used', 'done') AND u.at > named.edge), 0) AS used,
-           coalesce(sum(u.amount) FILTER (WHERE u.standing = 'waiting'), 0) AS waiting
-    FROM limit_use_open AS u
-    WHERE u.limit_name = named.name AND u.subject = named.subject AND u.key <> ALL (CAST(:keys AS uuid[]))
+    SELECT coalesce(sum(u.amount) FILTER (WHERE u.counts AND NOT u.mine), 0) AS used,
+           coalesce(sum(u.amount) FILTER (WHERE u.standing = 'waiting' AND NOT u.mine), 0) AS waiting,
+           coalesce(jsonb_object_agg(u.key, u.amount::text) FILTER (WHERE u.counts AND u.mine), '{}') AS own
+    FROM (SELECT key, amount, standing, key = ANY (named.keys) AS mine,
+                 standing IN ('used', 'done') AND at > named.edge AS counts
+          FROM limit_use_open WHERE limit_name = named.name AND subject = named.subject) AS u
 ) AS open
 CROSS JOIN LATERAL (
-    SELECT coalesce(jsonb_object_agg(each.key, each.amount::text), '{}'::jsonb) AS amounts,
-           coalesce(sum(each.amount) FILTER (WHERE each.settled), 0) AS settled FROM (
-        SELECT u.key, u.amount, true AS settled FROM limit_use AS u
-        WHERE u.limit_name = named.name AND u.key = ANY (CAST(:keys AS uuid[])) AND u.subject = named.subject
-          AND u.settled AND u.at > named.edge
-        UNION ALL
-        SELECT u.key, u.amount, false FROM limit_use_open AS u
-        WHERE u.limit_name = named.name AND u.key = ANY (CAST(:keys AS uuid[])) AND u.subject = named.subject
-          AND u.standing IN ('used', 'done') AND u.at > named.edge
-    ) AS each
+    SELECT coalesce(jsonb_object_agg(u.key, u.amount::text), '{}') AS amounts, coalesce(sum(u.amount), 0) AS settled
+    FROM limit_use AS u
+    WHERE u.limit_name = named.name AND u.key = ANY (named.keys) AND u.subject = named.subject
+      AND u.settled AND u.at > named.edge
 ) AS own
 """)
 _RESERVE = text("""

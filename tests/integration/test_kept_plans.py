@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,7 +19,8 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.database.transaction import Connection
-from agent.store import call_locks, report_locks, run_leases, views, vote_locks
+from agent.domain.limits import Limit, Use
+from agent.store import call_locks, limits, report_locks, run_leases, views, vote_locks
 from tests.integration.asking import ask
 
 OFTEN = 16
@@ -72,6 +76,12 @@ async def _turns(connection: Connection, request_id: UUID) -> object:
     return await run_leases.try_lock(connection, others, [f"run:{each}" for each in others])
 
 
+async def _limits(connection: Connection, request_id: UUID) -> object:
+    counts = Limit("calls", "pay", "count", "all", timedelta(days=1), Decimal(9))
+    named = [replace(counts, name=f"limit {n}") for n in range(next(_numbers) % 3 + 1)]
+    return await limits.states(connection, uuid4(), [Use(each, "all", Decimal(1)) for each in named])
+
+
 @pytest.fixture
 async def fresh(database_url: str) -> AsyncIterator[Database]:
     """The database with connections that have planned nothing yet."""
@@ -81,8 +91,8 @@ async def fresh(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.mark.parametrize(
     "read",
-    [_one, _several, _ballot, _ballots, _calls_to_claim, _reports, _leases, _turns],
-    ids=["a view", "views", "a ballot", "ballots", "claims", "reports", "leases", "turns"],
+    [_one, _several, _ballot, _ballots, _calls_to_claim, _reports, _leases, _turns, _limits],
+    ids=["a view", "views", "a ballot", "ballots", "claims", "reports", "leases", "turns", "limits"],
 )
 async def test_a_plan_is_kept(fresh: Database, owner: psycopg.Connection[Any], read: Read) -> None:
     """However often requests are read or voted on and calls run, be there few or many, their plans are kept."""
