@@ -28,7 +28,7 @@ from agent.domain.run import CallState
 from agent.store import limits, views
 from agent.store import pause as stored_pause
 from agent.store import policy as stored_policies
-from agent.usecases import api_keys, executions, grants, pause, requests
+from agent.usecases import api_keys, executions, grants, pause, requests, runs
 from agent.usecases import policy as policies
 from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
 from agent.usecases.grants import ProgramCall
@@ -100,6 +100,40 @@ async def test_a_use_claims_the_call_and_is_on_record(database: Database) -> Non
     async with database.connection() as connection:
         [call] = await views.calls(connection, claim.run_id)
     assert (call.state, call.request_id) == (CallState.CLAIMED, None)
+
+
+async def test_a_use_is_judged_against_what_was_allowed(database: Database) -> None:
+    """Whatever a worker believes: a call beyond what people allowed, or of a run that has ended, does not begin."""
+    grant_id = await allow(database)
+    beyond = (
+        to_cover(order=101),
+        to_cover(price=2001),
+        to_cover(agent_version="2"),
+        to_cover(above=("other",)),
+    )
+    for call in beyond:
+        assert await use(database, cover(grant_id, call)) is None
+    run_id, (call_id,) = await start(database)
+    assert await runs.cancel(database, run_id, Standing(ADA))
+    assert await use(database, cover(grant_id), (run_id, call_id)) is None
+    assert await use(database, cover(grant_id)) is not None
+
+
+async def test_a_grant_that_was_changed_behind_its_record_covers_nothing(
+    database: Database, owner: psycopg.Connection[Any]
+) -> None:
+    """What people approved is what the audit log says, not what a row says by now."""
+    grant_id = await allow(database)
+    found = "SELECT action FROM request_revision WHERE request_id = :id"
+    [action] = await column(database, found, id=grant_id)
+    more = Action.from_canonical(bytes(action).replace(b'"to":100}', b'"to":900}'))
+    owner.execute("SET session_replication_role = replica")
+    changed = "UPDATE request_revision SET action = %s, digest = %s WHERE request_id = %s"
+    owner.execute(changed, [more.canonical, more.digest, grant_id])
+    owner.execute("UPDATE decision SET digest = %s WHERE request_id = %s", [more.digest, grant_id])
+    owner.execute("RESET session_replication_role")
+    for order in (1, 500):
+        assert await use(database, cover(grant_id, to_cover(order=order))) is None
 
 
 async def test_uses_and_sum_are_never_exceeded(database: Database) -> None:
@@ -381,6 +415,17 @@ async def test_a_call_is_one_use(database: Database) -> None:
     assert await column(database, USED, id=grant_id) == [1]
 
 
+async def test_what_is_judged_again_after_its_use_is_asked_about(database: Database) -> None:
+    """A call that began under a grant and is new again, as one without room in a limit is, is no use of it twice."""
+    grant_id = await allow(database)
+    run_id, (call_id,) = await start(database)
+    await use(database, cover(grant_id), (run_id, call_id), idempotent=True)
+    await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
+    await executions.rescue(database)
+    await write(database, "UPDATE tool_call SET state = 'new' WHERE id = :id AND state = 'ready'", id=call_id)
+    assert await use(database, cover(grant_id), (run_id, call_id)) is None
+
+
 async def test_a_lost_attempt_does_not_go_on_under_a_grant_that_has_ended(database: Database) -> None:
     """The further attempt is judged as the first one was."""
     grant_id = await allow(database)
@@ -456,7 +501,7 @@ async def test_a_programs_question_is_one_use(database: Database) -> None:
 
 
 async def test_a_program_is_bounded_as_a_run_is(database: Database) -> None:
-    """No use beyond the last, none under a grant of its owner, and none for what people rejected before."""
+    """No use beyond the last, none of its owner's or requester's grant, none for what people are asked or rejected."""
     grant_id = await allow(database, max_uses=1)
     assert await grants.use_by_program(database, await key_call(database), cover(grant_id))
     assert not await grants.use_by_program(database, await key_call(database, "r-2"), cover(grant_id))
@@ -466,7 +511,10 @@ async def test_a_program_is_bounded_as_a_run_is(database: Database) -> None:
         database, await key_call(database, "r-3"), cover(own, standings=[standing])
     )
     fresh = await allow(database)
+    mine = cover(fresh, to_cover(requester=GRACE))
+    assert not await grants.use_by_program(database, await key_call(database, "r-3"), mine)
     asked = await ask_as_program(database)
+    assert not await grants.use_by_program(database, await key_call(database, "r-asked"), cover(fresh))
     await alone.vote(database, ballot(asked, reviewer(LINUS), "reject"))
     same = to_cover(order=0)
     assert not await grants.use_by_program(database, await key_call(database, "r-4"), cover(fresh, same))

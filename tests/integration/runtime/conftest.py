@@ -74,7 +74,8 @@ class Stage:
 
     async def due(self) -> list[Wakeup]:
         """What a look finds."""
-        return await Look(self.db, lambda: [agent.name for agent in self.services.registry]).find()
+        agents = [agent.name for agent in self.services.registry]
+        return await Look(self.db, lambda: agents, policy_epoch=lambda: self.services.policies.seen).find()
 
     async def _advance(self, due: Wakeup) -> None:
         advance = advance_run if due.kind is WakeupKind.RUN else advance_call

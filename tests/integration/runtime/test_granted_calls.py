@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent.domain.api_keys import Principal, Scope
+from agent.domain.checkpoints import load
 from agent.domain.errors import Refusal
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import Between
@@ -29,6 +30,7 @@ from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import NotDone, tool
 from agent.store.outbox import Destination
 from agent.usecases import executions, grants, judgements, runs
+from agent.usecases import policy as policies
 from agent.usecases.executions import CallToClaim, ClaimTerms
 from agent.usecases.executions.external import ClaimRefused
 from agent.usecases.grants import Cover, GrantWish
@@ -46,6 +48,22 @@ RULE = Rule(
     rejected_again="show",
 )
 POLICY = Policy(rules=(RULE,), grants=GrantLimits(timedelta(days=1), 10))
+TERMS = """
+[[checkpoint]]
+checkpoint_id = "refunds"
+action_pattern = "refund"
+allow_grants = true
+
+[grants]
+max_for = "1d"
+max_uses = 10
+"""
+DEAR = """
+[[checkpoint]]
+checkpoint_id = "dear"
+action_pattern = "refund"
+when = "args.amount > 25"
+"""
 
 
 @dataclass
@@ -55,11 +73,14 @@ class Checks:
     standing: Standing = field(default_factory=lambda: Standing(REVIEWER, frozenset({"channel"})))
     scanned: bool = True
     asked: int = 0
+    meanwhile: Callable[[], Awaitable[object]] | None = None
 
     async def standings(
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> Mapping[Person, Standing]:
         self.asked += 1
+        if self.meanwhile is not None:
+            await self.meanwhile()
         assert (set(people), tuple(approvers), channel_id) == ({REVIEWER}, ("channel",), CHANNEL)
         return {self.standing.person: self.standing}
 
@@ -97,7 +118,8 @@ class Shop:
             "max_uses": 2,
         }
         wish = GrantWish(**(terms | changes))
-        opened = await grants.propose(self.stage.db, wish, POLICY.grants, {}, Destination(TEAM, CHANNEL))
+        epoch, place = self.stage.services.policy.epoch, Destination(TEAM, CHANNEL)
+        opened = await grants.propose(self.stage.db, wish, POLICY.grants, {}, place, policy_epoch=epoch)
         await self.stage.vote(replace(call, request_id=opened.request_id), Verdict.APPROVE)
         return opened.request_id
 
@@ -269,6 +291,25 @@ async def test_a_grant_is_of_its_agents_and_not_for_those_who_gave_it(shop: Shop
     assert await shop.stage.sql("SELECT uses FROM approval_grant WHERE request_id = :id", id=grant_id) == [
         (1,)
     ]
+
+
+async def test_a_policy_that_comes_into_force_meanwhile_judges_the_use(shop: Shop) -> None:
+    """While Slack is asked who gave the grant, another checkpoint comes to catch the call: its people are asked."""
+    db, old = shop.stage.db, load(TERMS, filename="checkpoints.toml")
+    shop.stage.go_by(replace(old, epoch=(await policies.apply(db, old, by="cli:ada")).epoch))
+    grant_id = await shop.allow()
+    assert await shop.state(await shop.refund(20)) is CallState.ANSWERED
+
+    async def swap() -> None:
+        await policies.apply(db, load(DEAR + TERMS, filename="checkpoints.toml"), by="cli:ada")
+        await shop.stage.services.policies.load()
+
+    shop.checks.meanwhile = swap
+    [call] = await shop.stage.calls(await shop.refund(30))
+    assert (call.state, shop.done) == (CallState.ASKED, [10, 20])
+    assert (await shop.stage.request(call)).checkpoint_id == "dear"
+    ended = "SELECT ended_because FROM approval_grant WHERE request_id = :id"
+    assert await shop.stage.sql(ended, id=grant_id) == [(None,)]
 
 
 async def test_a_use_counts_in_limits_and_finds_no_room_beyond_them(shop: Shop) -> None:
