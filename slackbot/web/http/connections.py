@@ -25,6 +25,9 @@ class ConnectionLimits:
 
     ``linger``: seconds for the rest of a body that was answered early. ``half_read`` connections may wait for bytes;
     one of an unknown caller counts while it idles, too.
+
+    ``idle`` seconds without a request end a connection. That is longer than pools of clients (httpx: 5) and load
+    balancers (AWS: 60) keep one, so that no request is sent into a connection that is being closed.
     """
 
     head_bytes: int = 65_536
@@ -32,6 +35,7 @@ class ConnectionLimits:
     body_seconds: float = 30.0
     linger: float = 5.0
     half_read: int = 256
+    idle: int = 75
 
 
 class _Reading(Enum):

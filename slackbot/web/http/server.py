@@ -48,6 +48,7 @@ class HttpServer:
                 lifespan="off",
                 proxy_headers=bool(trusted_proxies),
                 forwarded_allow_ips=list(trusted_proxies),
+                timeout_keep_alive=limits.idle,
                 timeout_graceful_shutdown=max(1, int(drain_seconds)),
             )
         )

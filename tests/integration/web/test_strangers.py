@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -129,7 +130,7 @@ def post(path: str, body: str = "", *, length: int | None = None, more: str = ""
     return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n{more}\r\n{body}".encode()
 
 
-SHORT = ConnectionLimits(head_seconds=0.1, body_seconds=0.1, linger=0.1)
+SHORT = ConnectionLimits(head_seconds=0.1, body_seconds=0.1, linger=0.1, idle=1)
 
 
 @pytest.mark.parametrize(
@@ -182,3 +183,9 @@ async def test_only_strangers_give_way_while_they_idle(known: bool) -> None:
         await others.is_told(0)
         writer.write(post("/", "def", more="Connection: close\r\n"))
         assert (await first.is_told()).endswith(b"def") is known
+
+
+def test_an_idle_connection_outlives_the_pools_of_clients() -> None:
+    """Whoever lets go of an idle connection first is the client or its load balancer (60 s), or requests get lost."""
+    server = HttpServer(Starlette(), host="127.0.0.1", port=0, drain_seconds=1)
+    assert server._server.config.timeout_keep_alive > max(60, httpx.Limits().keepalive_expiry or 0)
