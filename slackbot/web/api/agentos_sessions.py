@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BeforeValidator
 
 from agent.domain.api_keys import Principal
 from agent.domain.errors import NotFound
@@ -27,6 +28,9 @@ router = APIRouter(prefix="/agentos", route_class=StrictRoute, tags=["AgentOS"])
 
 _PROBLEMS = documented(401, 403, 404, 422, 429, 503)
 NO_SUCH_SESSION = "There is no such session, or it is none that this key has begun."
+WantedStatus = Annotated[Status, BeforeValidator(str.upper)]
+"""A status to filter by, in upper or lower case, as AgentOS takes it."""
+
 NAME = 100
 """Characters of the first message that name a session."""
 
@@ -165,13 +169,15 @@ async def session(request: Request, session_id: str, caller: Reader) -> SessionD
     responses=_PROBLEMS,
 )
 async def session_runs(
-    request: Request, session_id: str, caller: Reader, status: Annotated[list[str] | None, Query()] = None
+    request: Request,
+    session_id: str,
+    caller: Reader,
+    status: Annotated[list[WantedStatus] | None, Query()] = None,
 ) -> list[SessionRun]:
     """The runs of a conversation, oldest first."""
     ctx = web_context(request)
-    wanted = {each.upper() for each in status or ()}
     listed = [await _run(ctx, each) for each in await _runs(ctx, caller, session_id)]
-    return [each for each in listed if not wanted or each.status in wanted]
+    return [each for each in listed if not status or each.status in status]
 
 
 @router.get(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -86,6 +87,10 @@ async def test_a_run_pauses_and_goes_on_when_a_reviewer_confirms(
     assert [each["role"] for each in session.chat_history] == ["user", "assistant"]
     (of_session,) = await client.get_session_runs("s-1", session_type=SessionType.AGENT, headers=ada)
     assert (of_session.run_id, of_session.status, of_session.run_input) == (run.run_id, "COMPLETED", TASK)
+    asked = partial(client.get_session_runs, "s-1", session_type=SessionType.AGENT, headers=ada)
+    assert [len(await asked(status=[each])) for each in ("completed", "COMPLETED", "PAUSED")] == [1, 1, 0]
+    with pytest.raises(Exception, match="422"):
+        await asked(status=["finished"])
     alone = await client.get_session_run("s-1", str(run.run_id), headers=ada)
     assert alone.tools[0]["result"] == "Deleted 50 records from users"
 
