@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from agent.database import embedded_server
 from agent.database.address import SCHEMA, Address
@@ -117,6 +119,13 @@ class Shared:
 class Kept(Database):
     """A database whose connections outlive its user: the next one finds them open, with their caches filled."""
 
+    def _engine(self, *sizes: Any, **settings: Any) -> AsyncEngine:
+        """Keep every plan from a statement's second use on, where the driver and PostgreSQL wait for more."""
+        settings["plan_cache_mode"] = "force_generic_plan"
+        engine = super()._engine(*sizes, **settings)
+        event.listen(engine.sync_engine, "connect", _prepare_at_once)
+        return engine
+
     async def close(self) -> None:
         """Nothing: `end` closes it."""
 
@@ -129,6 +138,12 @@ class Kept(Database):
         """Whether somebody has not given back a connection, or listens."""
         listens = self._listeners or self.wakeups._listeners
         return bool(listens) or any(pool.in_use for pool in self.pools())
+
+
+def _prepare_at_once(dbapi_connection: Any, _record: object) -> None:
+    raw: psycopg.AsyncConnection[Any] = dbapi_connection.driver_connection
+    raw.prepare_threshold = 1
+    raw.prepared_max = 10_000
 
 
 _lent: dict[str, Shared] = {}
