@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 import psycopg
 import pytest
 import structlog
+import uvloop
 from hypothesis import HealthCheck, settings
 
 from agent.database import embedded_server, migrations
@@ -59,6 +61,12 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     config.add_cleanup(partial(shutil.rmtree, home, ignore_errors=True))
     make_server_files(home / "pg")
     os.environ[FILES] = str(home / "pg")
+
+
+@pytest.fixture(scope="session")
+def _asyncio_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Tests run on the event loop of the service."""
+    return uvloop.new_event_loop
 
 
 def fastest_folder() -> Path:
