@@ -96,19 +96,14 @@ class Directory:
         self, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
     ) -> list[Standing]:
         """`standing` for each of these (approvers, channel id), which ask for each group and channel once."""
-        deadline = self._deadline()
         asked = [
             {entry: (entry, channel_id if entry == CHANNEL else "") for entry in entries}
             for entries, channel_id in audiences
         ]
-        different = list({place for places in asked for place in places.values()})
-        refusal, circles = await asyncio.gather(
-            self._refusal(person, deadline),
-            asyncio.gather(*(self._circle(*place, deadline) for place in different)),
-        )
+        different = dict.fromkeys(place for places in asked for place in places.values())
+        (refusal,), known = await self._look_up([person], different, self._deadline())
         if refusal:
             return [Standing(person, refusal=refusal)] * len(asked)
-        known = dict(zip(different, circles, strict=True))
         return [
             self._with_roles(person, {entry: known[place] for entry, place in places.items()})
             for places in asked
@@ -118,14 +113,10 @@ class Directory:
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> dict[Person, Standing]:
         """`standing` of several people at once, in one budget."""
-        deadline = self._deadline()
         each = list(dict.fromkeys(people))
-        asked = list(dict.fromkeys(approvers))
-        refusals, circles = await asyncio.gather(
-            asyncio.gather(*(self._refusal(person, deadline) for person in each)),
-            asyncio.gather(*(self._circle(entry, channel_id, deadline) for entry in asked)),
-        )
-        known = dict(zip(asked, circles, strict=True))
+        places = dict.fromkeys((entry, channel_id) for entry in approvers)
+        refusals, found = await self._look_up(each, places, self._deadline())
+        known = {entry: circle for (entry, _), circle in found.items()}
         return {
             person: Standing(person, refusal=refusal) if refusal else self._with_roles(person, known)
             for person, refusal in zip(each, refusals, strict=True)
@@ -136,8 +127,10 @@ class Directory:
     ) -> int | None:
         """How many others may review it, up to ``enough``; None: not known now. Not for a decision."""
         deadline = asyncio.get_running_loop().time() + COUNT_BUDGET
-        circles = await asyncio.gather(*(self._circle(entry, channel_id, deadline) for entry in approvers))
-        known = [circle for circle in circles if not isinstance(circle, Refusal)]
+        _, circles = await self._look_up(
+            [], dict.fromkeys((each, channel_id) for each in approvers), deadline
+        )
+        known = [circle for circle in circles.values() if not isinstance(circle, Refusal)]
         unknown, found = len(known) < len(circles), 0
         for user_id in sorted(frozenset().union(*known) - {person.user_id for person in but}):
             refusal = await self._refusal(Person(self.own_team_id, user_id), deadline)
@@ -153,7 +146,7 @@ class Directory:
         ids = set(slack_ids) - {CHANNEL}
         people = sorted(each for each in ids if not each.startswith("S"))
         groups = await _answer(self._handles.get(""), deadline) if len(people) < len(ids) else {}
-        accounts = await asyncio.gather(*(_answer(self._accounts.get(each), deadline) for each in people))
+        accounts = await _answers([(self._accounts, each) for each in people], deadline)
         known = {
             each: str(account["name"])
             for each, account in zip(people, accounts, strict=True)
@@ -165,7 +158,7 @@ class Directory:
         """What these channels are called (`#reviews`), as far as Slack tells in time; only to be read. Never raises."""
         deadline = self._deadline()
         ids = sorted(set(channel_ids))
-        found = await asyncio.gather(*(_answer(self._channels.get(each), deadline) for each in ids))
+        found = await _answers([(self._channels, each) for each in ids], deadline)
         return {
             each: f"#{channel['name']}"
             for each, channel in zip(ids, found, strict=True)
@@ -226,18 +219,41 @@ class Directory:
 
     async def _refusal(self, person: Person, deadline: float) -> Refusal | None:
         """What speaks against this person, whatever is asked; one reason, the first of those that apply."""
+        return (await self._look_up([person], (), deadline))[0][0]
+
+    async def _look_up(
+        self, people: Sequence[Person], places: Collection[tuple[str, str]], deadline: float
+    ) -> tuple[list[Refusal | None], dict[tuple[str, str], frozenset[str] | Refusal]]:
+        """What speaks against each person, and the people for whom each (entry of `approvers`, channel id) stands."""
+        members = [person for person in people if self._outsider(person) is None]
+        circles = {place: source for place in places if (source := self._source(*place)) is not None}
+        asked: list[tuple[CachedAnswer[str, Any], str]] = [
+            *((self._accounts, person.user_id) for person in members),
+            *circles.values(),
+        ]
+        answers = await _answers(asked, deadline)
+        judged = dict(zip(members, map(self._judge, answers), strict=False))
+        named = {place: frozenset({place[0]}) for place in places if place not in circles}
+        refusals = [self._outsider(person) or judged[person] for person in people]
+        return refusals, named | dict(zip(circles, answers[len(members) :], strict=True))
+
+    def _outsider(self, person: Person) -> Refusal | None:
+        """What speaks against this person before Slack is asked."""
         if person.user_id == self.own_bot_user_id:
             return Refusal.OUR_BOT
         if person.team_id != self.own_team_id:
             return Refusal.EXTERNAL
-        if person.user_id == _SLACKBOT:
-            return Refusal.BOT
-        account = await _answer(self._accounts.get(person.user_id), deadline)
-        if isinstance(account, Refusal):
-            return account
-        return Refusal.UNKNOWN_PERSON if account is None else self._judge(account)
+        return Refusal.BOT if person.user_id == _SLACKBOT else None
 
-    def _judge(self, account: Mapping[str, Any]) -> Refusal | None:
+    def _source(self, entry: str, channel_id: str) -> tuple[CachedAnswer[str, frozenset[str]], str] | None:
+        """Where it says whom an entry of `approvers` stands for; None: for the person of this id."""
+        if entry == CHANNEL:
+            return self._members, channel_id
+        return (self._groups, entry) if entry.startswith("S") else None
+
+    def _judge(self, account: Mapping[str, Any] | Refusal | None) -> Refusal | None:
+        if account is None or isinstance(account, Refusal):
+            return account or Refusal.UNKNOWN_PERSON
         if account.get("team_id") != self.own_team_id:
             return Refusal.EXTERNAL
         for flag, refusal in _ACCOUNT_FLAGS:
@@ -246,14 +262,6 @@ class Directory:
         if any(account.get(flag) is not False for flag in _ALWAYS_SAID):
             return Refusal.LOOKUP_FAILED
         return None
-
-    async def _circle(self, entry: str, channel_id: str, deadline: float) -> frozenset[str] | Refusal:
-        """The people that an entry of `approvers` stands for, or why that is not known."""
-        if entry == CHANNEL:
-            return await _answer(self._members.get(channel_id), deadline)
-        if entry.startswith("S"):
-            return await _answer(self._groups.get(entry), deadline)
-        return frozenset({entry})
 
     def _with_roles(self, person: Person, circles: Mapping[str, frozenset[str] | Refusal]) -> Standing:
         """Roles come from what is known. Where none fits, what is not known may be why: then it refuses."""
@@ -267,6 +275,15 @@ class Directory:
             return Standing(person, refusal=Refusal.RATE_LIMITED_LOOKUP if limited else Refusal.LOOKUP_FAILED)
         anybody = frozenset().union(*known.values()) - {self.own_bot_user_id}
         return Standing(person, refusal=None if anybody else Refusal.NO_REVIEWERS)
+
+
+async def _answers(asked: Sequence[tuple[CachedAnswer[str, V], str]], deadline: float) -> list[V | Refusal]:
+    """What is kept, and the rest looked up side by side: mostly everything is kept, and nothing waits for a task."""
+    kept = [source.kept(key) for source, key in asked]
+    pairs = zip(asked, kept, strict=True)
+    others = [_answer(source.get(key), deadline) for (source, key), answer in pairs if answer is None]
+    found = iter(await asyncio.gather(*others))
+    return [next(found) if answer is None else answer[0] for answer in kept]
 
 
 async def _answer(look_up: Awaitable[V], deadline: float) -> V | Refusal:

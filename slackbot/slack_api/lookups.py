@@ -38,11 +38,15 @@ class CachedAnswer(Generic[K, V]):
         self._answers: dict[K, tuple[float, V]] = {}
         self._flights: dict[K, asyncio.Task[V]] = {}
 
+    def kept(self, key: K) -> tuple[V] | None:
+        """The answer, where one is kept; None: `get` would look it up."""
+        answer = self._answers.get(key)
+        return (answer[1],) if answer is not None and self._clock() - answer[0] < self._max_age else None
+
     async def get(self, key: K) -> V:
         """The answer. Raises what the look-up raises; giving up early leaves it to those who still wait."""
-        answer = self._answers.get(key)
-        if answer is not None and self._clock() - answer[0] < self._max_age:
-            return answer[1]
+        if (kept := self.kept(key)) is not None:
+            return kept[0]
         flight = self._flights.get(key)
         if flight is None:
             flight = self._flights[key] = asyncio.create_task(self._fly(key))
