@@ -203,6 +203,23 @@ async def test_little_is_looked_through_at_once_and_much_in_a_thread(
     assert [name.startswith("secrets") for name in looked] == [where == "secrets"]
 
 
+async def test_a_short_list_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of a few words are looked through at once, and a long list in a thread."""
+    looked: list[str] = []
+
+    def noted(one: HistoryLine, find: Find) -> HistoryLine:
+        looked.append(threading.current_thread().name)
+        return look(one, find)
+
+    look = views._line
+    monkeypatch.setattr(views, "_line", noted)
+    for many in (20, 100):
+        shown = await clean_lines([line("Pay order 7", reason=f"no {TOKEN}")] * many)
+        assert TOKEN not in repr(shown)
+        assert {name.startswith("secrets") for name in looked} == {many == 100}
+        looked.clear()
+
+
 async def test_a_list_can_be_read_when_no_thread_gets_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are short: they are looked through however busy the threads are, and still lose their secrets."""
     release = threading.Event()
@@ -210,7 +227,7 @@ async def test_a_list_can_be_read_when_no_thread_gets_to_it(monkeypatch: pytest.
     blocked = [views._threads.submit(partial(release.wait, 30), None) for _ in range(THREADS)]
     plain = line("Pay order 7", reason=f"no {TOKEN}")
     try:
-        [shown] = await clean_lines([plain])
+        [shown, *_] = await clean_lines([plain] * 50)
         texts = await clean_payload({"text": "Waiting for you (1)", "blocks": [{"text": f"see {TOKEN}"}]})
     finally:
         release.set()
