@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -53,10 +54,13 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
     made.filters.update(words.FILTERS)
-    made.globals["asset"] = assets.address
-    made.globals["row_description"] = row_forms.DESCRIPTION
+    parts = made.get_template("parts.html").make_module()
+    # A list has many of them, and there are few: each is rendered once.
+    made.globals |= {name: cache(getattr(parts, name)) for name in ("badge", "risk")}
+    made.globals |= {"asset": assets.address, "who": words.who, "row_description": row_forms.DESCRIPTION}
     return made
 
 

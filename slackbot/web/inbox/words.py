@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from markupsafe import Markup
@@ -11,8 +12,9 @@ from markupsafe import Markup
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import RunStatus
 from signoff import formats
+from signoff.values import Person
 from signoff.visible_text import visible
-from slackbot.cards import inert
+from slackbot.cards import Names, inert
 from slackbot.cards.status import roughly
 
 _MINUTE = 60
@@ -20,7 +22,7 @@ _MINUTE = 60
 
 def moment(at: datetime) -> Markup:
     """A point in time, in UTC; the page's script says it in the reader's own time."""
-    return Markup('<time datetime="{}" data-moment>{}</time>').format(_machine(at), formats.moment(at))
+    return Markup('<time datetime="%s" data-moment>%s</time>') % _written(at)
 
 
 def ago(at: datetime) -> Markup:
@@ -46,18 +48,23 @@ def relative_future(at: datetime) -> str:
 
 
 def _relative(at: datetime, kind: str, said: str) -> Markup:
-    return Markup('<time datetime="{}" title="{}" data-{}>{}</time>').format(
-        _machine(at), formats.moment(at), kind, said
-    )
+    return Markup('<time datetime="%s" title="%s" data-%s>%s</time>') % (*_written(at), kind, said)
 
 
-def _machine(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="seconds")
+@lru_cache(maxsize=4096)
+def _written(at: datetime) -> tuple[str, str]:
+    """For machines and for people; a list that is open is drawn again with every change."""
+    return at.astimezone(UTC).isoformat(timespec="seconds"), formats.moment(at)
 
 
 def line(text: str, limit: int = 300) -> str:
     """One line, in which nothing hides: control and bidi characters are shown as signs, the rest is counted."""
     return inert.line(text, limit)
+
+
+def who(person: Person | None, names: Names, nobody: str = "nobody in Slack") -> str:
+    """What a person is called."""
+    return line(names.of(person.user_id), 40) if person else nobody
 
 
 REQUEST_WORDS = {
