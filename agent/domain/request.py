@@ -361,6 +361,7 @@ class RequestLine:
     above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
     label: str | None = field(default=None, kw_only=True)
     granted_to: Behalf | None = field(default=None, kw_only=True)  # by a request that gives a grant
+    revision: int = field(default=1, kw_only=True)
 
     @property
     def chain(self) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import text
 
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Connection, Transaction, fetch
 from signoff.values import Person
 
 
@@ -49,8 +49,12 @@ def insert(tx: Transaction, digest: bytes, person: Person, via: str, life: timed
 
 async def find(connection: Connection, digest: bytes) -> Session | None:
     """The session of this secret, while it lasts."""
-    row = (await connection.execute(_FIND, {"hash": digest})).one_or_none()
-    return None if row is None else Session(Person(row.team_id, row.user_id), row.via, row.expires_at)
+    found = await fetch(connection, _FIND, hash=digest)
+    return (
+        Session(Person(found[0].team_id, found[0].user_id), found[0].via, found[0].expires_at)
+        if found
+        else None
+    )
 
 
 async def end(connection: Connection, digest: bytes) -> Person | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -30,7 +31,9 @@ Line = TypeVar("Line", bound=RequestLine)
 
 BATCH = 100
 MOST_BATCHES = 5
-"""How far one page looks for lines that its reader may see; the next page goes on from there."""
+"""How far one page looks for lines that its reader may see, behind the first two pages' worth; the next page goes on
+from there.
+"""
 
 MOST_COUNTED = 1000
 """Requests that are counted with a page, so that the page stays quick."""
@@ -63,7 +66,8 @@ class FilterChoices:
 
     agents: Sequence[str] = ()
     checkpoints: Sequence[str] = ()
-    requesters: Sequence[Person] = ()
+    requesters: Sequence[str] = ()
+    """Their user ids."""
     channels: Sequence[str] = ()
 
 
@@ -102,9 +106,10 @@ class PersonalLists:
         """What waits for this person, and the first of what they may see that others decide; both counted."""
         audiences = await self._audiences()
         scope = await reviewer_scope(self.directory, self.person, audiences)
-        mine = await self._for_me(scope, at, size, wanted, order)
-        others = await self._for_others(scope, audiences, size, wanted, order)
-        return mine, others
+        return await asyncio.gather(
+            self._for_me(scope, at, size, wanted, order),
+            self._for_others(scope, audiences, size, wanted, order),
+        )
 
     async def asked_by_me(self, at: Cursor, size: int) -> ListPage[RequestLine]:
         """What was asked on this person's behalf, newest first."""
@@ -152,14 +157,16 @@ class PersonalLists:
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
         return FilterChoices(
-            sorted({each.agent for each in shown}),
-            sorted({each.checkpoint_id for each in shown}),
-            sorted({each.requester for each in shown if each.requester}, key=lambda each: each.user_id),
+            sorted({agent for each in shown for agent in each.agents}),
+            sorted({checkpoint for each in shown for checkpoint in each.checkpoints}),
+            sorted({user_id for each in shown for user_id in each.requesters}),
             sorted({each.channel_id for each in shown}),
         )
 
     async def latest_decided(self, size: int) -> Sequence[HistoryLine]:
         """The latest outcomes that this person may see."""
+        if not size:
+            return ()
         return (await self.found(RequestKind.DECIDED, EVERYTHING, Cursor(), size, batches=1)).lines
 
     async def latest_runs(self, *, running: bool = False) -> list[RunView]:
@@ -233,28 +240,28 @@ class PersonalLists:
 
     def _fetch(
         self, kind: RequestKind, wanted: RequestFilter, order: RequestOrder
-    ) -> Callable[[UUID | None], Awaitable[Sequence[HistoryLine]]]:
-        async def fetch(after: UUID | None) -> Sequence[HistoryLine]:
+    ) -> Callable[[UUID | None, int], Awaitable[Sequence[HistoryLine]]]:
+        async def fetch(after: UUID | None, limit: int) -> Sequence[HistoryLine]:
             async with self.db.connection() as connection:
                 return await views.found_requests(
-                    connection, self._team, kind, wanted, order, limit=BATCH, after=after
+                    connection, self._team, kind, wanted, order, limit=limit, after=after
                 )
 
         return fetch
 
     async def _visible(
         self,
-        fetch: Callable[[UUID | None], Awaitable[Sequence[Line]]],
+        fetch: Callable[[UUID | None, int], Awaitable[Sequence[Line]]],
         at: Cursor,
         size: int,
         batches: int,
     ) -> ListPage[Line]:
         found: list[Line] = []
         after = at.after
-        for _ in range(batches):
-            batch = await fetch(after)
+        for limit in (2 * (size + 1), *[BATCH] * batches):
+            batch = await fetch(after, limit)
             found += await visible_lines(self.directory, self.person, batch)
-            if len(found) > size or len(batch) < BATCH:
+            if len(found) > size or len(batch) < limit:
                 return await _page(found, at, size)
             after = batch[-1].id
         return ListPage(await clean_lines(found), at.back, at.forward(after) if after else None)

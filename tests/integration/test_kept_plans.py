@@ -20,8 +20,9 @@ from sqlalchemy import text
 from agent.database.pools import Database
 from agent.database.transaction import Connection
 from agent.domain.limits import Limit, Use
+from agent.domain.request_filter import RequestFilter, RequestKind
 from agent.store import call_locks, limits, report_locks, run_leases, views, vote_locks
-from tests.integration.asking import ask
+from tests.integration.asking import GRACE, ask
 
 OFTEN = 16
 """The driver prepares a statement at its sixth use, and PostgreSQL then looks five times whether a plan can be kept."""
@@ -82,6 +83,19 @@ async def _limits(connection: Connection, request_id: UUID) -> object:
     return await limits.states(connection, uuid4(), [Use(each, "all", Decimal(1)) for each in named])
 
 
+async def _inbox(connection: Connection, request_id: UUID) -> object:
+    """What the lists of the inbox read, for members of one channel and then of three."""
+    channels = ["C0REVIEW", "C0AGENTS", "C0GENERAL"][: next(_numbers) % 3 + 1]
+    seen = [(("channel",), each) for each in channels]
+    await views.audiences(connection, GRACE.team_id)
+    await views.waiting_for(connection, GRACE.team_id, GRACE.user_id, [], channels, 26)
+    await views.count_waiting_for(connection, GRACE.team_id, GRACE.user_id, [], channels)
+    await views.waiting_for_others(connection, GRACE, [], channels, seen, 26, RequestFilter())
+    await views.count_waiting_for_others(connection, GRACE, [], channels, seen, RequestFilter())
+    await views.filter_choices(connection, GRACE, RequestKind.WAITING, 200)
+    return await views.found_requests(connection, GRACE.team_id, RequestKind.DECIDED, limit=12)
+
+
 @pytest.fixture
 async def fresh(database_url: str) -> AsyncIterator[Database]:
     """The database with connections that have planned nothing yet."""
@@ -91,8 +105,19 @@ async def fresh(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.mark.parametrize(
     "read",
-    [_one, _several, _ballot, _ballots, _calls_to_claim, _reports, _leases, _turns, _limits],
-    ids=["a view", "views", "a ballot", "ballots", "claims", "reports", "leases", "turns", "limits"],
+    [_one, _several, _ballot, _ballots, _calls_to_claim, _reports, _leases, _turns, _limits, _inbox],
+    ids=[
+        "a view",
+        "views",
+        "a ballot",
+        "ballots",
+        "claims",
+        "reports",
+        "leases",
+        "turns",
+        "limits",
+        "an inbox",
+    ],
 )
 async def test_a_plan_is_kept(fresh: Database, owner: psycopg.Connection[Any], read: Read) -> None:
     """However often requests are read or voted on and calls run, be there few or many, their plans are kept."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, false, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, distinct, exists, false, func, or_, select
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.store.rows import row_as
 from agent.store.tables import decision
 from agent.store.views import request_filters
-from agent.store.views.request_lines import limit, request, team
+from agent.store.views.request_lines import request, team
 from signoff.values import Person
 
 
@@ -29,14 +29,15 @@ class AudienceCount:
 
 @dataclass(frozen=True, slots=True)
 class FilterChoice:
-    """What some requests of one audience have in common, for filters to offer."""
+    """What requests of one audience can be filtered by. ``own``: the person asked or decided them."""
 
     approvers: tuple[str, ...]
     channel_id: str
     own: bool
-    agent: str
-    checkpoint_id: str
-    requester: Person | None
+    agents: tuple[str, ...]
+    checkpoints: tuple[str, ...]
+    requesters: tuple[str, ...]
+    """Their user ids."""
 
 
 async def audience_counts(
@@ -47,9 +48,9 @@ async def audience_counts(
     of_whom = (
         {"person_team": wanted.person.team_id, "person_user": wanted.person.user_id} if wanted.person else {}
     )
-    statement = _counts(kind, frozenset(given), of_person=wanted.person is not None)
+    statement = _counts(kind, frozenset(given), at_most, of_person=wanted.person is not None)
     whose = {"team": person.team_id, "user": person.user_id}
-    rows = await fetch(connection, statement, limit=at_most, **whose, **of_whom, **given)
+    rows = await fetch(connection, statement, **whose, **of_whom, **given)
     return [row_as(AudienceCount, row) for row in rows]
 
 
@@ -57,7 +58,7 @@ async def filter_choices(
     connection: Connection, person: Person, kind: RequestKind, among: int
 ) -> list[FilterChoice]:
     """What the latest requests of a kind can be filtered by."""
-    rows = await fetch(connection, _choices(kind), team=person.team_id, user=person.user_id, limit=among)
+    rows = await fetch(connection, _choices(kind, among), team=person.team_id, user=person.user_id)
     return [row_as(FilterChoice, row) for row in rows]
 
 
@@ -76,7 +77,7 @@ def _is_own(kind: RequestKind) -> ColumnElement[bool]:
 
 
 @cache
-def _counts(kind: RequestKind, names: frozenset[str], *, of_person: bool) -> Select[Any]:
+def _counts(kind: RequestKind, names: frozenset[str], limit: int, *, of_person: bool) -> Select[Any]:
     found = select(request.c.approvers, request.c.channel_id, _is_own(kind).label("own")).where(
         *request_filters.conditions(kind, names)
     )
@@ -98,11 +99,10 @@ def _counts(kind: RequestKind, names: frozenset[str], *, of_person: bool) -> Sel
 
 
 @cache
-def _choices(kind: RequestKind) -> Select[Any]:
+def _choices(kind: RequestKind, limit: int) -> Select[Any]:
     some = (
         select(
-            *request.c["approvers", "channel_id", "agent", "checkpoint_id"],
-            *request.c["requester_team_id", "requester_user_id"],
+            *request.c["approvers", "channel_id", "agent", "checkpoint_id", "requester_user_id"],
             _is_own(kind).label("own"),
         )
         .where(*request_filters.conditions(kind, frozenset()))
@@ -110,4 +110,10 @@ def _choices(kind: RequestKind) -> Select[Any]:
         .limit(limit)
         .subquery("some")
     )
-    return select(some).distinct()
+    audience = (some.c.approvers, some.c.channel_id, some.c.own)
+    return select(
+        *audience,
+        func.array_agg(distinct(some.c.agent)).label("agents"),
+        func.array_agg(distinct(some.c.checkpoint_id)).label("checkpoints"),
+        func.array_remove(func.array_agg(distinct(some.c.requester_user_id)), None).label("requesters"),
+    ).group_by(*audience)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Row, Select, SelectBase, Text, bindparam, case, func, select
+from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, bindparam, case, func, select
 
 from agent.domain.grants import GRANT
 from agent.domain.request import Behalf, HistoryLine, RequestLine
@@ -16,12 +16,12 @@ from signoff.values import Person
 
 request, _revision = approval_request.alias("request"), request_revision.alias("revision")
 _place = card_place.alias("place")
-team, limit = bindparam("team", type_=Text), bindparam("limit", type_=Integer)
+team = bindparam("team", type_=Text)
 of_team = request.c.team_id == team
 _grant_requester = func.jsonb_extract_path_text(_revision.c.arguments, "requester")
 _LINES = (
     select(
-        *request.c["id", "agent", "risk", "status", "requester_team_id", "requester_user_id"],
+        *request.c["id", "revision", "agent", "risk", "status", "requester_team_id", "requester_user_id"],
         *request.c["created_at", "expires_at", "channel_id", "approvers", "approvals_required", "excluded"],
         approvals(request).label("approvals"),
         voters(request).label("voters"),
@@ -43,7 +43,10 @@ _LINES = (
 
 
 def lines(page: SelectBase, *order: ColumnElement[Any]) -> Select[Any]:
-    """What a line shows, looked up only for the requests of a page."""
+    """What a line shows, looked up only for the requests of a page.
+
+    A page's limit stands in its statement: PostgreSQL keeps no plan for a limit that it does not know beforehand.
+    """
     ids = page.cte("page").prefix_with("MATERIALIZED")
     return _LINES.join(ids, ids.c.id == request.c.id).order_by(*order)
 

@@ -14,7 +14,7 @@ from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.store.tables import decision
 from agent.store.views import request_filters
 from agent.store.views.request_filters import EVERYTHING
-from agent.store.views.request_lines import history_line, limit, lines, request, request_line, team
+from agent.store.views.request_lines import history_line, lines, request, request_line, team
 from agent.store.views.request_parts import last_position
 from signoff.values import Person
 
@@ -23,8 +23,8 @@ async def requests_of(
     connection: Connection, person: Person, limit: int = 20, after: UUID | None = None
 ) -> list[RequestLine]:
     """What was asked on this person's behalf, newest first."""
-    page = _requests_of(later=after is not None)
-    rows = await fetch(connection, page, team=person.team_id, user=person.user_id, limit=limit, after=after)
+    page = _requests_of(limit, later=after is not None)
+    rows = await fetch(connection, page, team=person.team_id, user=person.user_id, after=after)
     return [request_line(row) for row in rows]
 
 
@@ -41,13 +41,13 @@ async def found_requests(
     given = request_filters.values(wanted)
     person = wanted.person
     of_whom = {"person_team": person.team_id, "person_user": person.user_id} if person else {}
-    page = _found(kind, frozenset(given), order, of_person=person is not None, later=after is not None)
-    rows = await fetch(connection, page, team=team_id, limit=limit, after=after, **of_whom, **given)
+    page = _found(kind, frozenset(given), order, limit, of_person=person is not None, later=after is not None)
+    rows = await fetch(connection, page, team=team_id, after=after, **of_whom, **given)
     return [history_line(row) for row in rows]
 
 
 @cache
-def _requests_of(*, later: bool) -> Select[Any]:
+def _requests_of(limit: int, *, later: bool) -> Select[Any]:
     order = (request.c.created_at.desc(), request.c.id.desc())
     page = select(request.c.id).where(
         request.c.requester_team_id == team, request.c.requester_user_id == bindparam("user")
@@ -59,7 +59,7 @@ def _requests_of(*, later: bool) -> Select[Any]:
 
 @cache
 def _found(
-    kind: RequestKind, names: frozenset[str], order: RequestOrder, *, of_person: bool, later: bool
+    kind: RequestKind, names: frozenset[str], order: RequestOrder, limit: int, *, of_person: bool, later: bool
 ) -> Select[Any]:
     by = request_filters.order_by(kind, order)
     conditions = request_filters.conditions(kind, names)

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import (
     CTE,
     ColumnElement,
-    Integer,
     Select,
     Text,
     bindparam,
@@ -29,8 +28,8 @@ from agent.database.transaction import Connection, fetch
 from agent.domain.request import Count, HistoryLine, RequestStatus
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.store.views import request_filters
-from agent.store.views.request_lines import history_line, limit, lines, request, team
-from agent.store.views.waiting_lists import is_in, order_in_audience, waits_for_person
+from agent.store.views.request_lines import history_line, lines, request, team
+from agent.store.views.waiting_lists import USER, is_in, order_in_audience, waits_for_person
 from signoff.values import Person
 
 LOOKED_AT = 500
@@ -49,9 +48,8 @@ async def waiting_for_others(
 ) -> list[HistoryLine]:
     """The first requests that this person may see but not decide (any more); ``seen``: audiences they see."""
     given = request_filters.values(wanted)
-    statement = _page(frozenset(given), order)
     whose = _whose(person, roles, channels, seen)
-    rows = await fetch(connection, statement, limit=limit, looked=LOOKED_AT, **whose, **given)
+    rows = await fetch(connection, _page(frozenset(given), order, limit), **whose, **given)
     return [history_line(row) for row in rows]
 
 
@@ -67,9 +65,7 @@ async def count_waiting_for_others(
     """How many ``waiting_for_others`` would list on all its pages, counted up to ``at_most``."""
     given = request_filters.values(wanted)
     whose = _whose(person, roles, channels, seen)
-    ((found,),) = await fetch(
-        connection, _count(frozenset(given)), limit=at_most + 1, looked=LOOKED_AT, **whose, **given
-    )
+    ((found,),) = await fetch(connection, _count(frozenset(given), at_most + 1), **whose, **given)
     return Count(min(found, at_most), found > at_most)
 
 
@@ -90,7 +86,7 @@ def _whose(
 
 
 @cache
-def _page(names: frozenset[str], order: RequestOrder) -> Select[Any]:
+def _page(names: frozenset[str], order: RequestOrder, limit: int) -> Select[Any]:
     by = order_in_audience(order)
     audience, conditions = _seen(), request_filters.conditions(RequestKind.WAITING, names)
     each = (
@@ -107,7 +103,7 @@ def _page(names: frozenset[str], order: RequestOrder) -> Select[Any]:
 
 
 @cache
-def _count(names: frozenset[str]) -> Select[int]:
+def _count(names: frozenset[str], limit: int) -> Select[int]:
     audience, conditions = _seen(), request_filters.conditions(RequestKind.WAITING, names)
     each = select(request.c.id).where(*_of_audience(audience), *conditions).limit(limit).lateral("each")
     others = select(each.c.id).select_from(audience.join(each, true())).where(~is_in(audience)).limit(limit)
@@ -117,15 +113,12 @@ def _count(names: frozenset[str]) -> Select[int]:
 
 def _no_longer_theirs(audience: CTE, conditions: Sequence[ColumnElement[bool]]) -> tuple[Select[Any], ...]:
     """What the person asked for, and what they may decide with others but have voted on, or are excluded from."""
-    looked: ColumnElement[int] = bindparam("looked", type_=Integer)
     columns = request.c["id", "revision", "excluded", "approvers", "channel_id"]
     asked = (
         select(*columns, request.c.status)
-        .where(
-            request.c.requester_team_id == team, request.c.requester_user_id == bindparam("user", type_=Text)
-        )
+        .where(request.c.requester_team_id == team, request.c.requester_user_id == USER)
         .order_by(request.c.created_at.desc(), request.c.id.desc())
-        .limit(looked)
+        .limit(LOOKED_AT)
         .cte("asked")
         .prefix_with("MATERIALIZED")
     )
@@ -133,14 +126,14 @@ def _no_longer_theirs(audience: CTE, conditions: Sequence[ColumnElement[bool]]) 
         select(*columns)
         .where(*_of_audience(audience), *conditions)
         .order_by(request.c.id)
-        .limit(looked)
+        .limit(LOOKED_AT)
         .lateral("each")
     )
     theirs = (
         select(each)
         .select_from(audience.join(each, true()))
         .where(is_in(audience))
-        .limit(looked)
+        .limit(LOOKED_AT)
         .cte("theirs")
         .prefix_with("MATERIALIZED")
     )

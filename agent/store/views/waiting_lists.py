@@ -11,7 +11,6 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     FromClause,
-    Integer,
     Select,
     Text,
     and_,
@@ -34,7 +33,7 @@ from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.store.tables import vote
 from agent.store.views import request_filters
 from agent.store.views.request_filters import EVERYTHING
-from agent.store.views.request_lines import limit, lines, of_team, request, request_line, team
+from agent.store.views.request_lines import lines, of_team, request, request_line, team
 from agent.store.views.request_parts import is_live
 
 
@@ -60,12 +59,11 @@ async def waiting_for(
     given = request_filters.values(wanted)
     rows = await fetch(
         connection,
-        _waiting_for(frozenset(given), order, later=after is not None),
+        _waiting_for(frozenset(given), order, limit, later=after is not None),
         team=team_id,
         user=user_id,
         roles=[user_id, *roles],
         channels=list(channels),
-        limit=limit,
         after=after,
         **given,
     )
@@ -85,13 +83,11 @@ async def count_waiting_for(
     given = request_filters.values(wanted)
     (row,) = await fetch(
         connection,
-        _count_waiting_for(frozenset(given)),
+        _count_waiting_for(frozenset(given), at_most),
         team=team_id,
         user=user_id,
         roles=[user_id, *roles],
         channels=list(channels),
-        limit=2 * at_most + 1,
-        enough=at_most + 1,
         **given,
     )
     return Count(min(row.theirs, at_most), row.theirs > at_most or row.looked_at > 2 * at_most)
@@ -109,6 +105,13 @@ _waits = and_(request.c.status == RequestStatus.WAITING, of_team)
 _COUNT_WAITING = text("""
 SELECT count(*) FROM (SELECT 1 FROM approval_request WHERE status = 'waiting' AND team_id = :team LIMIT :limit) AS w
 """)
+
+
+USER = select(bindparam("user", type_=Text)).scalar_subquery()
+"""The reader: a subquery, because PostgreSQL makes a new plan for each person whom it knows to be rare."""
+
+# PostgreSQL keeps a plan for an array only where it cannot know its length, hence ARRAY(…).
+_CHANNELS = select(func.unnest(bindparam("channels", type_=ARRAY(Text)))).scalar_subquery()
 
 
 def _audiences() -> CTE:
@@ -130,20 +133,19 @@ def is_in(audience: CTE) -> ColumnElement[bool]:
         func.jsonb_exists_any(audience.c.approvers, bindparam("roles", type_=ARRAY(Text))),
         and_(
             func.jsonb_exists(audience.c.approvers, "channel"),
-            audience.c.channel_id == any_(bindparam("channels", type_=ARRAY(Text))),
+            audience.c.channel_id == any_(func.array(_CHANNELS)),
         ),
     )
 
 
 def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
     """Whether the person's approval would count and there is no vote of theirs."""
-    user = bindparam("user", type_=Text)
     # A subquery, so that it is built once and not for each row.
     person = select(
-        func.jsonb_build_array(func.jsonb_build_object("team", team, "user", user))
+        func.jsonb_build_array(func.jsonb_build_object("team", team, "user", bindparam("user", type_=Text)))
     ).scalar_subquery()
     ballot = vote.alias("ballot")
-    voted = exists().where(is_live(ballot, asked), ballot.c.team_id == team, ballot.c.user_id == user)
+    voted = exists().where(is_live(ballot, asked), ballot.c.team_id == team, ballot.c.user_id == USER)
     return and_(~asked.c.excluded.contains(person), ~voted)
 
 
@@ -159,7 +161,7 @@ def order_in_audience(order: RequestOrder) -> tuple[ColumnElement[Any], ...]:
 
 
 @cache
-def _waiting_for(names: frozenset[str], order: RequestOrder, *, later: bool) -> Select[Any]:
+def _waiting_for(names: frozenset[str], order: RequestOrder, limit: int, *, later: bool) -> Select[Any]:
     audience = _audiences()
     by = order_in_audience(order)
     conditions = request_filters.conditions(RequestKind.WAITING, names)
@@ -191,8 +193,8 @@ def _waiting_for(names: frozenset[str], order: RequestOrder, *, later: bool) -> 
 
 
 @cache
-def _count_waiting_for(names: frozenset[str]) -> Select[int, int]:
-    audience = _audiences()
+def _count_waiting_for(names: frozenset[str], at_most: int) -> Select[int, int]:
+    audience, limit, enough = _audiences(), 2 * at_most + 1, at_most + 1
     each = (
         select(request.c.id, request.c.revision, request.c.excluded)
         .where(
@@ -213,7 +215,6 @@ def _count_waiting_for(names: frozenset[str]) -> Select[int, int]:
         .prefix_with("MATERIALIZED")
     )
     # PostgreSQL fetches the rows of `looked` as they are asked for: no more of them than it takes to know enough.
-    enough: ColumnElement[int] = bindparam("enough", type_=Integer)
     some = select(looked.c.id).where(waits_for_person(looked)).limit(enough).subquery("some")
     counted = select(func.count().label("theirs")).select_from(some).subquery("counted")
     looked_at = select(func.count()).select_from(looked).scalar_subquery()

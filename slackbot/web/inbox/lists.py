@@ -62,14 +62,19 @@ async def start() -> Response:
 async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> Response:
     """What waits for the visitor, or for others, and the latest outcomes; ``done``: just answered from its row."""
     ctx, query = web_context(request), ListQuery.of_waiting(request)
+    answered, offered, waiting = await asyncio.gather(
+        _answered(ctx, who, done),
+        _offered(ctx, who, RequestKind.WAITING, query),
+        _waiting(ctx, who, query, at),
+    )
     return page(
         "inbox.html",
         here="inbox",
         visitor=who,
-        answered=await _answered(ctx, who, done),
+        answered=answered,
         refresh=query.address("/inbox/waiting", at=at),
-        offered=await _offered(ctx, who, RequestKind.WAITING, query),
-        **await _waiting(ctx, who, query, at),
+        offered=offered,
+        **waiting,
     )
 
 
@@ -93,13 +98,15 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
     wanted, kind = query.read(ctx), query.kind()
     order = query.order(RequestOrder.OLDEST if kind is RequestKind.WAITING else RequestOrder.NEWEST)
     lists = _lists(ctx, who)
-    list_page = await lists.found(kind, wanted, Cursor.read(at), PAGE, order)
+    list_page, count = await asyncio.gather(
+        lists.found(kind, wanted, Cursor.read(at), PAGE, order), lists.count(kind, wanted)
+    )
     return page(
         "history.html",
         here="history",
         visitor=who,
         list_page=list_page,
-        count=await lists.count(kind, wanted),
+        count=count,
         turns=query.turns("/inbox/history", list_page),
         query=query,
         offered=await _offered(ctx, who, kind, query, _people(list_page.lines)),
@@ -132,8 +139,10 @@ async def _counted(ctx: WebContext, who: Visitor, request: Request, name: Counte
 async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> dict[str, Any]:
     lists, wanted = _lists(ctx, who), query.read(ctx)
     order = query.order(RequestOrder.OLDEST)
-    mine, others = await lists.waiting_for_others(Cursor.read(at), PAGE, wanted, order)
-    lately = [] if query.narrows else await lists.latest_decided(LATELY)
+    (mine, others), lately = await asyncio.gather(
+        lists.waiting_for_others(Cursor.read(at), PAGE, wanted, order),
+        lists.latest_decided(0 if query.narrows else LATELY),
+    )
     lines = [*mine.lines, *others.lines, *lately]
     return {
         "mine": mine,
@@ -178,13 +187,13 @@ def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:
 
 
 async def _offered(
-    ctx: WebContext, who: Visitor, kind: RequestKind, query: ListQuery, more_people: Collection[str] = ()
+    ctx: WebContext, who: Visitor, kind: RequestKind, query: ListQuery, shown: Collection[str] | None = None
 ) -> FilterOffer:
-    """What the form of the filters offers: what there is, and what is chosen."""
+    """What the form of the filters offers: what there is, and what is chosen; people, where some are ``shown``."""
     choices, asked = await _lists(ctx, who).choices(kind), query.asked
-    requesters = {each.user_id for each in choices.requesters} | {asked["requester"]} - {""}
-    people = {*requesters, *more_people, asked["person"]} - {""}
-    names = await ctx.slack.directory.names(people)
+    requesters = {*choices.requesters, asked["requester"]} - {""}
+    people = set() if shown is None else {*requesters, *shown, asked["person"]} - {""}
+    names = await ctx.slack.directory.names(requesters | people)
     # What a channel is called is told only of those whose requests the visitor sees; a chosen one stays an id.
     channel_names = await ctx.slack.directory.channel_names(choices.channels)
     channels = {*choices.channels, asked["channel"]} - {""}

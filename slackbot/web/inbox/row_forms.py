@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.request import RequestLine, Verdict
+from agent.domain.request import RequestLine, RequestView, Verdict
 from agent.store import views
 from signoff.values import Risk
 from slackbot.cards import amounts, inert, unreadable
@@ -32,24 +33,39 @@ class RowForm:
     money: str
 
 
+_KEPT = 4096
+_made: OrderedDict[tuple[UUID, int], RowForm] = OrderedDict()
+"""The forms that were made last, by request and revision: nothing in one changes while its revision stands."""
+
+
 async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID, RowForm]:
     """The buttons for what waits for this person, by request."""
-    if not lines:
-        return {}
+    kept = {line.id: form for line in lines if (form := _made.get((line.id, line.revision)))}
+    others = [line.id for line in lines if line.id not in kept]
+    if not others:
+        return kept
     async with db.connection() as connection:
-        found = await views.request_views(connection, [line.id for line in lines])
+        found = await views.request_views(connection, others)
     shown = await asyncio.gather(*(clean_view(view) for view in found))
-    return {
-        view.id: RowForm(
-            view.revision,
-            _is_enough(view.description)
-            and view.risk < Risk.HIGH
-            and Verdict.APPROVE.value not in view.reason_required,
-            not unreadable(view),
-            amounts(view.facts, view.description),
-        )
-        for view in shown
-    }
+    return kept | {view.id: _row_form(view, stored) for view, stored in zip(shown, found, strict=True)}
+
+
+def _row_form(view: RequestView, stored: RequestView) -> RowForm:
+    form = RowForm(
+        view.revision,
+        _is_enough(view.description)
+        and view.risk < Risk.HIGH
+        and Verdict.APPROVE.value not in view.reason_required,
+        not unreadable(view),
+        amounts(view.facts, view.description),
+    )
+    if (
+        form.approvable and view.description == stored.description
+    ):  # else it may be masked for want of time only
+        _made[view.id, view.revision] = form
+        if len(_made) > _KEPT:
+            _made.popitem(last=False)
+    return form
 
 
 def _is_enough(description: str) -> bool:

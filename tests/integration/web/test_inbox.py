@@ -23,6 +23,7 @@ from tests.integration import asking
 from tests.integration.service.conftest import DELETIONS, House, http_house, until  # noqa: F401
 from tests.integration.web.visiting import GRACE, LINUS, TEAM, Porch, open_porch, porch  # noqa: F401
 from tests.patience import promised
+from tests.statement_counter import counting
 
 
 def section(page: str, name: str) -> str:
@@ -232,6 +233,33 @@ async def test_what_cannot_be_read_has_no_approve_in_its_row(
     row = section(reader.page, "for-you")
     assert f"{asked}#reject" in row
     assert "Approve" not in row
+
+
+async def test_a_row_is_read_whole_once_for_each_revision(porch: Porch) -> None:  # noqa: F811
+    """Nothing in a row's form changes while its revision stands, so the list reads it anew only after an edit."""
+    asked = await porch.asked(7)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    with counting() as again:
+        await reader.open("/inbox")
+    assert f"{asked}/approve" in section(reader.page, "for-you")
+    assert [each for each in again.statements if _WHOLE in each] == []
+    await asking.write(porch.house.db, _SECOND_REVISION)
+    with counting() as edited:
+        await reader.open("/inbox")
+    assert len([each for each in edited.statements if _WHOLE in each]) == 1
+    assert 'name="revision" value="2"' in section(reader.page, "for-you")
+
+
+_WHOLE = "revision.action"
+_SECOND_REVISION = """
+WITH second AS (
+    INSERT INTO request_revision
+    SELECT (jsonb_populate_record(v, '{"n": 2, "editor_team_id": "T", "editor_user_id": "U", "changes": []}')).*
+    FROM request_revision AS v RETURNING request_id
+)
+UPDATE approval_request SET revision = 2 RETURNING 1
+"""
 
 
 async def test_after_a_decision_the_next_one_is_a_link_away(porch: Porch) -> None:  # noqa: F811
