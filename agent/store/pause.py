@@ -18,6 +18,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
 from agent.domain.pause import EVERYTHING, Pause
+from agent.store.outbox import Destination
 
 HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
 """For transactions that judge or claim; send it before the statement that looks.
@@ -76,11 +77,24 @@ async def held_calls(connection: Connection, scope: str) -> list[HeldCall]:
     return [HeldCall(row.call_id, row.agent, row.id, row.team_id, row.channel_id) for row in rows]
 
 
+async def waiting_cards(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
+    """The latest requests that wait with a card, which says that the agent is paused; at most 500, the newest first."""
+    rows = (await connection.execute(_WAITING, {"scope": scope})).all()
+    return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
+
+
 _TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('signoff pause ' || current_schema(), 0))")
 _LIST = text("SELECT scope, by, reason, created_at FROM pause ORDER BY scope <> :everything, scope")
 _AGENTS = text("SELECT agent FROM agent_run UNION SELECT agent FROM approval_request ORDER BY agent")
 _BEGIN = text("INSERT INTO pause (scope, by, reason) VALUES (:scope, :by, :reason)")
 _END = text("DELETE FROM pause WHERE scope = :scope")
+_WAITING = text("""
+SELECT request.id, request.team_id, request.channel_id FROM approval_request AS request
+JOIN card_place AS place ON place.request_id = request.id AND place.surface = 'channel' AND NOT place.folded
+LEFT JOIN agent_run AS run ON run.id = request.run_id
+WHERE request.status = 'waiting' AND (:scope IN ('*', request.agent) OR :scope = ANY (run.ancestor_agents))
+ORDER BY request.id DESC LIMIT 500
+""")
 _HELD_UP = text("""
 SELECT call.id AS call_id, run.agent, request.id, request.team_id, request.channel_id FROM tool_call AS call
 JOIN approval_request AS request ON request.call_id = call.id AND request.ask_no = call.ask_no

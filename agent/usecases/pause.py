@@ -63,6 +63,8 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
         outbox.enqueue(
             tx, [outbox.card(Destination(each.team_id, each.channel_id), each.request_id) for each in held]
         )
+        waiting = await pauses.waiting_cards(tx, scope)
+        outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there in waiting])
         if not stop:
             tx.wake(*(Wakeup.call(each.call_id, each.agent) for each in held))
     return True

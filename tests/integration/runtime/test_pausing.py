@@ -56,6 +56,23 @@ async def test_what_is_paused_does_not_begin(stage, scope):
     assert (done, (await s.run(run_id)).status) == (["users"], RunStatus.COMPLETED)
 
 
+@pytest.mark.parametrize("scope", ["cleaner", None])
+async def test_cards_that_wait_say_that_their_agent_is_paused_as_long_as_it_is(stage, scope):
+    """They are drawn again when it is paused and when it is resumed; another agent's cards are left alone."""
+    s = await stage(cleaner, other)
+    run_id, others = await s.go("cleaner", "users"), await s.go("other", "logs")
+    (call,), (left,) = await s.calls(run_id), await s.calls(others)
+    due = "SELECT request_id FROM delivery WHERE kind = 'card' AND state = 'pending' ORDER BY request_id"
+    asked = [await s.request(each) for each in ([call] if scope else [call, left])]
+    theirs = sorted((each.id,) for each in asked)
+    for turn in (pause.pause, pause.resume):
+        await s.sql("UPDATE delivery SET state = 'sent'")
+        assert await turn(s.db, scope, by="cli:ada")
+        assert [tuple(row) for row in await s.sql(due)] == theirs
+        shown = str(request_card(await s.request(call)).blocks)
+        assert ("paused" in shown) is (turn is pause.pause)
+
+
 async def test_one_agent_is_stopped_and_the_others_go_on(stage):
     """A pause names one agent; the others begin as ever."""
     s = await stage(cleaner, other)
