@@ -71,6 +71,11 @@ class Transaction:
         """Nothing has been sent; BEGIN has to travel with the first statement."""
         return self._raw.info.transaction_status == TransactionStatus.IDLE
 
+    @property
+    def has_writes(self) -> bool:
+        """Something has been collected that is not sent yet."""
+        return bool(self._writes)
+
     # --- while it is open ---------------------------------------------------------------------------------
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None

@@ -128,6 +128,14 @@ class SentMessage:
     """The run whose thread hangs below it, when it was posted just now."""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """What storing it has shown: ``more`` is to be sent there; ``expired``: the request that its card asks again."""
+
+    more: bool
+    expired: tuple[UUID, Destination] | None
+
+
 async def mark_sent(
     connection: Connection,
     destination: Destination,
@@ -136,8 +144,8 @@ async def mark_sent(
     *,
     posts: float = 0.0,
     updates: float = 0.0,
-) -> tuple[bool, tuple[UUID, Destination] | None]:
-    """Store what was sent, give the lease back and end trouble: did it still hold, and which request is asked again?"""
+) -> StoredMessage | None:
+    """Store what was sent, give the lease back and end trouble; None: it did not hold any more."""
     rows = await fetch(
         connection,
         _SENT,
@@ -153,9 +161,9 @@ async def mark_sent(
         root=sent.new_root,
     )
     if not rows:
-        return False, None
+        return None
     [row] = rows
-    return True, (row.id, Destination(row.team_id, row.channel_id)) if row.id else None
+    return StoredMessage(row.more, (row.id, Destination(row.team_id, row.channel_id)) if row.id else None)
 
 
 def postpone(
@@ -204,7 +212,10 @@ WITH held AS (
     WHERE id = ANY(:ids) AND state = 'pending' AND EXISTS (SELECT FROM held)
       AND (SELECT count(*) FROM card) + (SELECT count(*) FROM root) >= 0
 )
-SELECT expired.id, expired.team_id, expired.channel_id FROM held
+SELECT expired.id, expired.team_id, expired.channel_id, EXISTS (
+    SELECT FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
+                           AND (id <> ALL (:ids) OR wanted > :wanted)) AS more
+FROM held
 LEFT JOIN (approval_request AS new JOIN tool_call AS c ON c.id = new.call_id
            JOIN approval_request AS expired ON expired.call_id = c.repeats AND expired.status = 'expired')
 ON new.id = CAST(:card AS uuid)

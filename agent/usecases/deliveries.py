@@ -62,8 +62,8 @@ async def take_next(
     what may not. A flood of cards is folded into a digest first.
     """
     async with db.transaction() as tx:
-        if after is not None:
-            await _store(tx, after)
+        if after is not None and not await _store(tx, after):
+            return Look(None, None)
         return await _take(tx, destination, worker, served, cards_per_minute)
 
 
@@ -141,7 +141,7 @@ async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> i
 
 
 async def _store(tx: Transaction, outcome: Outcome) -> bool:
-    """False: another drain has taken over, and nothing is stored."""
+    """False: nothing is left to be sent there, or another drain has taken over, and nothing is stored."""
     due = outcome.due
     if isinstance(outcome, Sent):
         return await _store_sent(tx, due, outcome.ts, outcome.pause)
@@ -173,16 +173,17 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
         new_card=due.request_id if is_new and due.kind == "card" else None,
         new_root=due.run_id if is_new and due.kind == "run_root" else None,
     )
-    held, expired = await deliveries.mark_sent(tx, due.destination, due.epoch, sent, **_rest(due, pause))
-    if not held:
+    stored = await deliveries.mark_sent(tx, due.destination, due.epoch, sent, **_rest(due, pause))
+    if stored is None:
         return False
-    if expired is not None:
-        request_id, there = expired
+    if stored.expired is not None:
+        request_id, there = stored.expired
         outbox.enqueue(tx, [outbox.card(there, request_id)])  # it can link to the new card now
     if ts is not None and due.agent is not None and due.newer_digest is None:
         former = await floods.place_digest(tx, due.destination, due.agent, ts)
         if former is not None:
             outbox.enqueue(tx, [outbox.digest_pointer(due.destination, due.agent, former, ts)])
+    more = stored.more or tx.has_writes
     await tx.flush()
     tx.after_commit(
         partial(
@@ -194,7 +195,7 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
             run_id=str(due.run_id) if due.run_id else None,
         )
     )
-    return True
+    return more
 
 
 async def channels_due(db: Database, team_id: str) -> list[str]:

@@ -19,6 +19,9 @@ from slackbot.slack_api.permalinks import Permalinks
 PATIENT_LOOKS = 3
 """How often a card is put off because the machine was too busy to look for secrets; then it is masked."""
 
+_PLAIN = frozenset({"line", "team", "user", "at"})
+"""Members of a line's body that nobody writes freely."""
+
 
 class MessageDrawing:
     def __init__(
@@ -39,7 +42,7 @@ class MessageDrawing:
             return await self._draw_request(due, due.request_id)
         if due.agent is not None:
             return await self._draw_digest(due, due.agent)
-        hidden = await self._hidden(due)
+        hidden = await self._hidden(due) if _quotes(due) else ()
         if due.kind == "run_root" and due.run_id:
             return await self._draw_root(due, due.run_id, hidden)
         draw = (
@@ -109,3 +112,9 @@ class MessageDrawing:
         names = await self._directory.names(cards.named_in(view))
         shown = await self._permalinks.to_other_cards(shown)
         return cards.request_card(shown, names=names, delivery_id=due.id)
+
+
+def _quotes(due: DueMessage) -> bool:
+    """Whether it says more than who and when: in words of others there may be anything."""
+    said = [name for body in due.bodies for name, value in body.items() if value is not None]
+    return due.kind == "run_root" or not _PLAIN.issuperset(said)
