@@ -10,7 +10,7 @@ from slackbot.cards.values import Json
 
 
 def heading(view: RequestView) -> Json:
-    """What stands above the facts: `Facts, told by the program billing`."""
+    """What stands above the facts: `Facts, supplied by the program billing`."""
     if view.facts_source is not FactsSource.SIGNOFF or view.facts_at is None:
         return blocks.section(blocks.text(title(view), bold=True))
     return blocks.section(blocks.text(f"{_title(view)} at ", bold=True), blocks.moment(view.facts_at))
@@ -36,7 +36,7 @@ def absent(view: RequestView) -> str:
 def _title(view: RequestView) -> str:
     match view.facts_source:
         case FactsSource.PROGRAM:
-            return f"Facts, told by the program {_program(view)}"
+            return f"Facts, supplied by the program {_program(view)}"
         case FactsSource.SIGNOFF:
             return "Facts, looked up by Signoff"
         case None:

@@ -54,7 +54,7 @@ def observed(
             typer.echo(terminal.as_json(_json(count, rule)))
         return
     terminal.table(
-        ["checkpoint", "judged", "would ask", "asked anyway", "would run", "since", "until"],
+        ["checkpoint", "evaluated", "would ask", "asked anyway", "would run", "since", "until"],
         [_row(count, rule) for count, rule in shown],
         nothing="the policy has no checkpoint that is only observed",
     )
@@ -91,7 +91,7 @@ def _json(count: ObservedCount, rule: ObservedRule | None) -> dict[str, Any]:
     return {
         "checkpoint_id": count.checkpoint_id,
         "in_force": rule is not None,
-        "judged": count.judged,
+        "evaluated": count.judged,
         "would_ask": count.asks,
         "asked_anyway": count.asked_anyway,
         "would_run": count.frees,

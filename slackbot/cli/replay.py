@@ -24,7 +24,7 @@ def replay(
     policy: Annotated[Path | None, typer.Option(help="The checkpoints file to try.")] = None,
     since: Annotated[str, typer.Option(help="From when on: a time, or how long ago, such as 30d.")] = "30d",
     show: Annotated[
-        int, typer.Option(min=0, help="How many of the changed judgements to list, the latest.")
+        int, typer.Option(min=0, help="How many of the latest changed verdicts to list.")
     ] = 20,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
@@ -39,7 +39,7 @@ def replay(
     terminal.table(
         ["when", "tool", "was", "would be", "people said", "request"],
         [_row(each) for each in changed],
-        nothing="no judgement comes out otherwise",
+        nothing="no verdict changes",
     )
     for line in _told(totals):
         typer.echo(line)
@@ -69,7 +69,7 @@ def _verdict(verdict: str, checkpoint_id: str | None) -> str:
 
 
 def _told(totals: Totals) -> list[str]:
-    lines = [f"{totals.judged:,} judgements were made again"]
+    lines = [f"{totals.judged:,} evaluations were replayed"]
     lines += [
         f"  {was} → {now}: {number:,}" for (was, now), number in sorted(totals.verdicts.items()) if was != now
     ]
@@ -81,5 +81,5 @@ def _told(totals: Totals) -> list[str]:
     ]
     lines += [f"  observed {each.checkpoint_id}: {described(each)}" for each in totals.observed.values()]
     if totals.erased:
-        lines.append(f"{totals.erased:,} could not be made again: their content is erased")
+        lines.append(f"{totals.erased:,} could not be replayed: their content is erased")
     return lines

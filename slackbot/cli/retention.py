@@ -75,5 +75,5 @@ def _progress() -> Progress:
 def _told(count: ErasureCounts) -> str:
     return (
         f"{count.runs:,} runs, {count.requests:,} requests, {count.deliveries:,} messages told, "
-        f"{count.notices:,} notices, {count.judgements:,} judgements"
+        f"{count.notices:,} notices, {count.judgements:,} policy evaluations"
     )

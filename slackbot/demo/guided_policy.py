@@ -69,7 +69,7 @@ BOUND = Scene(
 
 TRY = Scene(
     "Try another policy",
-    "Every judgement is kept. What would a policy have asked that wants approval above 300.00?",
+    "Every policy evaluation is stored. What would a policy have asked that requires approval above 300.00?",
     [
         Step(
             "Run `signoff check replay` with that policy. It changes nothing.",

@@ -13,7 +13,7 @@ from slackbot.demo.rules import DemoPolicy
 from slackbot.demo.service import environment
 from slackbot.demo.workdir import Workdir
 
-JUDGED_AGAIN = "judgements were made again"
+JUDGED_AGAIN = "evaluations were replayed"
 """Words of every answer."""
 
 LIMIT, STRICTER = "facts.price > 1000.0", "facts.price > 300.0"

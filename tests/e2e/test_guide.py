@@ -216,7 +216,7 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.done(11)
 
     await newcomer.step("Replay")
-    await expect(page.locator("#messages")).to_contain_text("judgements were made again")
+    await expect(page.locator("#messages")).to_contain_text("evaluations were replayed")
     await newcomer.done(12)
 
     await newcomer.step("Open App Home")

@@ -148,7 +148,7 @@ def test_the_command_counts_and_shows_masked_examples(
 
     asyncio.run(work())
     said = signoff("policy", "observed").said
-    assert "│ big        │ 3      │ 2         │ 1            │ 0 " in said
+    assert "│ big        │ 3         │ 2         │ 1            │ 0 " in said
     assert "(was asked anyway, request " in said
     assert "amount: 500" in said
     assert "(ran)" in said
@@ -158,7 +158,7 @@ def test_the_command_counts_and_shows_masked_examples(
     assert json.loads(line) | {"first": None, "last": None} == {
         "checkpoint_id": "big",
         "in_force": True,
-        "judged": 3,
+        "evaluated": 3,
         "would_ask": 2,
         "asked_anyway": 1,
         "would_run": 0,

@@ -87,16 +87,16 @@ def test_replay_judges_again_what_was_judged(signoff: Command, database_url: str
     new = tmp_path / "new.toml"
     new.write_text(NEW)
     said = signoff("check", "replay", "--policy", str(new), "--since", "1h").said
-    assert "4 judgements were made again" in said
+    assert "4 evaluations were replayed" in said
     assert "ask → run: 1" in said
     assert "would run and had been asked; people said approved: 1" in said
     assert "ask (small)" in said
     same = tmp_path / "same.toml"
     same.write_text(OLD)
     said = signoff("check", "replay", "--policy", str(same)).said
-    assert "no judgement comes out otherwise" in said
+    assert "no verdict changes" in said
     asyncio.run(_erase(database_url))
-    assert "3 could not be made again: their content is erased" in signoff("check", "replay").said
+    assert "3 could not be replayed: their content is erased" in signoff("check", "replay").said
 
 
 async def _erase(url: str) -> None:

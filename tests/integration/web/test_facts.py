@@ -66,7 +66,7 @@ async def test_policy_judges_on_told_facts_and_the_card_says_who_told_them(site:
     assert "secret" not in str(asked["facts"])
     card = await site.house.card()
     words = shown(site.house.now(card))
-    assert "Facts, told by the program billing" in words
+    assert "Facts, supplied by the program billing" in words
     assert "1,500" in words
     assert "4111-secret" not in words
     unasked = await program.ask("r-2", **TOLD, facts=CHEAP)

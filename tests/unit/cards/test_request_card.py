@@ -470,7 +470,7 @@ def test_a_required_comment_replaces_the_dialog(samples: Any, referee: Any) -> N
 @pytest.mark.parametrize(
     ("source", "facts", "said"),
     [
-        (FactsSource.PROGRAM, {"price": 5}, "Facts, told by the program bill\u202aing"),
+        (FactsSource.PROGRAM, {"price": 5}, "Facts, supplied by the program bill\u202aing"),
         (FactsSource.SIGNOFF, {"price": 5}, "Facts, looked up by Signoff at 2027-01-30 09:00 UTC"),
         (FactsSource.PROGRAM, None, "The program bill\u202aing could not look up the facts"),
         (FactsSource.PROGRAM, {}, "The program bill\u202aing found no facts"),
