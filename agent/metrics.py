@@ -8,13 +8,11 @@ from agent.domain.request import ExecutionStatus, RequestStatus
 
 DECISIONS = Counter(
     "signoff_decisions",
-    "Requests that came to an outcome, by what it was; counted where it happened.",
+    "Decided requests by outcome, counted in the process that decided them.",
     ["outcome"],
 )
-EXECUTIONS = Counter(
-    "signoff_executions", "Attempts at executing an approved action that ended, by how.", ["outcome"]
-)
-GRANT_USES = Counter("signoff_grant_uses", "Calls that began under a grant, without a question.")
+EXECUTIONS = Counter("signoff_executions", "Ended attempts at executing an action, by outcome.", ["outcome"])
+GRANT_USES = Counter("signoff_grant_uses", "Calls that began under a grant, without asking people.")
 
 # Prometheus misses the first increase of a counter that is not there before it, so each begins with 0.
 for status in RequestStatus:

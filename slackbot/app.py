@@ -171,7 +171,7 @@ class Service:
             await self._policies.load()
             if self._policies.policy.digest != self._file.digest:
                 log.warning(
-                    "the file is not the policy in force, and is not used: `signoff policy apply` puts it in force",
+                    "the file is not the policy in force and is not used; `signoff policy apply` puts it into force",
                     action="policy.file_differs",
                     file=str(self.settings.checkpoints),
                     epoch=stored.epoch,

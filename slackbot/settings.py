@@ -184,7 +184,7 @@ class Settings(BaseSettings):
         if not named:
             raise ValueError("name at least one of web, worker, scheduler")
         if unknown := sorted(set(named) - set(Role)):
-            raise ValueError(f"there is no role {', '.join(unknown)}; there are web, worker, scheduler")
+            raise ValueError(f"there is no role {', '.join(unknown)}; the roles are web, worker, scheduler")
         return frozenset(Role(name) for name in named)
 
     @field_validator("slack_api_url")
@@ -322,11 +322,11 @@ def _public_address(value: str) -> str:
     try:
         parts, _ = urlsplit(value), urlsplit(value).port
     except ValueError:
-        raise ValueError("is no address; https://signoff.example.com is one") from None
+        raise ValueError("is not an address; https://signoff.example.com is one") from None
     host = parts.hostname or ""
     if not host or parts.username or parts.path.strip("/") or "?" in value or "#" in value:
         raise ValueError(
-            "must be scheme and host alone, such as https://signoff.example.com: no path, no query"
+            "must be only scheme and host, such as https://signoff.example.com: no path, no query"
         )
     if parts.scheme != "https" and not (parts.scheme == "http" and host in LOOPBACK):
         raise ValueError("must begin with https:// (http:// only for this machine itself)")

@@ -95,14 +95,14 @@ def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
         user.make_parents(data_dir)
         if closed := user.stopped_by(programs / "postgres") or user.stopped_by(data_dir.parent):
             raise EmbeddedServerError(
-                f"PostgreSQL never runs as root, and its own user may not enter {closed}: choose open places "
-                "for the data (SIGNOFF_HOME) and the installation, or run as another user"
+                f"PostgreSQL does not run as root, and its own user cannot access {closed}: choose accessible "
+                "directories for the data (SIGNOFF_HOME) and the installation, or run as another user"
             )
         while (lock := take_lock(data_dir)) is None:
             if server := attach(data_dir, durable=durable):
                 return server
             if time.monotonic() > deadline:
-                raise EmbeddedServerError(f"the owner of {data_dir} lives, but its server does not answer")
+                raise EmbeddedServerError(f"the owner of {data_dir} is alive, but its server does not answer")
             time.sleep(0.02)
         with closed_on_error(lock):
             return own(data_dir, programs, user, lock, durable=durable)

@@ -113,7 +113,7 @@ def _ask(address: Address, question: LiteralString, role: str) -> str | None:
             except (errors.InsufficientPrivilege, errors.InvalidParameterValue):
                 if attempt == "role":
                     raise DatabaseUnusable(
-                        f"the login of {address} may not work as the role {role}; `signoff db upgrade` grants it, "
+                        f"the login of {address} may not assume the role {role}; `signoff db upgrade` grants it, "
                         "with SIGNOFF_OWNER_URL set to the owner of the schema"
                     ) from None
     raise AssertionError("unreachable")

@@ -145,7 +145,7 @@ class Transaction:
                 self._committing = True
                 await last.execute("COMMIT", prepare=False)
         if commit and last.statusmessage != "COMMIT":
-            raise DatabaseError("PostgreSQL has answered COMMIT with ROLLBACK")
+            raise DatabaseError("PostgreSQL answered COMMIT with ROLLBACK")
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -174,7 +174,7 @@ class Transaction:
         if self._committing:
             return self._unknown()
         return BudgetExceeded(
-            f"the database {self._address} took longer than a click may: nothing was written"
+            f"the database {self._address} took longer than the time limit of a click: nothing was written"
         )
 
     @asynccontextmanager
@@ -196,7 +196,7 @@ class Transaction:
             raise self.out_of_time()
         if status == TransactionStatus.INERROR:
             # PostgreSQL would answer this COMMIT with a ROLLBACK, and the driver would not complain.
-            raise DatabaseError("an error inside the transaction was passed over; it was rolled back")
+            raise DatabaseError("an error inside the transaction was ignored; it was rolled back")
         if status == TransactionStatus.UNKNOWN:
             raise DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
         if self._writes or not self.unbegun:
@@ -232,7 +232,7 @@ class Transaction:
             return self.out_of_time()
         if is_not_now(error):
             return DatabaseError(
-                f"the database {self._address} refuses now, nothing was written: {in_one_line(error)}"
+                f"the database {self._address} refuses at the moment, nothing was written: {in_one_line(error)}"
             )
         return None
 

@@ -104,7 +104,7 @@ class Wakeups:
             try:
                 wakeups = listener(wakeups)
             except Exception:
-                log.exception("wake-ups were not taken", action="wakeups.failed")
+                log.exception("wake-ups were not handled", action="wakeups.failed")
         if wakeups:
             self.announce()
 
@@ -129,7 +129,7 @@ class Wakeups:
                 await announce()
             except Exception as error:  # the others look by themselves, within a second
                 log.warning(
-                    "others were not told",
+                    "other processes were not notified",
                     action="wakeups.lost",
                     error=str(error) or type(error).__name__,
                 )

@@ -179,29 +179,23 @@ def against_kept(chain: Sequence[AuditEvent], kept: Head | None) -> list[ChainPr
     if kept is None or kept.seq < FIRST_SEQ:
         return []
     if len(chain) < kept.seq:
-        return [
-            ChainProblem(
-                kept.subject, len(chain), f"is cut behind this; the head that was kept is #{kept.seq}"
-            )
-        ]
+        return [ChainProblem(kept.subject, len(chain), f"is cut behind this; the saved head is #{kept.seq}")]
     same = chain[kept.seq - FIRST_SEQ].hash == kept.hash
-    return (
-        [] if same else [ChainProblem(kept.subject, kept.seq, "is not the event of the head that was kept")]
-    )
+    return [] if same else [ChainProblem(kept.subject, kept.seq, "is not the event of the saved head")]
 
 
 def _fault(event: AuditEvent, subject: str, seq: int, previous: bytes) -> str | None:
     if event.subject != subject:
         return f"belongs to {event.subject}"
     if event.seq != seq:
-        return f"stands where #{seq} should stand"
+        return f"is at the place of #{seq}"
     try:
         expected = event_hash(previous, subject, seq, event.at, event.actor, event.event, event.detail)
     except (MalformedArguments, ValueError) as error:
         return f"cannot be read: {error}"
     if event.previous != previous:
         return "does not follow the event before it"
-    return None if expected == event.hash else "does not fit its hash"
+    return None if expected == event.hash else "does not match its hash"
 
 
 def _against_head(last: AuditEvent, subject: str, head: Head | None) -> list[ChainProblem]:
@@ -210,11 +204,11 @@ def _against_head(last: AuditEvent, subject: str, head: Head | None) -> list[Cha
     if last.seq < head.seq:
         return [ChainProblem(subject, last.seq, f"the chain is cut here; its head is #{head.seq}")]
     if last.seq > head.seq:
-        return [ChainProblem(subject, last.seq, f"stands after the head, which is #{head.seq}")]
-    return [ChainProblem(subject, last.seq, "is not the event that the head names")]
+        return [ChainProblem(subject, last.seq, f"comes after the head, which is #{head.seq}")]
+    return [ChainProblem(subject, last.seq, "is not the event named by the head")]
 
 
 def _rfc3339(at: datetime) -> str:
     if at.tzinfo is None:
-        raise ValueError("the time of an event must know its time zone")
+        raise ValueError("the time of an event must have a time zone")
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -69,7 +69,7 @@ def answer_of_ended_run(agent: str, status: RunStatus, cause: str, reason: str |
     if status is RunStatus.CANCELLED:
         return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {agent} was cancelled")
     if status is RunStatus.DENIED:
-        said = "nobody decided in time about" if cause == "expired" else "a person said no to"
+        said = "nobody decided in time on" if cause == "expired" else "a person rejected"
         why = f": {reason}" if reason else ""
         return CallAnswer(AnswerKind.STOPPED, f"{cause}: {said} what the agent {agent} asked for{why}")
     return CallAnswer(AnswerKind.ERROR, f"the agent {agent} failed: {cause}")

@@ -68,7 +68,7 @@ def _escalation(place: Place, terms: Terms) -> Iterator[Problem]:
     elif escalates and terms.escalate_to and set(terms.escalate_to) <= set(terms.approvers):
         yield (
             place.first("escalate_to", "on_timeout"),
-            '"escalate_to" names nobody who may not decide already',
+            '"escalate_to" names only people who may already decide',
         )
     elif not escalates and terms.escalate_to and place.table == "checkpoint" and place.has("escalate_to"):
         yield "escalate_to", '"escalate_to" is used only with an "on_timeout" of "escalate"'

@@ -151,7 +151,7 @@ def email(value: Any) -> tuple[str, ...]:
     """Addresses of mailboxes; may be empty."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _MAIL.match(entry):
-            raise ValueError(f"{entry!r} is not an address such as finance@example.com")
+            raise ValueError(f"{entry!r} is not an e-mail address such as finance@example.com")
     return tuple(dict.fromkeys(value))
 
 

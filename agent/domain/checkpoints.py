@@ -272,7 +272,7 @@ def _label(index: int, table: Any) -> str:
 def _unknown(key: str, known: Mapping[str, Any], elsewhere: Mapping[str, Any]) -> str:
     if key in elsewhere:
         place = "[defaults]" if elsewhere is DEFAULTS else "a [[checkpoint]]"
-        return f'"{key}" belongs into {place}'
+        return f'"{key}" belongs in {place}'
     return f'unknown key "{key}"{meant(key, known)}'
 
 

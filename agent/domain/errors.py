@@ -117,7 +117,7 @@ _SENTENCES: dict[Refusal, str] = {
         "You told this agent what to do before it proposed this action, and its checkpoint does not let people "
         "review what they asked for (`prevent_self_review = true`)."
     ),
-    Refusal.AGENT_PRINCIPAL: "The agent that asks for an action cannot decide about it.",
+    Refusal.AGENT_PRINCIPAL: "The agent that asks for an action cannot decide on it.",
     Refusal.OUR_BOT: "Signoff's own bot user cannot decide anything.",
     Refusal.GUEST: "Guests of this workspace cannot review requests.",
     Refusal.EXTERNAL: "You belong to another workspace; only members of this one can review requests.",
@@ -126,7 +126,7 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.STRANGER: "Slack does not know you as a member of this workspace, so you cannot review requests.",
     Refusal.UNKNOWN_PERSON: "Slack does not know this account, so it cannot review requests.",
     Refusal.LOOKUP_FAILED: (
-        "Slack did not tell us who you are, so nothing was recorded. Please try again in a moment."
+        "Slack did not confirm who you are, so nothing was recorded. Please try again in a moment."
     ),
     Refusal.RATE_LIMITED_LOOKUP: (
         "Slack asked us to slow down before we could check who you are, so nothing was recorded. "
@@ -139,8 +139,8 @@ _SENTENCES: dict[Refusal, str] = {
         "This request has changed since the card that you answered was drawn. "
         "Please look at the new version first."
     ),
-    Refusal.WRONG_PLACE: "This button does not belong where it was pressed, so nothing was recorded.",
-    Refusal.UNKNOWN_REQUEST: "There is no such request, or it is not one you may see.",
+    Refusal.WRONG_PLACE: "This button does not belong to the place where it was pressed, so nothing was recorded.",
+    Refusal.UNKNOWN_REQUEST: "There is no such request, or you may not see it.",
     Refusal.SAME_VOTE: "You have already given this answer; it is counted once.",
     Refusal.REASON_REQUIRED: (
         "This answer needs a reason (`reason_required` of its checkpoint); nothing was recorded without one."
@@ -185,8 +185,8 @@ _SENTENCES: dict[Refusal, str] = {
         "changed."
     ),
     Refusal.NOT_YOURS_TO_TAKE_UP: (
-        "This run is over, so the agent was not told what you wrote. Only the person who started it, or a workspace "
-        "administrator, can take it up again."
+        "This run has ended, so the agent did not get your message. Only the person who started it, or a workspace "
+        "administrator, can resume it."
     ),
 }
 

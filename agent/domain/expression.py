@@ -115,7 +115,7 @@ class When:
                 return Applies(True, f"when ({self.text}) would take too long on arguments of this size")
             value = self._program.execute(subject.context(self.variables))
         except KeyError as error:
-            return Applies(True, f"when ({self.text}) misses the field {error}")
+            return Applies(True, f"when ({self.text}) needs the missing field {error}")
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of the evaluator is not an Exception
@@ -198,7 +198,7 @@ def _duration(text: str) -> timedelta:
     """A length of time by CEL's grammar: decimal numbers, each with its unit. Raises ValueError for anything else."""
     match = _DURATION.match(text)
     if match is None:
-        raise ValueError("no length of time")
+        raise ValueError("not a duration")
     parts = _PART.findall(match[2])
     exact = sum((Fraction(f"0{number}") * _MICROSECONDS[unit] for number, unit in parts), Fraction())
     if exact.denominator != 1:

@@ -127,7 +127,7 @@ def read_constraint(told: Any) -> Constraint:
         case {"fits": str(pattern), **more} if not more:
             return Fits(pattern)
         case _:
-            raise ValueError("is no constraint")
+            raise ValueError("is not a constraint")
 
 
 def constraint_in_words(name: str, constraint: Constraint) -> str | None:

@@ -47,7 +47,7 @@ def problems(rule: Rule, *, given: bool) -> Iterator[tuple[str, str]]:
     if rule.allow_grants and not given:
         yield "allow_grants", '"allow_grants" needs the table [grants], with "max_for" and "max_uses"'
     if rule.allow_grants and rule.risk >= Risk.CRITICAL:
-        yield "allow_grants", 'what is critical allows no grants: remove "allow_grants"'
+        yield "allow_grants", 'critical actions allow no grants: remove "allow_grants"'
     if rule.grant_free and not rule.allow_grants:
         yield "grant_free", '"grant_free" is used only with "allow_grants = true"'
     for path, _ in rule.grant_free:

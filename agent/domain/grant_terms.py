@@ -24,7 +24,7 @@ def limits_problem(
     if not 1 <= uses <= limits.max_uses:
         return f"A grant can be used 1 to {limits.max_uses:,} times."
     if (sum_of is None) != (max_sum is None):
-        return "A sum needs a number to add up, and what it may come to."
+        return "A sum needs a number to add up, and a maximum."
     return None if max_sum is None or max_sum >= 0 else "A sum cannot be negative."
 
 
@@ -45,7 +45,7 @@ def freeing_problem(
         case _:
             assert_never(constraint)
     hidden = not isinstance(constraint, Exact) and is_redacted((name,), rule.redact, root)
-    return None if allowed and not hidden else f"{root}.{name} cannot be left open in this way."
+    return None if allowed and not hidden else f"{root}.{name} cannot be freed in this way."
 
 
 def rule_of_grant(rule: Rule) -> Rule:

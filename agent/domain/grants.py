@@ -184,7 +184,7 @@ class Grant:
         """Why what is asked, and for whom, is not what it allows, whatever the kind of the call, or ``None``."""
         for_another = not self.anyone and call.requester != self.requester
         return (
-            ("it is asked for somebody else" if for_another else None)
+            ("the requester is another person" if for_another else None)
             or _misfit("args", self.arguments, call.argument_values)
             or _facts_misfit(self.facts, call.fact_values)
             or self._uncountable(call)
@@ -197,7 +197,7 @@ class Grant:
     def exhausted(self, now: datetime, uses: int, used_sum: Decimal, amount: Decimal) -> str | None:
         """Why it has no room for one more use of this amount at this time of the database, or ``None``."""
         if now >= self.until:
-            return "its time is over"
+            return "it has expired"
         if uses >= self.max_uses:
             return "it is used up"
         if self.max_sum is not None and used_sum + amount > self.max_sum:
@@ -266,7 +266,7 @@ def _misfit(root: str, granted: Mapping[str, Constraint], values: Mapping[str, F
         return f"its {root} are others"
     for name, constraint in granted.items():
         if not constraint.allows(values[name]):
-            return f"{root}.{name} is not what was allowed"
+            return f"{root}.{name} is not allowed by it"
     return None
 
 

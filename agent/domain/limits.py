@@ -145,9 +145,9 @@ class LimitState:
         name = f'limit "{limit.name}"'
         if amount is None:
             return f"{name}: {limit.of} is not a number from 0, so it cannot be counted"
-        taken = f"{written(self.used)} of {written(limit.max)} are used in {length(limit.within)}"
+        taken = f"{written(self.used)} of {written(limit.max)} used in {length(limit.within)}"
         wait = f", {written(self.waiting)} wait for people" if self.waiting else ""
-        more = "this is one more" if limit.of == COUNT else f"this takes {written(amount)} more"
+        more = "this adds one" if limit.of == COUNT else f"this takes {written(amount)} more"
         return f"{name}: {taken}{wait}, and {more}"
 
 

@@ -25,7 +25,7 @@ def check_link(template: str) -> None:
     text, path = found[0] if found else ("", None)
     if path is not None or not _ORIGIN.match(text):
         raise ValueError(
-            'column 1: must begin with "https://", your own host and "/"; placeholders stand behind that'
+            'column 1: must begin with "https://", your own host and "/"; placeholders come after that'
         )
     if any(path is None and _UNFIT.search(text) for text, path in found):
         raise ValueError("must not contain spaces, backslashes or control characters")

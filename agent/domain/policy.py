@@ -488,7 +488,7 @@ def outdated(judged_by: int, in_force: int) -> OutdatedPolicy | None:
     """The error for what was judged by another policy than the one in force."""
     if judged_by == in_force:
         return None
-    return OutdatedPolicy(f"judged by policy {judged_by}, but policy {in_force} is in force")
+    return OutdatedPolicy(f"evaluated under policy {judged_by}, but policy {in_force} is in force")
 
 
 def check_epoch(judged_by: int, in_force: int) -> None:

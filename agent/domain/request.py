@@ -24,7 +24,7 @@ EXTERNAL = "external"
 
 
 ANYONE = "anyone"
-"""On whose behalf calls are that a grant allows, whoever asks for them."""
+"""Requester calls are that a grant allows, whoever asks for them."""
 
 FactValues = Mapping[str, Any]
 """What a tool's look-up said about an action: JSON values by name."""
@@ -190,7 +190,7 @@ class EarlierRejection:
 
 @dataclass(frozen=True, slots=True)
 class Behalf:
-    """On whose behalf something is asked or allowed: of ``anyone``, or of a ``requester`` (None: nobody in Slack)."""
+    """Requester something is asked or allowed: of ``anyone``, or of a ``requester`` (None: nobody in Slack)."""
 
     anyone: bool
     requester: Person | None = None
@@ -324,7 +324,7 @@ class RequestView:
 
     @property
     def behalf(self) -> Behalf:
-        """On whose behalf it is asked, or the calls are that a grant allows."""
+        """Requester it is asked, or the calls are that a grant allows."""
         return self.grant.behalf if self.grant else Behalf(anyone=False, requester=self.requester)
 
     @property
@@ -370,7 +370,7 @@ class RequestLine:
 
     @property
     def behalf(self) -> Behalf:
-        """On whose behalf it is asked, or the calls are that a grant allows."""
+        """Requester it is asked, or the calls are that a grant allows."""
         return self.granted_to or Behalf(anyone=False, requester=self.requester)
 
 

@@ -42,9 +42,9 @@ def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
     if not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("must be written in printable ASCII, without spaces")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must not hold a user or a password; what is sent is signed instead")
+        raise ValueError("must not contain a user or a password; webhooks are signed instead")
     if parts.fragment:
-        raise ValueError('must not have a part behind "#", which is never sent')
+        raise ValueError('must not have a fragment ("#…"), which is never sent')
     literal = IPv4Address("127.0.0.1") if host == "localhost" else _literal(host)
     if parts.scheme == "http" and not allowed:
         raise ValueError("must be https (http is for networks in SIGNOFF_WEBHOOK_NETWORKS)")
@@ -56,7 +56,7 @@ def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypte
     """Raises ValueError, with a phrase, when a webhook's name leads to where it must not lead."""
     plain = _unwrapped(address)
     if any(plain in network for network in _METADATA):
-        raise ValueError(f"leads to {plain}, which tells secrets of this machine")
+        raise ValueError(f"leads to {plain}, a cloud metadata address")
     if any(plain in network for network in allowed):
         return
     if plain.is_loopback:

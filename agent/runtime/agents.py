@@ -78,9 +78,7 @@ class Agent:
             if not isinstance(tool, Tool):
                 shown = getattr(tool, "__name__", repr(tool))
                 if isinstance(tool, Agent):
-                    raise TypeError(
-                        f"{title}: {tool.name} is an agent; hand it over as {tool.name}.as_tool()"
-                    )
+                    raise TypeError(f"{title}: {tool.name} is an agent; pass it as {tool.name}.as_tool()")
                 raise TypeError(f"{title}: {shown} is not a tool; put @tool above its definition")
             if tool.name in by_name:
                 raise ValueError(
@@ -105,7 +103,7 @@ class Agent:
         return Delegate(
             _handed_down,
             name=name or self.name,
-            description=description or self.description or f"Hand a task down to the agent {self.name}.",
+            description=description or self.description or f"Delegate a task to the agent {self.name}.",
             requires_approval=requires_approval,
             risk=risk,
             read_only=True,
@@ -139,7 +137,7 @@ class Delegate(Tool):
 
     @property
     def traits(self) -> ToolTraits:
-        return replace(super().traits, exempt="only hands a task down")
+        return replace(super().traits, exempt="only delegates a task")
 
 
 def _handed_down(task: str) -> str:
@@ -148,7 +146,7 @@ def _handed_down(task: str) -> str:
     Args:
         task: What is to be done, with everything that has to be known for it.
     """
-    raise RuntimeError("an agent as a tool is run by a service, not by calling it")
+    raise RuntimeError("the service runs an agent used as a tool; it cannot be called")
 
 
 class Registry:
@@ -207,7 +205,7 @@ def _import(name: str) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             hint = " (write it without .py)" if name.endswith(".py") else ""
             raise LoadError(
-                f"cannot import {name}: no such module in this folder or on Python's path{hint}"
+                f"cannot import {name}: no such module in this directory or on Python's path{hint}"
             ) from None
         reason = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
         raise LoadError(f"cannot import {name}: {type(error).__name__}: {reason}{_place(error)}") from error
@@ -231,5 +229,7 @@ def _found_elsewhere(name: str, module: ModuleType) -> str:
     """Which file was imported, and what to do where it hides one of this folder."""
     found, own = Path(module.__file__ or ""), Path(*name.split(".")).with_suffix(".py")
     if own.exists() and not found.samefile(own):
-        return f": {found} was imported, which hides {own} of this folder; rename that file, to my_{own.name} say"
+        return (
+            f": {found} was imported, which hides your {own}; rename your file, for example to my_{own.name}"
+        )
     return f" ({_shown(str(found))})" if module.__file__ else ""

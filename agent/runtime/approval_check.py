@@ -43,7 +43,7 @@ def changed(
 ) -> str | None:
     """Why an approval does not cover what would run now, or None. ``rule`` is the one that catches it now."""
     if not decided.digest == approval.digest_decided == approval.digest_recorded:
-        return "the stored action is not the one that was decided"
+        return "the stored action is not the decided one"
     if decided.tool_version != now.tool_version:
         return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
     if decided.canonical != now.canonical:
@@ -53,10 +53,10 @@ def changed(
     if approval.asked_version not in (None, agent.version):
         return f"the agent's version is {agent.version}, approved was {approval.asked_version}"
     if facts.failed:
-        return "its facts cannot be looked up any more"
+        return "its facts can no longer be looked up"
     if facts.canonical != approval.facts:
         return "its facts have changed"
     policy = approval.policy
     if rule is not None and policy is not None and stricter(Rule.from_snapshot(dict(policy)), rule):
-        return "policy asks more than it did"
+        return "policy is stricter than before"
     return None

@@ -80,7 +80,7 @@ async def end_unrun(
 
 
 async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> Outcome | None:
-    """How it ended, once that is written down; None: it goes on beyond its time, and will be tried again."""
+    """How it ended, once that is written down; None: it goes on beyond its time, and will be retried."""
     context = ToolContext(
         run_id=run.id,
         call_id=claim.call_id,
@@ -120,7 +120,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
 def _check_lease(services: Services, claim: Claim) -> None:
     """Begin only while the lease of the claim cannot be over: somebody else may have settled it since."""
     if not services.heartbeat.surely_holds(claim.execution_id):
-        raise NotDone("the worker was held up for longer than its lease before it began; nothing ran")
+        raise NotDone("the worker was delayed for longer than its lease before the call began; nothing ran")
 
 
 async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
@@ -136,7 +136,7 @@ async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall
 def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
     ended, seconds = call.ended, call.seconds
     if ended.cancelled():
-        return _overdue(tool, call, "it was cancelled from within")
+        return _overdue(tool, call, "it was cancelled from inside")
     match ended.exception():
         case None:
             return _told(tool, ended.result(), seconds)
@@ -167,7 +167,7 @@ def _told(tool: Tool, result: Any, seconds: float) -> Outcome:
     try:
         return Outcome(ExecutionStatus.SUCCEEDED, tool.told(result), seconds)
     except ValueError as error:  # it ran, and that is all that can be said of what it returned
-        words = f"it ran, but its result cannot be kept: {stored_text.error_text(error)}"
+        words = f"it ran, but its result cannot be stored: {stored_text.error_text(error)}"
         return Outcome(ExecutionStatus.FAILED, words, seconds)
 
 
@@ -178,7 +178,7 @@ def _overdue(tool: Tool, call: UserCall, what: str) -> Outcome:
 
 
 def _doubtful(call: UserCall, what: str) -> Outcome:
-    text = f"{what}; whether it had its effect cannot be known from here"
+    text = f"{what}; it is unknown whether it had its effect"
     return Outcome(ExecutionStatus.IN_DOUBT, text, call.seconds)
 
 
@@ -198,7 +198,7 @@ async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
         written = await until_answered(write, "execution.unwritten")
     except asyncio.CancelledError:
         log.error(  # noqa: TRY400 - where it was cancelled says nothing
-            "stopped before an outcome was written down", action="execution.left", **about
+            "stopped before an outcome was written", action="execution.left", **about
         )
         raise
     if not written:

@@ -81,7 +81,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
                 await _hand_out(services, work, tool)
                 return False
             if tool is None:
-                why = f"the tool {work.call.tool} does not exist any more; nothing ran"
+                why = f"the tool {work.call.tool} no longer exists; nothing ran"
                 await claims.give_up(services, work, None, why)
                 return False
             with claims.room(
@@ -200,7 +200,7 @@ async def _earlier_no(services: Services, work: OpenCallDetails, action: Action)
     if rejected is None:
         return None
     why = f"; reason given by the reviewer: {rejected.reason}" if rejected.reason else ""
-    return f"the very same action was rejected before in this run, see request {rejected.request_id}{why}"
+    return f"the same action was already rejected in this run, see request {rejected.request_id}{why}"
 
 
 async def _refuse(
@@ -222,7 +222,7 @@ async def _refuse(
 async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> None:
     """Let another program carry it out; if none has come in time, the call has failed."""
     if work.claim_over:
-        why = "no program has claimed it in time; nothing was done"
+        why = "no program claimed it in time; nothing was done"
         await claims.give_up(services, work, tool, why)
         return
     within = work.policy["execute_within"] if work.policy else external_calls.CLAIM_WITHIN
@@ -274,7 +274,7 @@ async def ready_call(
         )
         facts = await look_up(services, tool, action)
     except MalformedArguments as error:
-        await claims.give_up(services, work, tool, f"the arguments do not fit the tool any more: {error}")
+        await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
         return False
     except NotDone as nothing:
         # An earlier attempt may have done it: the tool knows by its key. A grant covers nothing without its facts.

@@ -21,8 +21,8 @@ EDIT_TIMEOUT = 1.2
 """Seconds for the same while a click waits; Slack wants to hear within 3 s (interactivity, acknowledgement)."""
 
 NOT_ASKED_WITH = (
-    "the program that asks did not name this argument, and might do the action without it, so nothing was changed; "
-    "reject the request instead, and say what is wanted"
+    "the program that asked did not send this argument and might act without it, so nothing was changed; "
+    "reject the request instead, and say what you want"
 )
 
 

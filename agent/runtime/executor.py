@@ -171,7 +171,7 @@ class Executor:
             except Exception as error:  # whatever it is, the next look finds everything as it is
                 self._looked = None
                 pause = AFTER_FAILURE
-                log.warning("a look failed", action="look.failed", error=str(error) or type(error).__name__)
+                log.warning("a poll failed", action="look.failed", error=str(error) or type(error).__name__)
             await asyncio.sleep(APART)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -200,7 +200,7 @@ class Executor:
                     self._services.db.wakeups.announced()
             except Exception as error:  # until it is back, looks find what others leave
                 log.warning(
-                    "announcements cannot be heard",
+                    "notifications cannot be received",
                     action="announcements.lost",
                     error=str(error) or type(error).__name__,
                 )

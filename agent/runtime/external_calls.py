@@ -27,7 +27,7 @@ from agent.usecases.executions import ClaimTerms, Outcome, Report, external_call
 from agent.usecases.executions.external import ClaimRefused, ReportRefused, hash_of
 from signoff.values import Action
 
-NO_SUCH_CALL = "There is no such call, or it is none that this key may carry out."
+NO_SUCH_CALL = "There is no such call, or this key may not execute it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ async def report(
     """Write how a claimed call ended, once; the run hears of it. Raises ReportRefused."""
     attempt = await external_calls.find_attempt(services.db, call_id, token)
     if attempt is None or attempt.worker != principal.name:
-        raise ReportRefused("wrong-token", "this is not the token of a claim of this call")
+        raise ReportRefused("wrong-token", "this token does not belong to a claim of this call")
     if await services.joint_writes.reports.join(Report(attempt, outcome)):
         return
     if attempt.status in (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED):
-        raise ReportRefused("reported", "another result was reported already, and stands")
-    raise ReportRefused("late", "the claim had run out: the result is recorded, and a person settles it")
+        raise ReportRefused("reported", "another result was already reported and remains valid")
+    raise ReportRefused("late", "the claim had expired: the result is recorded, and a person settles it")
 
 
 async def _claim(
@@ -93,10 +93,10 @@ async def _claim(
     _check_ready(work)
     ready = await ready_call(services, work, agent, tool)
     if isinstance(ready, bool):
-        raise ClaimRefused("not-approved", "it cannot begin any more as it was approved: nothing was done")
+        raise ClaimRefused("not-approved", "it can no longer begin as approved: nothing was done")
     if digest is not None and (ready.action is None or ready.action.digest != digest):
         raise ClaimRefused(
-            "other-digest", "what may be done is another action; a reviewer may have changed it"
+            "other-digest", "the approved action is a different one; a reviewer may have changed it"
         )
     token = secrets.token_urlsafe(32)
     terms = ClaimTerms(
@@ -114,7 +114,7 @@ async def _claim(
         if ready.covers is not None:
             await claims.give_up(services, work, tool, NEEDS_APPROVAL, epoch=ready.epoch)
         raise ClaimRefused(
-            "not-ready", "it cannot begin now: it was claimed, stopped or paused, or is judged again"
+            "not-ready", "it cannot begin now: it was claimed, stopped or paused, or is being evaluated again"
         )
     return ExternalCallClaim(
         call_id,
@@ -148,6 +148,6 @@ def _check_ready(work: OpenCallDetails) -> None:
         case CallState.NEW | CallState.ASKED:
             raise ClaimRefused("not-approved", "people have not approved it yet")
         case CallState.CLAIMED | CallState.IN_DOUBT:
-            raise ClaimRefused("claimed", "it was claimed already")
+            raise ClaimRefused("claimed", "it was already claimed")
         case _:
             raise ClaimRefused("not-approved", "it has ended")

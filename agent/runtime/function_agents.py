@@ -56,7 +56,7 @@ class FunctionAgent(Agent):
     def begin(self, task: str) -> Coroutine[Any, Any, Any]:
         """Call the function, with the task if it takes one."""
         if self.function is None:
-            raise AssertionError("a function agent has a function")
+            raise AssertionError("a function agent needs a function")
         return self.function(*([task] if inspect.signature(self.function).parameters else []))
 
 

@@ -76,7 +76,7 @@ class FunctionJournal:
         """What the function does next in this task. Raises LookupError and StepFailed for what it cannot do."""
         self._check_open()
         if self.agent.tool(tool) is None:
-            raise LookupError(f"{tool} is no step of {self.agent.name}: list it in tools=[…]")
+            raise LookupError(f"{tool} is not a step of {self.agent.name}: list it in tools=[…]")
         here = _here()
         wanted, place = _plain(tool, arguments), here.next_place()
         call = self._recorded_at(place)
@@ -105,7 +105,7 @@ class FunctionJournal:
         """Come back when the database's clock says so."""
         if not isinstance(self.agent.tool(SLEEP), SleepTool):
             raise LookupError(  # noqa: TRY004 - its name is taken
-                f'{self.agent.name} has a step of its own named "{SLEEP}": give it another name'
+                f'{self.agent.name} has its own step named "{SLEEP}": give it another name'
             )
         await self.outcome(self.begin(SLEEP, {"seconds": seconds}))
 
@@ -186,7 +186,7 @@ class FunctionJournal:
         number = self.recorded.index(call) + 1
         self.broken = NonDeterministic(
             f"step {number} was {call.tool} {call.raw_arguments} and is {tool} {wanted} now: "
-            "what lies between the steps must come out the same every time; nothing was executed"
+            "the code between the steps must give the same result every time; nothing was executed"
         )
         _here().moved.set()
         raise Suspended
@@ -256,7 +256,7 @@ def _here() -> Branch:
     here = branch.get(None)
     if here is None or here.tasks[0].get_loop() is not asyncio.get_running_loop():
         raise RuntimeError(
-            "a step, question or sleep belongs into the function's own event loop, not into a thread's"
+            "call steps, questions and sleeps in the function's own event loop, not in a thread's"
         )
     return here
 
@@ -278,4 +278,4 @@ def _plain(tool: str, arguments: Mapping[str, Any]) -> str:
     try:
         return canonical_bytes(plain_json(to_jsonable_python(dict(arguments)))).decode()
     except (MalformedArguments, ValueError) as error:
-        raise StepFailed(f"{tool}: its arguments are no JSON: {error}") from None
+        raise StepFailed(f"{tool}: its arguments are not JSON: {error}") from None

@@ -42,7 +42,7 @@ async def run_hook(
         if wait is None:
             log.error("hook failed", action="hook.failed", tool=tool.name, error=failure)
             return
-        log.warning("hook will be tried again", action="hook.retried", tool=tool.name, error=failure)
+        log.warning("hook will be retried", action="hook.retried", tool=tool.name, error=failure)
         await asyncio.sleep(wait)
 
 

@@ -106,7 +106,7 @@ async def after_rejections(db: Database, agent: str, action: Action, judgement: 
         return judgement
     if _shows_rejections(judgement):
         return replace(judgement, rejected=rejected.request_id)
-    because = f"the very same action was rejected lately, see request {rejected.request_id}"
+    because = f"the same action was recently rejected, see request {rejected.request_id}"
     ruled = judgement.ruled or ("ask", judgement.rule.checkpoint_id)
     return replace(judgement, verdict="deny", rule=None, because=because, ruled=ruled)
 
@@ -195,5 +195,5 @@ def _number(exact: Decimal) -> int | float:
     if exact == exact.to_integral_value():
         return int(exact)
     if Decimal(repr(float(exact))) != exact:
-        raise ValueError(f"{exact} has more digits than a JSON number can keep")
+        raise ValueError(f"{exact} has more digits than a JSON number can hold")
     return float(exact)

@@ -98,7 +98,7 @@ def _reply(completion: Any, *, may_call: bool) -> Reply:
     choice: Any = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
     if message is None:
-        raise unusable("it holds no choice")
+        raise unusable("it contains no choice")
     reason = getattr(choice, "finish_reason", None)
     calls = _calls(getattr(message, "tool_calls", None)) if may_call else ()
     text = _text(getattr(message, "content", None))

@@ -49,7 +49,7 @@ class Provider:
 def _refused(error: openai.APIStatusError) -> ModelError:
     status = error.status_code
     code = error.code if isinstance(error.code, str) and _CODE.match(error.code) else None
-    known = {401: "it did not accept the API key", 404: "it does not know this model or address"}
+    known = {401: "it rejected the API key", 404: "it does not know this model or address"}
     said = known.get(status) or code
     spent = code == "insufficient_quota"  # a 429 that no waiting mends
     text = f"the model's provider answered {status}" + (f": {said}" if said else "")

@@ -84,7 +84,7 @@ class PolicyInForce:
             first, *others = error.problems
             more = f" (and {len(others)} more)" if others else ""
             self.problem = f"the policy in force cannot be loaded by this process: {first}{more}"
-            log.error("nothing is judged or claimed", action="policy.unreadable", error=self.problem)  # noqa: TRY400
+            log.error("nothing is evaluated or claimed", action="policy.unreadable", error=self.problem)  # noqa: TRY400
             return
         self._policy, self.problem = policy, None
         log.info("policy loaded", action="policy.loaded", epoch=epoch, digest=policy.digest.hex())
@@ -100,7 +100,7 @@ class PolicyInForce:
             except OutdatedPolicy:
                 pass  # it has said so
             except Exception as error:  # whatever it is, the next look finds the same
-                log.warning("policy not looked for", action="policy.unloaded", error=str(error))
+                log.warning("the policy could not be checked", action="policy.unloaded", error=str(error))
             await asyncio.sleep(seconds)
 
     async def judged(self, work: Callable[[], Awaitable[T]]) -> T:

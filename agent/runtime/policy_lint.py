@@ -49,7 +49,7 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
     tools = list({tool.name: tool for agent in registry for tool in agent.tools}.values())
     named = policy.defaults.default_agent
     if named and any(registry) and registry.find(named) is None:
-        words = f'"default_agent" names {named}, which is not among the agents that are loaded'
+        words = f'"default_agent" names {named}, which is not among the loaded agents'
         hint = meant(named, (agent.name for agent in registry))
         yield "defaults", 0, "default_agent", f"[defaults]: {words}{hint}"
     for index, rule in enumerate(policy.in_file_order) if tools else ():
@@ -57,8 +57,8 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
             yield "checkpoint", index, key, f'checkpoint "{rule.checkpoint_id}": {sentence}'
     for measure in _measures(policy):
         if (path := _claimed(measure.text)) and _could_have_facts(tools, measure.names):
-            words = f'"{measure.key}" goes by {path}, which the model says'
-            instead = "put it on facts, which the tool, the program or [[facts]] looks up"
+            words = f'"{measure.key}" reads {path}, which the model writes'
+            instead = "use facts, which the tool, the program or [[facts]] looks up"
             yield measure.table, measure.index, measure.key, f"{measure.label}: {words}; {instead}"
     own = {tool.name for tool in tools}
     for index, each in enumerate(policy.lookups):
@@ -117,8 +117,8 @@ def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[tuple[str, str]]:
     named = [tool for tool in tools if rule.names(tool.name)]
     if not named:
         hint = meant(rule.action_pattern, (tool.name for tool in tools))
-        words = f'"action_pattern" fits none of the tools that are loaded{hint}'
-        yield "action_pattern", f"{words}; only programs elsewhere can meet it"
+        words = f'"action_pattern" matches none of the loaded tools{hint}'
+        yield "action_pattern", f"{words}; only other programs can match it"
     for tool in named:
         for key, path in _filled_in(rule):
             if problem := _missing(tool, path):

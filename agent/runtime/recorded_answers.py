@@ -65,5 +65,5 @@ def _stopped(call: CallView, words: str) -> CollaborationError:
 
 def _answer(call: CallView) -> tuple[AnswerKind, str]:
     if call.answer is None:
-        raise AssertionError("a call without an answer is waited for")
+        raise AssertionError("a call has no answer yet")
     return call.answer.kind, call.answer.text

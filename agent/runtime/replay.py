@@ -111,7 +111,9 @@ async def _left(look: _Look) -> None:
 async def _returned(look: _Look, answer: Any) -> None:
     """The function has ended; so does what it did not wait for, and its run when nothing of it is open any more."""
     if (missed := look.journal.missed) > 0:
-        words = f"the function ended {missed} recorded steps too early; it must come out the same every time"
+        words = (
+            f"the function ended {missed} recorded steps too early; it must take the same steps every time"
+        )
         await _end(look, RunStatus.FAILED, words, words)
         return
     await _publish(look)

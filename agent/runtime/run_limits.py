@@ -13,7 +13,7 @@ async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) ->
     """Which limit of its agent the run has come to, in words, or None."""
     steps = transcript.steps_since_person(leased.messages)
     if steps >= agent.max_steps:
-        return f"step limit: {steps} turns since a person last spoke (max_steps = {agent.max_steps})"
+        return f"step limit: {steps} turns since a person last wrote (max_steps = {agent.max_steps})"
     if (used := leased.run.tokens - leased.run.tokens_before) >= agent.max_tokens:
         return f"token limit: {used} tokens used (max_tokens = {agent.max_tokens})"
     return await overtime(services, leased, agent)
@@ -31,6 +31,6 @@ async def overtime(services: Services, leased: LeasedRun, agent: Agent) -> str |
     if seconds < agent.max_seconds:
         return None
     return (
-        f"time limit: at work for {seconds:,.0f} s since a person last spoke, not counting what it waited for "
-        f"people (max_seconds = {agent.max_seconds:g})"
+        f"time limit: at work for {seconds:,.0f} s since a person last wrote, not counting time "
+        f"spent waiting for people (max_seconds = {agent.max_seconds:g})"
     )

@@ -89,7 +89,7 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
     schema.setdefault("properties", {})
     names = tuple(parameter.name for parameter in parameters)
     if tuple(schema["properties"]) != names:
-        raise TypeError(f"{title}: an alias renames a parameter; the model must see its own name")
+        raise TypeError(f"{title}: an alias renames a parameter; the model must see the parameter's own name")
     digest = hashlib.sha256(canonical_bytes(_without_words(schema))).digest()
     return Signature(names, schema, digest, model)
 
@@ -101,7 +101,7 @@ def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, .
             raise TypeError(f"{title}: parameter {parameter} must be a plain named parameter")
         if parameter.name not in allowed:
             known = ", ".join(allowed) or "none"
-            raise TypeError(f'{title}: there is no argument "{parameter.name}" to give it (known: {known})')
+            raise TypeError(f'{title}: there is no argument "{parameter.name}" to pass it (known: {known})')
 
 
 class _Schema(GenerateJsonSchema):

@@ -119,7 +119,7 @@ QUESTION = AskTool(_asked, name=ASK, requires_approval=True, idempotent=True)
 
 @dataclass(frozen=True, eq=False)
 class SleepTool(StepTool):
-    """`sleep` as a tool: no policy asks about it, nothing runs, and its call is answered when its time is over."""
+    """`sleep` as a tool: no policy asks about it, nothing runs, and its call is answered when it has expired."""
 
 
 def _slept(seconds: float) -> None:

@@ -70,7 +70,7 @@ class UserCode:
             if not call.ended.done():
                 call.abandon()
         if call.ended.cancelled():
-            raise RuntimeError("it was cancelled from within")
+            raise RuntimeError("it was cancelled from inside")
         return call.ended.result()
 
     def start(

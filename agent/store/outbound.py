@@ -107,7 +107,7 @@ def insert(tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], c
 
 
 def remove(tx: Transaction, webhook_id: UUID) -> None:
-    """Nothing more goes there; what is still to be told is left out."""
+    """Nothing more goes there; what is pending is left out."""
     tx.add(_REMOVE, id=webhook_id)
     tx.add(_LEAVE_OUT, id=webhook_id)
 

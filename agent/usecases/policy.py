@@ -1,7 +1,7 @@
-"""The use cases on the policy: put one in force, bring an earlier one back, and which were in force when.
+"""Put a policy in force, go back to an earlier one, list which were in force when.
 
-Whoever judges or claims holds the pause switch shared until COMMIT, and compares the policy that it went by with the
-one in force. A new one takes the switch alone: once it has been applied, nothing is judged or claimed by another one.
+Evaluations and claims hold the pause switch shared until COMMIT, and compare their policy with the one in force. A new
+policy takes the switch exclusively: once it is applied, nothing is evaluated or claimed under another.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
 
 
 async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
-    """Put a policy in force. Once this returns, nothing is judged or claimed by an earlier one.
+    """Put a policy in force. Once this returns, nothing is evaluated or claimed by an earlier one.
 
     The same text again changes nothing.
     """

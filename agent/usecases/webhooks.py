@@ -54,7 +54,7 @@ async def add(
 
 
 async def remove(db: Database, name: str, *, by: str) -> None:
-    """Tell it nothing more, also not what is still to be told. Raises NotFound."""
+    """Tell it nothing more, also not what is pending. Raises NotFound."""
     async with db.transaction() as tx:
         webhook_id = await outbound.lock(tx, name)
         if webhook_id is None:

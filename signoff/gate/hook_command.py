@@ -53,7 +53,7 @@ def hook(
     url: options.Url = None,
     key_file: options.KeyFile = None,
 ) -> None:
-    """Put tool calls of a coding agent before people.
+    """Send a coding agent's tool calls to people for approval.
 
     `--install` adds the hook to the settings of this folder. Without it, this is the hook: it reads a call from
     standard input and prints the answer.

@@ -59,7 +59,7 @@ def person(who: Person | None, nobody: str = "somebody") -> Json:
 
 
 def requester(behalf: Behalf) -> Json:
-    """On whose behalf something is asked or allowed."""
+    """Requester something is asked or allowed."""
     return text("anyone") if behalf.anyone else person(behalf.requester, "nobody in Slack")
 
 

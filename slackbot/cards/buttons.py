@@ -117,7 +117,7 @@ def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
     """The two things that can be said about an execution in doubt."""
     retry = blocks.confirm(
         "Run it again?",
-        "The first attempt may have had its effect, or may still be at work: "
+        "The first attempt may have had its effect, or may still be running: "
         "running it again can make it happen twice.",
         "Run it again",
         style="danger",

@@ -118,7 +118,7 @@ def _said(view: RequestView, names: Names) -> Iterator[tuple[str, str]]:
 
 def _context(context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if task := context.get("task"):
-        yield "The agent's goal, as it was given", _lines(_text(task))
+        yield "The agent's task, as given", _lines(_text(task))
     if calls := _sequence(context.get("earlier_calls")):
         told = (f"{number}. {_call(call)}" for number, call in enumerate(calls, 1))
         yield f"Earlier tool calls of this run ({len(calls):,})", "\n".join(told)
@@ -129,7 +129,7 @@ def _context(context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         key: value for key, value in context.items() if key not in ("task", "earlier_calls", "transcript")
     }
     if rest:
-        yield "More of what the agent had before it", json_text.readable(rest)
+        yield "Other context of the agent", json_text.readable(rest)
 
 
 def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
@@ -137,7 +137,7 @@ def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
         by = f" by {inert.line(str(earlier.person), 80)}" if earlier.person else ""
         why = f"\n{_lines(earlier.reason)}" if earlier.reason else ""
         told = f"{formats.moment(earlier.at)}{by}, request {earlier.request_id}{why}"
-        yield "The very same action was rejected lately:", told
+        yield "The same action was recently rejected:", told
     yield f"{facts.title(view)}:", json_text.readable(dict(view.facts or {}))
     action = view.action
     yield (
@@ -179,4 +179,4 @@ def _sequence(value: Any) -> Sequence[Any]:
 def _file(view: RequestView, pages: int) -> list[Json]:
     if pages < PAGES_BEFORE_FILE or not view.place_nonce:
         return []
-    return blocks.actions(blocks.button("All of it as a file", ACTION_FILE, button_value(view)))
+    return blocks.actions(blocks.button("Everything as a file", ACTION_FILE, button_value(view)))

@@ -17,7 +17,7 @@ PREFIX = "signoff:edit"
 MAX_ERROR = 250
 
 _TOLD = (
-    "Saving makes a new revision: facts are looked up again, the checkpoint is asked again, earlier votes stop "
+    "Saving creates a new revision: facts are looked up again, policy evaluates it again, earlier votes stop "
     "counting, and its card shows what you changed. It is approved or rejected there."
 )
 _SOMEONE_ELSE = "If you edit it, someone else has to approve it."

@@ -38,7 +38,9 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     count = f"{digest.waiting:,} {'request' if digest.waiting == 1 else 'requests'}"
     verb = "waits" if digest.waiting == 1 else "wait"
     risk = f"Up to {digest.highest.value} risk"
-    told = f"{risk}. So many came that they share this message. Cards of their own follow, some every minute."
+    told = (
+        f"{risk}. They share this message because too many arrived at once. Cards follow, some each minute."
+    )
     is_key, name = digest.sender.startswith("key:"), digest.sender.removeprefix("key:")
     title = f"{count} of {whose} {verb} for review"
     query = {"key" if is_key else "agent": inert.cut(name, 200)[0]}
@@ -55,7 +57,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
 
 def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object | None = None) -> Card:
     """What becomes of a digest when more has come since: it leads to the message that has taken its place."""
-    told = f"More requests of {_sender(sender)} have come since. The list is now in "
+    told = f"More requests from {_sender(sender)} have come since. The list is now in "
     place = blocks.link(newer, "a newer message") if newer else blocks.text("a newer message")
     rows = [blocks.rich_text(blocks.section(blocks.text(told), place, blocks.text(".")))]
     text = f"{inert.mrkdwn(told, 200)}a newer message."
@@ -63,8 +65,8 @@ def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object 
 
 
 def _ended_digest_card(sender: str, delivery_id: object | None) -> Card:
-    told = f"No request of {_sender(sender)} still waits in this message."
-    why = " They were decided, or have cards of their own."
+    told = f"No request from {_sender(sender)} still waits in this message."
+    why = " They were decided, or have their own cards."
     rows = [blocks.rich_text(blocks.section(blocks.text(told, bold=True), blocks.text(why)))]
     return Card(inert.mrkdwn(told, 200), blocks.with_ids(rows, f"ended:{sender}"), metadata(delivery_id))
 

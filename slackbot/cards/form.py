@@ -308,7 +308,7 @@ def _json(typed: str) -> Any:
     try:
         return parse_json(typed)
     except MalformedArguments as problem:
-        raise InvalidFieldInput(inert.line(f"This is not usable JSON: {problem}", 200)) from None
+        raise InvalidFieldInput(inert.line(f"This is not valid JSON: {problem}", 200)) from None
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -111,7 +111,7 @@ def read_grant(
     except InvalidOperation:
         errors[f"{PREFIX}:sum"] = "This must be a number."
     if (sum_of is None) != (total is None) and f"{PREFIX}:sum" not in errors:
-        errors[f"{PREFIX}:sum"] = "A sum needs a number to add up, and what it may come to."
+        errors[f"{PREFIX}:sum"] = "A sum needs a number to add up, and a maximum."
     if total is not None and (not total.is_finite() or Decimal(repr(float(total))) != total):
         errors[f"{PREFIX}:sum"] = "This must be a number of at most 15 digits."
     if errors:
@@ -152,7 +152,7 @@ def _constraint(field: OpenField, entered: Any) -> Constraint:
     if found := _RANGE.match(typed):
         low, high = Decimal(found[1]), Decimal(found[2])
         if low > high:
-            raise ValueError("The first bound must not be above the second.")
+            raise ValueError("The first bound must not be greater than the second.")
         return Between(low, high)
     if typed.strip() == number_text(field.value):
         return Exact(field.value)

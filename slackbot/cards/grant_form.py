@@ -21,7 +21,7 @@ from slackbot.cards.vote_forms import MAX_REASON
 
 _TOLD = (
     "This approves the request, and every later call that fits what you set here runs without a question, until the "
-    "grant ends. Whatever has no input below stays exactly as it is."
+    "grant ends. Values without an input below stay exactly as they are."
 )
 _ONE_NUMBER = "Exactly this. For a range, write both bounds: 1 .. 500"
 
@@ -112,10 +112,10 @@ def _select(block_id: str, label: str, options: list[Json], *, hint: str | None 
 
 
 def _for_whom(view: RequestView) -> Json:
-    same = "For the same requester" if view.requester else "Only when nobody in Slack is named"
+    same = "For the same requester" if view.requester else "Only if no requester in Slack is named"
     options = [blocks.option(same, "same"), blocks.option("For anyone", "anyone")]
     element = {"type": "radio_buttons", "action_id": INPUT, "options": options, "initial_option": options[0]}
-    return blocks.input_block(f"{PREFIX}:whom", "On whose behalf", element)
+    return blocks.input_block(f"{PREFIX}:whom", "Requester", element)
 
 
 def _sum(found: Sequence[OpenField]) -> list[Json]:

@@ -27,7 +27,7 @@ class GrantLine:
 def grant_list(lines: Sequence[GrantLine]) -> Card:
     """The first twenty; the rest is counted."""
     if not lines:
-        return Card("No calls that you review are allowed in advance.", [])
+        return Card("There are no grants that you may revoke.", [])
     heading = blocks.rich_text(blocks.section(blocks.text("Allowed in advance", bold=True)))
     text = "1 grant is live" if len(lines) == 1 else f"{len(lines):,} grants are live"
     return Card(text, blocks.with_ids([heading, *grant_rows(lines, MOST)], "grants"))

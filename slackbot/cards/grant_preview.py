@@ -52,7 +52,7 @@ def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry:
             blocks.section(blocks.text("May differ:", bold=True)),
             blocks.bullets(
                 blocks.section(blocks.text(inert.line(each, 300)))
-                for each in freed or ["nothing: only the very same call"]
+                for each in freed or ["nothing: only exactly the same call"]
             ),
             blocks.section(blocks.text(f"{bounds}{quorum}")),
         ),

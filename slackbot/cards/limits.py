@@ -12,7 +12,7 @@ from slackbot.cards import blocks, inert
 from slackbot.cards.values import Json
 
 MOST = 5
-WHY = "No room for this without people."
+WHY = "No room for this without approval."
 
 
 def parts(view: RequestView) -> list[Json]:
@@ -30,7 +30,7 @@ def in_order(view: RequestView) -> list[LimitView]:
 
 
 def line(view: RequestView, limit: LimitView) -> str:
-    """`refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without people.`"""
+    """`refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without approval.`"""
     root, *steps = limit.of.split(".")
     hidden = is_redacted(tuple(steps), view.redact, root)
     numbers = standing(limit.of, limit.within, limit.used, limit.waiting, limit.max, hidden=hidden)

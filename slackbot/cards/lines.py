@@ -37,7 +37,7 @@ _REQUEST_LINES = {
     "rejected": ("❌ Rejected", "Reason:"),
     "lapsed": ("⌛ Approval lapsed: nobody claimed it in time, so it will not be run", "Note:"),
     "handed_over": (
-        "⌛ Handed over, outcome not reported: the program that asked read the approval, and has not said what it did",
+        "⌛ Handed over, outcome not reported: the program that asked read the approval but reported no outcome",
         "Note:",
     ),
     "expired": ("⌛ Expired: nobody decided in time, which is not a rejection; nothing was run", "Note:"),
@@ -45,10 +45,10 @@ _REQUEST_LINES = {
     "succeeded": ("✅ Done", "The tool's result:"),
     "failed": ("❌ Failed", "The tool's error:"),
     "in_doubt": (
-        "⚠ In doubt: it is not known whether it happened. Please check, then settle it on the card",
+        "⚠ In doubt: nobody knows whether it happened. Please check, then settle it on the card",
         "Known:",
     ),
-    "retry_wanted": ("↩ One person asks for Retry", "Note:"),
+    "retry_wanted": ("↩ One vote for Retry", "Note:"),
     "settled": ("↩ Settled", "Note:"),
     "stopped": ("🚫 Approved, but its run ended before it began; nothing was run", "Note:"),
     "voided": ("↩ Approval void: what was shown changed before execution; asked again", "The difference:"),
@@ -59,19 +59,19 @@ _REQUEST_LINES = {
     "edited": ("↩ Edited: earlier votes do not count, the new revision waits for review", "Note:"),
     "reminder": ("⏳ Reminder: still waiting for review", "About:"),
     "escalated": ("⚠ Escalated: nobody decided by the first deadline; more people may decide now", "About:"),
-    "grant_used": ("▶ Used without a question", "For:"),
-    "grant_ended": ("🚫 Ended: such calls are asked about again", "Why:"),
+    "grant_used": ("▶ Used without asking", "For:"),
+    "grant_ended": ("🚫 Ended: people are asked about such calls again", "Why:"),
     "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
 }
 _DOUBT_OF_A_CALL = (
-    "⚠ A call is in doubt: it is not known whether it happened. Please check, then settle it: the person who started "
+    "⚠ A call is in doubt: nobody knows whether it happened. Please check, then settle it: the person who started "
     "this run can, or a workspace administrator"
 )
 _DOUBT_ON_CARD = (
-    "⚠ A call is in doubt: it is not known whether it happened. Please check, then settle it on its card"
+    "⚠ A call is in doubt: nobody knows whether it happened. Please check, then settle it on its card"
 )
 _FAILED = (
-    "❌ The run failed; what it has done is not undone. The person who started it, or a workspace administrator, "
+    "❌ The run failed; calls that ran are not undone. The person who started it, or a workspace administrator, "
     "can resume it"
 )
 _RUN_LINES = {
@@ -80,7 +80,7 @@ _RUN_LINES = {
     "voted": ("✅ One approval", "About:"),
     "decided": ("Decided", "About:"),
     "failed": (_FAILED, "Error:"),
-    "resumed": ("▶ Resumed where it had stopped", "Note:"),
+    "resumed": ("▶ Resumed where it stopped", "Note:"),
     "denied": ("❌ The run was stopped", "Note:"),
     "cancelled": ("🚫 The run was cancelled", "Note:"),
     "retrying": ("↩ The model did not answer; trying again", "It said:"),
@@ -95,9 +95,9 @@ _RUN_LINES = {
         "⚠ Slack did not accept a message, so it was given up (`signoff deliveries list`; `retry` tries it again)",
         "Why:",
     ),
-    "missing_reviewers": ("⚠ Too few reviewers are left who may approve a request; it stays open", "About:"),
+    "missing_reviewers": ("⚠ Too few reviewers can still approve a request; it stays open", "About:"),
     "observed": (
-        "Checkpoints that are only observed, last week (`signoff policy observed` has examples)",
+        "Observed checkpoints, last week (`signoff policy observed` has examples)",
         "",
     ),
     "trouble": (
@@ -107,7 +107,7 @@ _RUN_LINES = {
 }
 _DEADLINES = {"reminder", "escalated"}  # their moment is one that is still to come
 _SETTLED = {
-    "retry": "↩ Settled: to be run again",
+    "retry": "↩ Settled: will run again",
     "done": "✅ Settled: marked as done",
     "succeeded": "✅ No longer in doubt: its worker reported that it is done",
 }

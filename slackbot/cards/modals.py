@@ -11,7 +11,7 @@ from slackbot.cards.values import Card, Json
 MAX_TITLE = 24
 MAX_BLOCKS = 100
 
-_TYPED = "You had written:"
+_TYPED = "You wrote:"
 
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 

@@ -8,7 +8,7 @@ from slackbot.cards.request import fallback, small_print, title
 from slackbot.cards.values import Card, Json, metadata
 
 _WITHHELD = "Slack did not accept the full card. Approve is withheld here; Details shows everything, with every button."
-_SHORTENED = "Slack did not accept the full card. Details shows all of it."
+_SHORTENED = "Slack did not accept the full card. Details shows everything."
 _SHORTENED_LINE = "Slack did not accept the full message. The pages of the run and of the request show it."
 
 

@@ -75,9 +75,9 @@ def _is_open(view: RequestView) -> bool:
 def unreadable(view: RequestView) -> str | None:
     """Why Approve is not offered, or None. Nobody can consent to what they cannot read."""
     if view.action.digest != view.digest:
-        return "the stored digest does not fit the stored action."
+        return "the stored digest does not match the stored action."
     if isinstance(view.action, MaskedAction) and view.action.unseen:
-        return "not all of it could be looked through for secrets in time, so it is masked."
+        return "not all of it could be checked for secrets in time, so it is masked."
     return None
 
 
@@ -155,7 +155,7 @@ def _arguments(view: RequestView, limit: int) -> list[Json]:
         parts.append(blocks.section(blocks.text("none", italic=True)))
     if not seen.complete:
         whole = len(json_text.compact(arguments))
-        note = f"Cut here: all {whole:,} characters of the arguments stand under Details."
+        note = f"Cut here: all {whole:,} characters of the arguments are in Details."
         parts.append(blocks.section(blocks.text(note, bold=True)))
     return [blocks.rich_text(*parts)]
 
@@ -207,7 +207,7 @@ def _quorum(view: RequestView, names: Names) -> str:
     ]
     more = [f"{len(people) - MAX_REVIEWERS:,} more"] if len(people) > MAX_REVIEWERS else []
     of = ", ".join([*people[:MAX_REVIEWERS], *more]) or "nobody: its list of reviewers is empty"
-    own = "" if view.prevent_self_review else ". Whoever requested this may approve it themselves"
+    own = "" if view.prevent_self_review else ". The requester may approve it"
     return f"{view.approvals_required} of {of}{own}"
 
 

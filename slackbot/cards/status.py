@@ -40,7 +40,7 @@ def _execution_words(execution: ExecutionView) -> str:
     if execution.status is ExecutionStatus.IN_DOUBT and execution.settled_as in _SETTLED:
         return f"Approved, {_SETTLED[execution.settled_as].partition(' ')[2].lower()}"
     if execution.retry_at is not None:
-        return "Failed, is tried again"
+        return "Failed, will be retried"
     return _EXECUTION_WORDS[execution.status]
 
 
@@ -74,7 +74,7 @@ def _rejected_before(view: RequestView) -> Iterator[Json]:
         else blocks.text(f"request {short_id(earlier.request_id)}")
     )
     first = " (before it was edited)" if view.revision > 1 else ""
-    title = blocks.text("⚠ The very same action was rejected lately", bold=True)
+    title = blocks.text("⚠ The same action was recently rejected", bold=True)
     about = [blocks.text(f"{first}, "), blocks.moment(earlier.at), blocks.text(": ")]
     yield blocks.section(title, *by, *about, where)
     yield from _quoted("Reason:", earlier.reason)
@@ -85,9 +85,9 @@ def _elsewhere(view: RequestView) -> list[Json]:
     if view.executor is None or view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED):
         return []
     if view.executor == "*":
-        return [blocks.section(blocks.text("⇢ Carried out by another program"))]
+        return [blocks.section(blocks.text("⇢ Executed by another program"))]
     name = blocks.text(inert.line(view.executor, 80), bold=True)
-    return [blocks.section(blocks.text("⇢ Carried out by the program "), name)]
+    return [blocks.section(blocks.text("⇢ Executed by the program "), name)]
 
 
 def _grant(view: RequestView) -> list[Json]:
@@ -133,7 +133,7 @@ def _paused(view: RequestView) -> list[Json]:
     if view.paused_by is None or not view.held_up:
         return []
     by = _actor(view.paused_by)
-    why = ": nothing that is approved begins until it is resumed"
+    why = ": no approved call begins until it is resumed"
     which = f" {inert.line(view.paused_agent, 80)}" if view.paused_agent in view.above else ""
     title = blocks.text(f"⏸ Agent{which} paused", bold=True)
     return [blocks.section(title, blocks.text(" by "), by, blocks.text(why))]
@@ -199,7 +199,7 @@ def _approved(view: RequestView) -> Iterator[Json]:
     if view.voided:
         title = blocks.text("↩ Approval void", bold=True)
         cause = (
-            "the call could begin only after the approval's time was over"
+            "the call could only begin after the approval had expired"
             if view.outdated
             else "what was shown changed before execution"
         )
@@ -245,7 +245,7 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
                 blocks.text("▶ Running", bold=True), blocks.text(f"{attempt} since "), started
             )
         case ExecutionStatus.SUCCEEDED:
-            late = ": it had been in doubt until its worker reported" if execution.reported_late else ""
+            late = ": it was in doubt until its worker reported" if execution.reported_late else ""
             yield blocks.section(
                 blocks.text("✅ Done", bold=True), blocks.text(f" in {_took(execution)}{attempt}{late}")
             )
@@ -262,12 +262,12 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
             yield from _quoted("The tool said:", execution.error)
         case ExecutionStatus.IN_DOUBT if execution.settled_as in _SETTLED:
             title = blocks.text(_SETTLED[execution.settled_as], bold=True)
-            was = blocks.text(f". It had been in doubt{attempt}.")
+            was = blocks.text(f". It was in doubt{attempt}.")
             yield blocks.section(title, blocks.text(" by "), blocks.person(execution.settled_by), was)
         case ExecutionStatus.IN_DOUBT:
             yield blocks.section(
                 blocks.text("⚠ In doubt", bold=True),
-                blocks.text(f"{attempt}: it is not known whether it happened. Please check, then settle it."),
+                blocks.text(f"{attempt}: nobody knows whether it happened. Please check, then settle it."),
             )
             yield from _quoted("What is known:", execution.error)
 

@@ -147,7 +147,7 @@ def _text_change(name: str, old: str, new: str, depth: int) -> ValueRow:
         difference = [visible(each).replace("\n", "⏎") for each in lines][2:]
     box, _ = inert.cut("\n".join(difference[:MAX_DIFF_LINES]), MAX_DIFF)
     pieces = [_label(name), blocks.text(f"changed in these lines, of {new.count(chr(10)) + 1:,}")]
-    return _row(depth, pieces, len(new), box or "(no line differs)")  # a difference is never the whole text
+    return _row(depth, pieces, len(new), box or "(no lines differ)")  # a difference is never the whole text
 
 
 def _side(name: str, value: Any) -> str:

@@ -24,7 +24,7 @@ MAX_CHOICE = 75
 MAX_CHOICES = 20
 MOST_RADIO_BUTTONS = 10
 NEEDS_A_REASON = "Choose a reason or write your own; one of them is required."
-NEEDS_A_COMMENT = "This checkpoint wants a note with an approval."
+NEEDS_A_COMMENT = "This checkpoint requires a note with an approval."
 REASON_MISSING = {Verdict.APPROVE: NEEDS_A_COMMENT, Verdict.REJECT: NEEDS_A_REASON}
 OWN_WORDS_EXCLUDE = (
     "If you write your own words, you cannot approve what this agent proposes after it has read them."
@@ -36,7 +36,7 @@ OWN_WORDS = "signoff:own_words"
 def reject_modal(view: RequestView, carry: str) -> Json:
     """Asks for the reason: one of the checkpoint's, own words, or both. `carry` names the place that was pressed."""
     required = "reject" in view.reason_required
-    told = "Rejecting ends this request. The agent and the requester get to read the reason."
+    told = "Rejecting ends this request. The agent and the requester will see the reason."
     if view.own_words_exclude:
         told = f"{told} {OWN_WORDS_EXCLUDE}"
     offered = [reason for reason in view.reject_reasons if reason.strip()][:MAX_CHOICES]
@@ -53,7 +53,7 @@ def approve_modal(view: RequestView, carry: str) -> Json:
     """Asks for the note that goes with an approval."""
     required = "approve" in view.reason_required
     then = "such calls run without a question" if view.grant else "it runs"
-    told = f"Once enough people have approved, {then}. The agent and the requester get to read the note."
+    told = f"Once enough people have approved, {then}. The agent and the requester will see the note."
     if view.own_words_exclude:
         told = f"{told} {OWN_WORDS_EXCLUDE}"
     own = _own_words("Note", required=required, hint=NEEDS_A_COMMENT if required else None)

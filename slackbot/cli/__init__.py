@@ -50,30 +50,30 @@ GROUPS = {
         "pause": ("pause.pause", "Stop one agent, or all: no call begins, approved or not."),
         "resume": (
             "pause.resume",
-            "Let a paused agent, or all, go on; calls approved in the meantime begin.",
+            "Resume a paused agent, or all; calls approved in the meantime begin.",
         ),
     },
-    "Look and act": {
+    "Inspect and act": {
         "requests": ("requests.commands", "List, show or withdraw requests."),
         "runs": ("runs.commands", "List or show runs, or resume a failed one."),
         "schedule": (
             "schedule.commands",
-            "Start agents at certain times: add, list, pause or remove schedules.",
+            "Start agents at fixed times: add, list, pause or remove schedules.",
         ),
         "limits": (
             "limits.limits",
-            "Show how much of each limit over time is used, by whom, under the policy in force.",
+            "Show the use of each limit over time under the policy in force, by subject.",
         ),
-        "grants": ("grants.commands", "List or revoke what reviewers have allowed in advance."),
+        "grants": ("grants.commands", "List or revoke grants: calls that reviewers have allowed in advance."),
         "keys": ("keys.commands", "Manage API keys for programs."),
         "webhooks": ("webhooks.commands", "Manage webhooks, and replay notices that were given up."),
         "deliveries": (
             "deliveries.commands",
-            "List messages to Slack that were given up, or try them again.",
+            "List messages to Slack that were given up, or retry them.",
         ),
     },
-    "Keep the record": {
-        "audit": ("audit.commands", "Verify the record."),
+    "Audit": {
+        "audit": ("audit.commands", "Verify the audit log."),
         "export": ("export.export", "Export requests and votes as JSON lines or CSV, with secrets masked."),
         "retention": (
             "retention.retention",
@@ -86,7 +86,10 @@ GROUPS = {
             "signoff.gate.mcp_command.mcp",
             "Serve MCP over standard input and output, for coding agents.",
         ),
-        "hook": ("signoff.gate.hook_command.hook", "Put tool calls of a coding agent before people."),
+        "hook": (
+            "signoff.gate.hook_command.hook",
+            "Send a coding agent's tool calls to people for approval.",
+        ),
     },
 }
 """Each command, as `--help` groups them, with where it is and the first sentence of its help."""
@@ -134,7 +137,7 @@ cli = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Approvals in Slack for AI agents: an agent asks, a person clicks, the agent goes on, once.",
+    help="Approvals in Slack for AI agents: an agent asks, a person clicks, the action runs once.",
 )
 
 

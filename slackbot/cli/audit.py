@@ -14,12 +14,12 @@ from slackbot.cli.cli_context import EmbeddedFlag, check_schema, database_url, o
 from slackbot.masking import clean_now
 from slackbot.settings import Settings
 
-commands = typer.Typer(no_args_is_help=True, help="Verify the record.")
+commands = typer.Typer(no_args_is_help=True, help="Verify the audit log.")
 
 
 @commands.callback()
 def audit() -> None:
-    """Verify the record."""
+    """Verify the audit log."""
 
 
 @commands.command()
@@ -38,7 +38,7 @@ def verify(
     kept: Annotated[
         Path | None,
         typer.Option(
-            "--heads", exists=True, dir_okay=False, help="What `signoff audit heads` printed earlier."
+            "--heads", exists=True, dir_okay=False, help="A file that `signoff audit heads` printed earlier."
         ),
     ] = None,
     use_embedded: EmbeddedFlag = False,
@@ -63,7 +63,7 @@ def _read_heads(kept: Path) -> list[audit_log.Head]:
             for each in lines
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise typer.BadParameter(f"{kept} is not what `signoff audit heads` prints: {error}") from error
+        raise typer.BadParameter(f"{kept} is not output of `signoff audit heads`: {error}") from error
 
 
 async def _heads(configured: Settings, url: str) -> list[audit_log.Head]:

@@ -24,17 +24,17 @@ PendingFlag = Annotated[
     bool,
     typer.Option(
         "--pending",
-        help="List what is open and would be stranded by this code and policy; exit code 1 if anything is.",
+        help="List open work that this code and policy would strand; exit code 1 if anything is.",
     ),
 ]
 ReAskFlag = Annotated[
     bool,
     typer.Option(
-        "--re-ask", help="With --pending: ask them anew where that is possible. Once the new version runs."
+        "--re-ask", help="With --pending: ask again where possible. Use it once the new version runs."
     ),
 ]
 CancelFlag = Annotated[
-    bool, typer.Option("--cancel", help="With --pending: withdraw, call off or cancel them.")
+    bool, typer.Option("--cancel", help="With --pending: withdraw, void or cancel what was found.")
 ]
 
 

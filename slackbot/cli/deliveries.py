@@ -21,9 +21,7 @@ from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.cli.list_by_default import ListByDefault
 from slackbot.masking import clean_now
 
-commands = typer.Typer(
-    cls=ListByDefault, help="List messages to Slack that were given up, or try them again."
-)
+commands = typer.Typer(cls=ListByDefault, help="List messages to Slack that were given up, or retry them.")
 
 
 @commands.command("list")
@@ -58,8 +56,8 @@ def list_dead(
 
 @commands.command()
 def retry(
-    delivery: Annotated[UUID | None, typer.Argument(help="Which one, as `list` names it.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Everything that was given up.")] = False,
+    delivery: Annotated[UUID | None, typer.Argument(help="The id, as shown by `list`.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Try again what was given up; workers send it as soon as they look."""
@@ -70,4 +68,4 @@ def retry(
         return await undelivered.retry_dead(db, delivery)
 
     number = with_database(read_settings(), use_embedded, work)
-    typer.echo(f"{number} will be tried again")
+    typer.echo(f"{number} will be retried")

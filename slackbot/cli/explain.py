@@ -17,10 +17,11 @@ from slackbot.cli import terminal
 from slackbot.cli.cli_context import read_policy, read_settings
 
 Values = Annotated[
-    list[str] | None, typer.Option("--arg", help="An argument, as name=value; JSON where it is JSON.")
+    list[str] | None,
+    typer.Option("--arg", help="An argument, as name=value; the value is JSON if it parses as JSON."),
 ]
 Known = Annotated[
-    list[str] | None, typer.Option("--fact", help="A fact, as name=value; without any, none are known.")
+    list[str] | None, typer.Option("--fact", help="A fact, as name=value; by default, no fact is known.")
 ]
 
 
@@ -28,9 +29,9 @@ def explain(
     action: Annotated[str, typer.Option(help="The tool's name.")],
     arg: Values = None,
     fact: Known = None,
-    agent: Annotated[str, typer.Option(help="Whose action it is.")] = "",
+    agent: Annotated[str, typer.Option(help="The agent's name.")] = "",
     requester: Annotated[str | None, typer.Option(help="A Slack user id.")] = None,
-    policy: Annotated[Path | None, typer.Option(help="Another checkpoints file.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="The checkpoints file to use instead.")] = None,
 ) -> None:
     """Say what the checkpoints file makes of one action: which rule wins, why, and who would be asked until when."""
     configured = read_settings(checkpoints=None if policy is None else str(policy))
@@ -48,7 +49,7 @@ def _steps(policy: Policy, judged: Judgement) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
     caught = False
     for rule, applies, because in policy.explain(judged.inputs) if judged.inputs else ():
-        result = "does not apply" if not applies else "would catch it, too" if caught else "catches it"
+        result = "does not apply" if not applies else "would also catch it" if caught else "catches it"
         why = because.partition(f'checkpoint "{rule.checkpoint_id}"')[2].removeprefix(": ")
         rows.append((rule.checkpoint_id, result, terminal.line(why or "it has no condition", 400)))
         caught = caught or applies
@@ -67,7 +68,7 @@ def _asked(judged: Judgement) -> list[str]:
     where = rule.channel or "the service's own channel"
     return [
         f"asked: {', '.join(rule.approvers)} in {where}; {needed}, risk {rule.risk.value}",
-        f"until: {terminal.when(until)} if it were asked now; {end}",
+        f"until: {terminal.when(until)} if asked now; {end}",
         f"title: {judged.description}",
     ]
 

@@ -98,15 +98,14 @@ _FORMULA = re.compile(r"(\A|[;\t\r\n\v])(?=[\s\u200b-\u200f\u2060\ufeff]*[=+\-@ï
 
 
 def export(
-    since: Annotated[str, typer.Option(help="From when on: a date, a time, or how long ago (30d).")],
-    until: Annotated[
-        str | None, typer.Option(help="Until when, that moment not included; now without.")
-    ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.JSONL,
+    since: Annotated[str, typer.Option(help="Start: a date, a time, or how long ago (30d).")],
+    until: Annotated[str | None, typer.Option(help="End, exclusive; now by default.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="The output format.")] = Format.JSONL,
     output: Annotated[
-        Path | None, typer.Option(help="A file, written whole or not at all; standard output without.")
+        Path | None,
+        typer.Option(help="A file, written completely or not at all; standard output by default."),
     ] = None,
-    audit: Annotated[bool, typer.Option("--audit", help="The events of the record, too.")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Also export the events of the audit log.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Export requests and votes as JSON lines or CSV, with secrets masked."""

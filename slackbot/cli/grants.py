@@ -22,9 +22,11 @@ from slackbot.masking import clean_now
 commands = typer.Typer(
     cls=ListByDefault,
     invoke_without_command=True,
-    help="List or revoke what reviewers have allowed in advance.",
+    help="List or revoke grants: calls that reviewers have allowed in advance.",
 )
-JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object a line, amounts as exact texts.")]
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object per line, with amounts as exact strings.")
+]
 
 
 @commands.command("list")
@@ -50,7 +52,7 @@ def list_grants(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -
             ]
             for each in found
         ],
-        nothing="nothing is allowed in advance",
+        nothing="there are no grants",
     )
 
 
@@ -62,7 +64,7 @@ def revoke(
     """End a grant for good: people are asked about such calls again."""
     end = partial(grants.revoke_as_operator, grant_id=grant_id, by=terminal.actor())
     ended = with_database(read_settings(), use_embedded, end)
-    typer.echo("revoked" if ended else "it had ended already")
+    typer.echo("revoked" if ended else "it had already ended")
 
 
 async def _live(db: Database) -> Sequence[LiveGrant]:

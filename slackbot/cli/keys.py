@@ -18,29 +18,30 @@ from slackbot.settings import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Manage API keys for programs.")
 
-Name = Annotated[str, typer.Argument(help="What the key is called, in lists and in the record.")]
+Name = Annotated[str, typer.Argument(help="The key's name, in lists and in the audit log.")]
 
-ONCE = "This is the only time that the key is shown: what is kept is a hash. Put it where only its program reads it."
+ONCE = "The key is shown only once: Signoff stores only its hash. Put it where only its program can read it."
 
 
 @commands.command()
 def create(
     name: Name,
     scope: Annotated[
-        list[Scope], typer.Option(help="What it may do; repeat for several. Who requests can never decide.")
+        list[Scope],
+        typer.Option(help="What the key may do; repeat for several. A key that requests can never decide."),
     ],
     owner: Annotated[
         str | None,
         typer.Option(help="The person behind it, as a Slack user id (U…, or T…/U…): requester, or voter."),
     ] = None,
     team: Annotated[
-        str | None, typer.Option(help="The owner's workspace (T…); Slack is asked where it is left out.")
+        str | None, typer.Option(help="The owner's workspace (T…); looked up in Slack by default.")
     ] = None,
-    agent: Annotated[str | None, typer.Option(help="The agent's name that its requests bear.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The agent under whose name it asks.")] = None,
     expires: Annotated[
-        str | None, typer.Option(help="How long it is valid: 90d, 24h; for ever without.")
+        str | None, typer.Option(help="How long it is valid: 90d, 24h; without limit by default.")
     ] = None,
-    per_minute: Annotated[int, typer.Option(help="How many calls a minute it may make.", min=1)] = 600,
+    per_minute: Annotated[int, typer.Option(help="How many calls per minute it may make.", min=1)] = 600,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Make a key and print it, once."""
@@ -105,7 +106,7 @@ def rotate(
     name: Name,
     keep_old: Annotated[
         str | None,
-        typer.Option(help="How long the old secret goes on working, such as 24h; not at all without."),
+        typer.Option(help="How long the old secret keeps working, such as 24h; by default it ends at once."),
     ] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
@@ -131,7 +132,7 @@ def _show_once(secret: str) -> None:
 def _owner(configured: Settings, owner: str | None, team: str | None) -> Person | None:
     """The owner as a person of a team. Raises SignoffError."""
     if owner is None and team is not None:
-        raise typer.BadParameter("says nothing without --owner", param_hint="--team")
+        raise typer.BadParameter("needs --owner", param_hint="--team")
     return None if owner is None else read_person(configured, owner, team, "--owner")
 
 

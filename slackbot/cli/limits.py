@@ -18,13 +18,15 @@ from agent.usecases import policy
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, with_database
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object a line, amounts as exact texts.")]
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object per line, with amounts as exact strings.")
+]
 MOST = 50
 """Subjects that are shown of each limit, those first that have used the most."""
 
 
 def limits(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
-    """Show how much of each limit over time is used, by whom, under the policy in force.
+    """Show the use of each limit over time under the policy in force, by subject.
 
     `waiting` is what people are asked about.
     """

@@ -20,12 +20,14 @@ from slackbot.masking import clean_text
 
 Rules = dict[tuple[str, str], ObservedRule]
 """What the policy in force observes, by checkpoint and version."""
-JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object a line, for each checkpoint.")]
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object per line, one for each checkpoint.")
+]
 
 
 def observed(
-    since: Annotated[str, typer.Option(help="From when on: a time, or how long ago, such as 7d.")] = "30d",
-    examples: Annotated[int, typer.Option(min=0, max=100, help="How many examples of each to show.")] = 3,
+    since: Annotated[str, typer.Option(help="Start: a time, or how long ago, such as 7d.")] = "30d",
+    examples: Annotated[int, typer.Option(min=0, max=100, help="How many examples to show for each.")] = 3,
     as_json: JsonFlag = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
@@ -56,7 +58,7 @@ def observed(
     terminal.table(
         ["checkpoint", "evaluated", "would ask", "asked anyway", "would run", "since", "until"],
         [_row(count, rule) for count, rule in shown],
-        nothing="the policy has no checkpoint that is only observed",
+        nothing="the policy has no observed checkpoint",
     )
     for line in found:
         typer.echo(line)

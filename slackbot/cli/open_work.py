@@ -17,7 +17,7 @@ from slackbot.cli.cli_context import with_database
 from slackbot.masking import clean_text
 from slackbot.settings import Settings
 
-REASON = "the service's new version cannot go on with it"
+REASON = "the service's new version cannot continue it"
 ASKED_ANEW = "asked again under the service's new version"
 
 
@@ -47,10 +47,10 @@ def check_pending(
     terminal.table(
         ["run", "request", "agent", "what", "why it would be stranded", "remedy"],
         [_row(each, what) for each, what in found],
-        nothing="nothing that is open would be stranded",
+        nothing="no open work would be stranded",
     )
     if found and choice is not OpenWorkChoice.KEEP:
-        typer.echo(f"{len(found) - left:,} dealt with ({choice.value}), {left:,} left as they were")
+        typer.echo(f"{len(found) - left:,} dealt with ({choice.value}), {left:,} left unchanged")
     if left:
         raise typer.Exit(1)
 

@@ -16,12 +16,12 @@ from slackbot.cli.cli_context import EmbeddedFlag, current_database_url, open_da
 from slackbot.masking import clean_now
 from slackbot.settings import Settings
 
-Agent = Annotated[str | None, typer.Argument(help="An agent's name; every agent without one.")]
+Agent = Annotated[str | None, typer.Argument(help="An agent's name; all agents by default.")]
 
 
 def pause(
     agent: Agent = None,
-    reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    reason: Annotated[str | None, typer.Option(help="The reason, for the audit log.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Stop one agent, or all: no call begins, approved or not.
@@ -32,7 +32,7 @@ def pause(
 
 
 def resume(agent: Agent = None, use_embedded: EmbeddedFlag = False) -> None:
-    """Let a paused agent, or all, go on; calls approved in the meantime begin."""
+    """Resume a paused agent, or all; calls approved in the meantime begin."""
     _turn(agent, None, use_embedded, stop=False)
 
 
@@ -44,7 +44,7 @@ def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bo
     if stop:
         typer.echo(clean_now(f"{who} is paused" if turned else f"{who} was already paused"))
     else:
-        nothing = f"{who} was not paused" if agent else "there was no stop of all agents"
+        nothing = f"{who} was not paused" if agent else "agents were not paused as a whole"
         typer.echo(clean_now(f"{who} is resumed" if turned else nothing))
     if stop and agent and agent not in known:
         words = f'signoff: nothing was ever done by an agent named "{agent}"{meant(agent, known)}'

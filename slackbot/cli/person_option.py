@@ -31,7 +31,7 @@ async def _our_team(configured: Settings) -> str:
 
     if configured.slack_bot_token is None:
         raise SignoffError(
-            "whose user is that? Give --team T…, or set SLACK_BOT_TOKEN so that Slack can be asked"
+            "which workspace is that user in? Give --team T…, or set SLACK_BOT_TOKEN so that Slack can be asked"
         )
     client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
     return (await identify(client)).team_id

@@ -57,7 +57,7 @@ def apply(
 
 @commands.command()
 def back(
-    to: Annotated[int | None, typer.Option(min=1, help="Its number; by default the one before.")] = None,
+    to: Annotated[int | None, typer.Option(min=1, help="Its number; the previous one by default.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Put an earlier policy in force again, as `history` numbers them."""
@@ -77,7 +77,7 @@ def back(
 
 @commands.command()
 def show(
-    number: Annotated[int | None, typer.Argument(min=1, help="An earlier one, by its number.")] = None,
+    number: Annotated[int | None, typer.Argument(min=1, help="The number of an earlier one.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Print the policy in force, or an earlier one, as a checkpoints file."""
@@ -146,7 +146,7 @@ async def _check(configured: Settings, wanted: Policy) -> None:
         for name in sorted(wanted.channels):
             await find_channel(client, directory, name)
     except SlackError as error:
-        typer.echo(f"the channels were not looked for, Slack cannot be reached: {error}", err=True)
+        typer.echo(f"the channels were not checked, because Slack cannot be reached: {error}", err=True)
     except NotFound as error:
         raise SignoffError(f"{configured.checkpoints}: {error}") from None
     finally:

@@ -34,7 +34,7 @@ def _this_command() -> str:
 
 def demo(
     auto: Annotated[
-        bool, typer.Option("--auto", help="Play the main job by itself, print it, and exit.")
+        bool, typer.Option("--auto", help="Play the main scenes automatically, print the results, and exit.")
     ] = False,
     agents: Annotated[
         str | None, typer.Option(help="Modules with your own agents, instead of the tour's.")
@@ -45,7 +45,7 @@ def demo(
             help="A real model instead of the scripted one, with OPENAI_API_KEY and OPENAI_BASE_URL."
         ),
     ] = None,
-    port: Annotated[int, typer.Option(help="Where the sandbox's page is.", min=0, max=65535)] = 8765,
+    port: Annotated[int, typer.Option(help="The port of the sandbox's page.", min=0, max=65535)] = 8765,
 ) -> None:
     """Try Signoff in a local sandbox, without Slack, a model or a database server."""
     from slackbot.demo import run_demo  # noqa: PLC0415 - only this command knows the sandbox
@@ -55,7 +55,7 @@ def demo(
 
 def manifest(
     url: Annotated[
-        str | None, typer.Option(help="Our public https address, for HTTP instead of Socket Mode.")
+        str | None, typer.Option(help="The service's public https address, for HTTP instead of Socket Mode.")
     ] = None,
 ) -> None:
     """Print the manifest of the Slack app.

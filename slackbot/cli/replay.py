@@ -22,10 +22,8 @@ from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, w
 
 def replay(
     policy: Annotated[Path | None, typer.Option(help="The checkpoints file to try.")] = None,
-    since: Annotated[str, typer.Option(help="From when on: a time, or how long ago, such as 30d.")] = "30d",
-    show: Annotated[
-        int, typer.Option(min=0, help="How many of the latest changed verdicts to list.")
-    ] = 20,
+    since: Annotated[str, typer.Option(help="Start: a time, or how long ago, such as 30d.")] = "30d",
+    show: Annotated[int, typer.Option(min=0, help="How many of the latest changed verdicts to list.")] = 20,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Judge again what was judged lately, by this file: what comes out otherwise, and what people had said."""

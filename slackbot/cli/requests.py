@@ -26,10 +26,8 @@ commands = typer.Typer(
     help="List, show or withdraw requests.\n\nWithout a command it lists, with the options of `list`.",
 )
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of a table, in the API's shape.")]
-RequestId = Annotated[
-    str, typer.Argument(help="The request's id, whole, as cards show it, or its beginning.")
-]
+JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of a table, in the API's format.")]
+RequestId = Annotated[str, typer.Argument(help="The request's id: in full, as cards show it, or a prefix.")]
 
 
 def _named_status(word: str) -> RequestStatus:
@@ -46,14 +44,14 @@ Status = Annotated[
     typer.Option(
         parser=_named_status,
         metavar=f"[{'|'.join(status.word for status in RequestStatus)}]",
-        help="Only those that stand so.",
+        help="Only those with this status.",
     ),
 ]
 AgentName = Annotated[str | None, typer.Option(help="Only those of this agent.")]
 Since = Annotated[
-    str | None, typer.Option(help="Only those made since: a date, a time, or how long ago (7d).")
+    str | None, typer.Option(help="Only those created since: a date, a time, or how long ago (7d).")
 ]
-Limit = Annotated[int, typer.Option(help="How many, the latest first.", min=1, max=1000)]
+Limit = Annotated[int, typer.Option(help="How many at most, newest first.", min=1, max=1000)]
 
 NOT_HERE = (
     "nobody decides on the command line: it does not know who you are. "
@@ -124,7 +122,7 @@ def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: Embedd
 @commands.command()
 def withdraw(
     request_id: RequestId,
-    reason: Annotated[str | None, typer.Option(help="Why, for the agent and the record.")] = None,
+    reason: Annotated[str | None, typer.Option(help="The reason, for the agent and the audit log.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Take a waiting request back: nobody can decide it any more, and nothing is executed."""
@@ -136,7 +134,7 @@ def withdraw(
 
     found, withdrawn = with_database(read_settings(), use_embedded, take_back)
     if not withdrawn:
-        raise SignoffError(f"request {found} has an outcome already; there is nothing to withdraw")
+        raise SignoffError(f"request {found} already has an outcome; there is nothing to withdraw")
     typer.echo(f"request {found} is withdrawn")
 
 

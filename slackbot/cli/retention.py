@@ -22,9 +22,11 @@ from slackbot.settings import Settings
 
 
 def retention(
-    after: Annotated[str, typer.Option(help="How long ago it must have ended: 90d.")],
+    after: Annotated[str, typer.Option(help="The minimum time since the end: 90d.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be erased, and stop.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask: for a timer.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation: for timers.")
+    ] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Erase the content of requests and runs that ended before a given age.
@@ -53,7 +55,7 @@ async def _retain(configured: Settings, url: str, ago: timedelta, *, dry_run: bo
         if due.total and not yes:
             if not sys.stdin.isatty():
                 raise SignoffError("nothing was erased: confirm with --yes, or look first with --dry-run")
-            typer.confirm("Erase this? Nothing brings it back.", abort=True)
+            typer.confirm("Erase this? It cannot be undone.", abort=True)
         erased = ErasureCounts()
         with _progress() as progress:
             task = progress.add_task("erasing", total=due.total)
@@ -74,6 +76,6 @@ def _progress() -> Progress:
 
 def _told(count: ErasureCounts) -> str:
     return (
-        f"{count.runs:,} runs, {count.requests:,} requests, {count.deliveries:,} messages told, "
+        f"{count.runs:,} runs, {count.requests:,} requests, {count.deliveries:,} messages, "
         f"{count.notices:,} notices, {count.judgements:,} policy evaluations"
     )

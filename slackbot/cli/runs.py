@@ -27,12 +27,12 @@ commands = typer.Typer(
     "\n\nWithout a command it lists, with the options of `list`.",
 )
 
-RunId = Annotated[str, typer.Argument(help="The run's id, whole, as lists show it, or its beginning.")]
+RunId = Annotated[str, typer.Argument(help="The run's id: in full, as lists show it, or a prefix.")]
 
 
 @commands.command("list")
 def list_runs(
-    status: Annotated[RunStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only those with this status.")] = None,
     agent: AgentName = None,
     since: Since = None,
     limit: Limit = 20,

@@ -27,10 +27,10 @@ from slackbot.settings import Settings
 commands = typer.Typer(
     cls=ListByDefault,
     invoke_without_command=True,
-    help="Start agents at certain times: add, list, pause or remove schedules.",
+    help="Start agents at fixed times: add, list, pause or remove schedules.",
 )
 
-ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="The schedule's id, or its beginning.")]
+ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="The schedule's id, or a prefix.")]
 
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}\Z")
 
@@ -39,23 +39,24 @@ _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}\Z")
 def add(
     agent: Annotated[str, typer.Option(help="Which agent.")],
     cron: Annotated[str, typer.Option(help='When: "0 9 * * 1" is every Monday at nine.')],
-    task: Annotated[str, typer.Option(help="What it should do.")],
+    task: Annotated[str, typer.Option(help="The agent's task.")],
     on_behalf_of: Annotated[
         str,
         typer.Option(
-            "--for", help="Who answers for it (U…, or T…/U…): the requester of every run. You, most often."
+            "--for", help="The requester of every run (U…, or T…/U…), who is responsible for it. Usually you."
         ),
     ],
     team: Annotated[
-        str | None, typer.Option(help="That person's workspace (T…); Slack is asked where it is left out.")
+        str | None, typer.Option(help="That person's workspace (T…); looked up in Slack by default.")
     ] = None,
-    timezone: Annotated[str, typer.Option(help="On whose clock, such as Europe/Berlin.")] = "UTC",
+    timezone: Annotated[str, typer.Option(help="The time zone, such as Europe/Berlin.")] = "UTC",
     channel: Annotated[
-        str | None, typer.Option(help="Where its threads are (C…); the service's own channel without.")
+        str | None,
+        typer.Option(help="The channel of its threads (C…); the service's own channel by default."),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="What is shown beside the agent's name.")] = None,
+    label: Annotated[str | None, typer.Option(help="A label beside the agent's name.")] = None,
     grace: Annotated[
-        str, typer.Option(help="How late a start is still made up for, such as 30m.")
+        str, typer.Option(help="How late a start may still be made up for, such as 30m.")
     ] = f"{int(GRACE.total_seconds())}s",
     use_embedded: EmbeddedFlag = False,
 ) -> None:

@@ -40,8 +40,12 @@ if TYPE_CHECKING:
 
 def serve(
     use_embedded: EmbeddedFlag = False,
-    roles: Annotated[str | None, typer.Option(help="Any of web,worker,scheduler; all by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="Where to listen for HTTP.", min=0, max=65535)] = None,
+    roles: Annotated[
+        str | None, typer.Option(help="A comma-separated list of web, worker, scheduler; all by default.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The address to listen on for HTTP.", min=0, max=65535)
+    ] = None,
 ) -> None:
     """Run the service: Slack, agents and scheduler, or only some of these roles."""
     configured = read_settings(roles=roles, port=port)
@@ -99,7 +103,7 @@ def _warn(configured: Settings, registry: Registry) -> None:
         log.warning("no such setting; it is ignored", action="settings.unknown", name=name)
     if not list(registry) and configured.roles != {Role.SCHEDULER}:
         log.warning(
-            "no agents are loaded, so nothing can be started and nothing that waits can go on: "
+            "no agents are loaded, so nothing can be started and waiting runs cannot continue: "
             "name their modules in SIGNOFF_AGENTS",
             action="agents.none",
         )
@@ -109,7 +113,7 @@ def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) ->
     """What `serve` cannot do without. Raises SettingsError with a line for each."""
     problems = []
     if configured.database_url is None and not use_embedded:
-        problems.append("no database: set DATABASE_URL, or start with --embedded for one of its own")
+        problems.append("no database: set DATABASE_URL, or start with --embedded, which brings its own")
     if configured.slack_bot_token is None:
         problems.append("SLACK_BOT_TOKEN is not set (xoxb-…, from your Slack app's page)")
     elif (

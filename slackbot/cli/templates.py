@@ -66,7 +66,7 @@ def write(folder: Path) -> list[Path]:
     """Write the files; overwrites none. Returns their paths. Raises SettingsError when one is there already."""
     there = [folder / name for name in FILES if (folder / name).exists()]
     if there:
-        raise SettingsError([f"{path} is there already; nothing was written" for path in there])
+        raise SettingsError([f"{path} already exists; nothing was written" for path in there])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():

@@ -26,11 +26,11 @@ commands = typer.Typer(no_args_is_help=True, help="Manage webhooks, and replay n
 
 @commands.command()
 def add(
-    name: Annotated[str, typer.Argument(help="What to call it.")],
-    url: Annotated[str, typer.Argument(help="Where it is: https://…")],
+    name: Annotated[str, typer.Argument(help="A name for the webhook.")],
+    url: Annotated[str, typer.Argument(help="Its URL: https://…")],
     event: Annotated[
         list[OutboundEvent] | None,
-        typer.Option(help="What it is told of; can be repeated. Everything by default."),
+        typer.Option(help="An event to send; can be repeated. All events by default."),
     ] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
@@ -44,7 +44,7 @@ def add(
         )
 
     secret = with_database(configured, use_embedded, work)
-    typer.echo(f"{name} is told of {', '.join(sorted(events))} from now on. What is sent is signed with this")
+    typer.echo(f"{name} gets {', '.join(sorted(events))} from now on. Notices are signed with this")
     typer.echo("secret, which is not shown again:")
     typer.echo(secret)
 
@@ -61,7 +61,7 @@ def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
     if not lines and not dead:
         console.print("there are no webhooks; `signoff webhooks add NAME URL` adds one")
         return
-    table = Table("name", "address", "events", "still to be told", "given up", "last told")
+    table = Table("name", "address", "events", "pending", "given up", "last told")
     for line in lines:
         last = terminal.when(line.last_sent_at) or "never"
         shown = (
@@ -84,7 +84,7 @@ def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
 def remove(
     name: Annotated[str, typer.Argument(help="Which one.")], use_embedded: EmbeddedFlag = False
 ) -> None:
-    """Tell it nothing more, also not what is still to be told."""
+    """Tell it nothing more, also not what is pending."""
 
     async def work(db: Database) -> None:
         await webhooks.remove(db, name, by=terminal.actor())
@@ -95,8 +95,8 @@ def remove(
 
 @commands.command()
 def replay(
-    notice: Annotated[UUID | None, typer.Argument(help="Which one, as `list` names it.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Everything that was given up.")] = False,
+    notice: Annotated[UUID | None, typer.Argument(help="The id, as shown by `list`.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Tell again what was given up, as from the beginning."""
@@ -106,4 +106,4 @@ def replay(
     async def work(db: Database) -> int:
         return await webhooks.replay(db, notice)
 
-    typer.echo(f"{with_database(read_settings(), use_embedded, work)} will be told again")
+    typer.echo(f"{with_database(read_settings(), use_embedded, work)} will be sent again")

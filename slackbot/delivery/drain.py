@@ -163,7 +163,7 @@ class Drain:
             raise  # whoever comes next finds everything as it is
         except Exception as error:
             # A mistake of ours about one message must not keep all others in its channel waiting.
-            log.exception("cannot be told yet", action="delivery.broken", **_names(due))
+            log.exception("cannot be sent yet", action="delivery.broken", **_names(due))
             return await self._fail(due, DrawingFailed(error))
         self.problem = None
         if due.ts is None:
@@ -174,9 +174,9 @@ class Drain:
         outcome = await self._failures.outcome(due, error)
         if isinstance(outcome, Postponed):
             self.problem = outcome.error
-            log.warning("not told yet", action="delivery.postponed", error=outcome.error, **_names(due))
+            log.warning("not sent yet", action="delivery.postponed", error=outcome.error, **_names(due))
         elif isinstance(outcome, Dead):
-            log.error("cannot be told", action="delivery.dead", error=outcome.error, **_names(due))
+            log.error("cannot be sent", action="delivery.dead", error=outcome.error, **_names(due))
         else:
             log.info("the message is gone", action="delivery.gone", **_names(due))
         return outcome
@@ -226,7 +226,7 @@ class Drain:
     async def _hold(self, due: DueMessage, began: float) -> None:
         """Make sure that the lease outlasts a call to Slack."""
         if monotonic() - began > FRESH and not await deliveries.renew(self._db, due):
-            raise LeaseLost(f"another drain speaks in {due.destination.channel_id}")
+            raise LeaseLost(f"another drain posts in {due.destination.channel_id}")
 
     async def _check_channel(self, channel_id: str) -> None:
         """Cards hold what outsiders must not see: into a doubtful channel nothing is posted."""

@@ -129,7 +129,7 @@ class DeliveryPoller:
             await self._drain.run(self._team_id, channel_id)
         except Exception as error:  # the database, most likely; what was not told is found again
             log.warning(
-                "a channel could not be told",
+                "messages to a channel failed",
                 action="delivery.failed",
                 channel=channel_id,
                 error=str(error) or type(error).__name__,

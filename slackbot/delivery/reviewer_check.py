@@ -1,4 +1,4 @@
-"""Tells operators when too few people are left who may approve a request."""
+"""Tells operators when too few people can still approve a request."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ReviewerCheck:
             return False
         if found < needed:
             log.warning(
-                "too few people are left who may approve",
+                "too few people can still approve",
                 action="request.unreviewable",
                 request_id=str(view.id),
                 revision=view.revision,

@@ -129,16 +129,16 @@ def _crash(service: ServiceProcess) -> str:
     """What the button says when it was pressed."""
     try:
         return (
-            f"Process {service.kill()} was killed (kill -9). It is started again, and goes on where it stood."
+            f"Process {service.kill()} was killed (kill -9). It is restarted and continues where it stopped."
         )
     except ProcessLookupError:
-        return "It is down already, and is being started again."
+        return "It is already down and is being restarted."
 
 
 def _database(stack: AsyncExitStack, workdir: Workdir, tell: Tell) -> str:
     """An empty database with today's schema. Blocks: a start that is interrupted half-way leaves a server behind."""
     if not workdir.postgres.exists():
-        tell("the first time: making a database in " + str(workdir.postgres))
+        tell("first start: creating a database in " + str(workdir.postgres))
     server = embedded_server.start(workdir.postgres)
     stack.callback(server.stop)
     url = server.fresh_database(DATABASE)

@@ -33,10 +33,10 @@ def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:
                 lambda seen: seen.card(),
             ),
         ],
-        "The card says what came of it, and the thread of the run has the agent's answer.",
+        "The card shows the outcome, and the run's thread has the agent's answer.",
     )
     inbox = Scene(
-        "Look at it in the browser",
+        "Open it in the browser",
         "Reviewers also have an inbox outside Slack.",
         [open_inbox(AGENTS)],
         "It has the same requests, with all arguments and the history.",

@@ -12,7 +12,7 @@ ORDERS = "list_orders"
 
 ALLOW = Scene(
     "Allow the next ones",
-    "The sessions table is tidied every day. One yes can cover the next ones, within bounds that people set.",
+    "The sessions table is cleaned up every day. One approval can cover the next calls, within bounds that people set.",
     [
         Step(
             "As *Ada*, ask for 20 records to be deleted.",
@@ -46,7 +46,7 @@ ALLOW = Scene(
 )
 
 BOUND = Scene(
-    "Bound what runs by itself",
+    "Limit what runs without approval",
     "Reading all orders needs no approval. A limit lets each person do it once a day.",
     [
         Step(
@@ -61,9 +61,9 @@ BOUND = Scene(
             "Ask again as Ada",
             run_as_ada("/agent run refunds list all orders"),
         ),
-        on_card("As *Grace*, press *Approve*. The card says what is used.", GRACE, ORDERS, "Approved"),
+        on_card("As *Grace*, press *Approve*. The card shows the use.", GRACE, ORDERS, "Approved"),
     ],
-    "What people approve counts, too, and is never refused for a limit.",
+    "Approved calls count as well, and no limit refuses them.",
     "list all orders",
 )
 
@@ -78,5 +78,5 @@ TRY = Scene(
             {"as": ADA, "channel": AGENTS, "lever": REPLAY},
         )
     ],
-    "The answer is in #agents: what would have been asked, and what people had said.",
+    "The result is in #agents: what would have been asked, and how people decided.",
 )

@@ -96,7 +96,7 @@ EDIT = Scene(
             "Approved",
         ),
     ],
-    "Order 4 was refunded, and order 9 was not. The agent was told what changed.",
+    "Order 4 was refunded, and order 9 was not. The agent got the change.",
     _task(9),
 )
 
@@ -120,7 +120,7 @@ CRASHED = Scene(
             lambda seen: seen.card(_card(6)),
         ),
         Step(
-            "Kill the service (`kill -9`). It starts again by itself in a few seconds.",
+            "Kill the service (`kill -9`). It restarts automatically in a few seconds.",
             lambda seen: seen.starts() > 1,
             "Crash the service",
             {"lever": CRASH},
@@ -145,7 +145,7 @@ EXPIRE = Scene(
             lambda seen: seen.card(_card(8)),
         ),
     ],
-    "No answer is never a yes. There is a new card, with a new deadline.",
+    "Silence is never approval. There is a new card, with a new deadline.",
     _task(8),
 )
 
@@ -157,7 +157,7 @@ INBOX = Scene(
         open_inbox(REVIEWS),
         on_card("Open the request for order 10 in the inbox, and approve it.", GRACE, _card(10), "Approved"),
     ],
-    "One decision, wherever it is made: the card in Slack has it too.",
+    "There is one decision, wherever it is made: the card in Slack shows it too.",
     _task(10),
 )
 
@@ -190,7 +190,7 @@ FUNCTION = Scene(
         ),
         on_card("As *Grace*, press *Approve*.", GRACE, MOVE, "Approved"),
     ],
-    "The function went on where it stood, to its end.",
+    "The function continued where it stopped, to its end.",
     MOVE,
 )
 

@@ -33,7 +33,7 @@ async def play(env: DemoEnvironment, console: Console) -> int:
         for acts in PLAY:
             scenes += await _together(actors, console, acts, len(scenes) + 1)
         scenes += await _together(
-            actors, console, (("The record and the guide hold", _audit(db)),), len(scenes) + 1
+            actors, console, (("The audit log and the guide agree", _audit(db)),), len(scenes) + 1
         )
         async with db.connection() as connection:
             postgresql = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
@@ -78,9 +78,9 @@ def _audit(db: Database) -> Act:
 
     async def act(scene: Scene, actors: Actors) -> None:
         events, problems = await audit.find_problems(db)
-        scene.note("events in the record", True, events > 0)
-        scene.note("places where its chain does not hold", [], [str(each) for each in problems])
-        scene.note("scenes that the guide has ticked", GUIDED, actors.env.guide.finished(actors.env.slack))
+        scene.note("events in the audit log", True, events > 0)
+        scene.note("breaks in its chain", [], [str(each) for each in problems])
+        scene.note("scenes ticked in the guide", GUIDED, actors.env.guide.finished(actors.env.slack))
 
     return act
 

@@ -11,7 +11,7 @@ from signoff.errors import SignoffError
 from slack_sandbox import SandboxWorkspace, demo_workspace
 
 TOUR = """\
-# The checkpoints of `signoff demo`; written anew at each start.
+# The checkpoints of `signoff demo`; rewritten at each start.
 
 [defaults]
 channel = "#refund-reviews"
@@ -90,7 +90,7 @@ REVIEWS = "#reviews"
 """Where the cards of somebody's own agents go, unless their checkpoints file says otherwise."""
 
 OWN = """\
-# No checkpoints.toml was found in the current folder, so everything that is not read-only is asked about.
+# No checkpoints.toml was found in the current directory, so people are asked about everything that is not read-only.
 
 [defaults]
 channel = "#reviews"
@@ -125,7 +125,7 @@ def of_folder(workdir: Path) -> DemoPolicy:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        remark = "no checkpoints.toml here: every tool that is not read-only is asked about"
+        remark = "no checkpoints.toml here: people are asked about every tool that is not read-only"
         return DemoPolicy(OWN, checkpoints.load(OWN, filename=path.name), (remark,))
     except (OSError, UnicodeError) as error:
         raise SignoffError(f"cannot read {path}: {error}") from None

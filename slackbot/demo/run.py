@@ -94,7 +94,7 @@ def _load(agents: str | None) -> list[str] | None:
 
 def _greet(console: Console, env: DemoEnvironment, key: str) -> None:
     console.print(f"\n[bold]Open {env.slack.url}[/]   The guide there has a button for each step.\n")
-    console.print("Commands for another terminal, in this folder:")
+    console.print("Commands for another terminal, in this directory:")
     for command in _commands(env, key):
         console.print(f"  {escape(command)}")
     console.print("\nCtrl-C stops everything.\n")
@@ -104,7 +104,7 @@ def _commands(env: DemoEnvironment, key: str) -> list[str]:
     """Shell commands that fit this demo, each with a comment; they run as they are printed."""
     python = _typed(Path(sys.executable))
     signoff = _typed(Path(sys.executable).with_name("signoff"))
-    commands = [f"kill -9 {env.service.pid}  # crash the service; it is started again"]
+    commands = [f"kill -9 {env.service.pid}  # crash the service; it restarts"]
     if EXAMPLE.is_file():
         place = f"SIGNOFF_URL={env.address} SIGNOFF_KEY={key}"
         commands.append(f"{place} {python} {_typed(EXAMPLE)}  # a program asks for approval")

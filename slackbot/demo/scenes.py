@@ -35,7 +35,7 @@ async def approve(scene: Scene, actors: Actors) -> None:
     await scene.see("order 7", "PENDING_REFUND", lambda: actors.status(7))
     actors.ada.say(run["channel"], "what is the status of order 7?", run["ts"])
     await scene.see(
-        "the chat goes on: it tells the status", True, lambda: "PENDING_REFUND" in actors.said(run)
+        "the chat continues: it reports the status", True, lambda: "PENDING_REFUND" in actors.said(run)
     )
     refused = await actors.ada.click(actors.card(7), ACTION_APPROVE)
     await scene.see(
@@ -49,7 +49,7 @@ async def approve(scene: Scene, actors: Actors) -> None:
 
 
 async def reject(scene: Scene, actors: Actors) -> None:
-    """A price that somebody states, and the model repeats, changes nothing; the agent hears the reason for a no."""
+    """A price that somebody states, and the model repeats, changes nothing; the agent gets the reason for a no."""
     run = await actors.ask("please refund order 5, it costs only 5.00", by=actors.grace, where=GENERAL)
     await scene.see("cards about order 5", 1, lambda: len(actors.cards(5)))
     scene.note("the card shows the shop's price", True, "1,899.00" in str(actors.card(5)))
@@ -63,7 +63,7 @@ async def reject(scene: Scene, actors: Actors) -> None:
     form = actors.env.slack.views("U0LINUS")[-1]
     await actors.linus.submit(form, {"signoff:reason_input": "Bought in another shop"})
     await scene.see("order 5 after Linus's click", "REFUND_REJECTED, rejected", lambda: actors.status(5))
-    await scene.see("the agent hears the reason", True, lambda: "another shop" in actors.said(run))
+    await scene.see("the agent gets the reason", True, lambda: "another shop" in actors.said(run))
     scene.note("attempts to run the refund", 0, await actors.attempts(5))
 
 
@@ -99,14 +99,14 @@ async def kill(scene: Scene, actors: Actors) -> None:
         await actors.linus.click(actors.card(6), ACTION_APPROVE)
         scene.note("the request after Linus's as well", "approved", (await actors.request(6)).status.value)
         scene.note("attempts to run the refund", 0, await actors.attempts(6))
-        await scene.see("Slack has been told, and is quiet", True, actors.quiet)
+        await scene.see("Slack is up to date and quiet", True, actors.quiet)
         actors.env.slack.levers[CRASH]()  # what the button on the page does
         await scene.see("the service was killed by signal", [9], lambda: [-code for code in service.endings])
-    scene.note("order 6, with nobody at work", "PENDING_REFUND", await actors.status(6))
+    scene.note("order 6 while the service is down", "PENDING_REFUND", await actors.status(6))
     await scene.see("order 6 after the restart", "REFUNDED", lambda: actors.status(6), within=BACK_SECONDS)
     await scene.see("buttons left on the card", ["Details"], lambda: actors.buttons(6), within=BACK_SECONDS)
     await scene.see("the agent tells Ada", True, lambda: DONE in actors.said(run), within=BACK_SECONDS)
-    scene.note("attempts to run the refund, all told", 1, await actors.attempts(6))
+    scene.note("attempts to run the refund in total", 1, await actors.attempts(6))
 
 
 async def manage(scene: Scene, actors: Actors) -> None:
@@ -124,7 +124,7 @@ async def manage(scene: Scene, actors: Actors) -> None:
         actors.env.slack.views("U0LINUS")[-1], {"signoff:reason_input": "Nobody needs to know"}
     )
     await scene.see("what was approved was done", True, lambda: "Deleted 50 records" in actors.said(run))
-    await scene.see("the agent hears the reason", True, lambda: "Nobody needs to know" in actors.said(run))
+    await scene.see("the agent gets the reason", True, lambda: "Nobody needs to know" in actors.said(run))
     scene.note("what was rejected was done", False, "Sent notification" in actors.said(run))
 
 
@@ -148,9 +148,9 @@ async def allow(scene: Scene, actors: Actors) -> None:
     )
     await scene.see("its preview", True, lambda: "May differ" in str(actors.env.slack.views("U0GRACE")))
     await actors.grace.submit(actors.env.slack.views("U0GRACE")[-1])
-    await scene.see("cards of what is allowed", 1, lambda: len(actors.cards_with(GRANT)))
+    await scene.see("cards of the grant", 1, lambda: len(actors.cards_with(GRANT)))
     run = await actors.ask(TIDY.format(count=30), agent="data_manager")
-    await scene.see("the next one is done", True, lambda: "Deleted 30 records" in actors.said(run))
+    await scene.see("the next one runs", True, lambda: "Deleted 30 records" in actors.said(run))
     scene.note("cards about that", 0, len(actors.cards_with("Delete 30 records")))
     await actors.grace.click(actors.cards_with(GRANT)[-1], ACTION_REVOKE)
     await scene.see("the grant has ended", True, lambda: "revoked" in str(actors.cards_with(GRANT)[-1]))
@@ -159,11 +159,13 @@ async def allow(scene: Scene, actors: Actors) -> None:
 async def bound(scene: Scene, actors: Actors) -> None:
     """A limit asks about what would just run, once there is no room for it."""
     run = await actors.ask("list all orders", where=GENERAL)
-    await scene.see("the first time it just runs", True, lambda: "PAID" in actors.said(run))
+    await scene.see("the first time it runs without asking", True, lambda: "PAID" in actors.said(run))
     scene.note("cards about it", 0, len(actors.cards_with(ORDERS)))
     await actors.ask("list all orders", where=GENERAL)
     await scene.see("cards about the second time", 1, lambda: len(actors.cards_with(ORDERS)))
-    scene.note("the card says why", True, "1 of 1 calls used in 24h" in str(actors.cards_with(ORDERS)[-1]))
+    scene.note(
+        "the card gives the reason", True, "1 of 1 calls used in 24h" in str(actors.cards_with(ORDERS)[-1])
+    )
     await actors.grace.click(actors.cards_with(ORDERS)[-1], ACTION_APPROVE)
     await scene.see("its card", True, lambda: actors.cards_with(ORDERS)[-1]["text"].startswith("Approved"))
 

@@ -62,13 +62,13 @@ class FactsLookups:
     async def _answer(self, lookup: FactsLookup, body: bytes) -> bytes:
         """The body of the answer, as it was sent. Raises one of `FAILURES`."""
         if self._secret is None:
-            raise ValueError("SIGNOFF_FACTS_SECRET is not set, so the post cannot be signed")
+            raise ValueError("SIGNOFF_FACTS_SECRET is not set, so the request cannot be signed")
         headers = {"Signoff-Event": EVENT, "Accept-Encoding": "identity"}
         async with self._poster.post(lookup.url, self._secret, body, headers) as answer:
             if answer.status_code != httpx2.codes.OK:
                 raise ValueError(f"it answered {answer.status_code}")
             if answer.headers.get("Content-Encoding", "identity") != "identity":
-                raise ValueError("its answer is compressed, which was not asked for")
+                raise ValueError("its answer is compressed, although that was not requested")
             read = bytearray()
             async for piece in answer.aiter_raw():
                 read += piece

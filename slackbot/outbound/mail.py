@@ -28,7 +28,7 @@ NOTHING_YET = (
     "Each link opens the request's page. Nothing is decided before you sign in and confirm it there."
 )
 Pairs = Sequence[tuple[str, str]]
-LINKS = (("Look at it", ""), ("Approve …", "?go=approve"), ("Reject …", "?go=reject"))
+LINKS = (("Review it", ""), ("Approve …", "?go=approve"), ("Reject …", "?go=reject"))
 
 
 def message(

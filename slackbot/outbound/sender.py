@@ -74,7 +74,7 @@ class OutboundSender:
         except Exception as error:  # the database: the notices are taken again when their lease is over
             self._rest(target)
             log.warning(
-                "notices are put off", action="notice.interrupted", error=str(error) or type(error).__name__
+                "notices are postponed", action="notice.interrupted", error=str(error) or type(error).__name__
             )
 
     def _rest(self, target: str) -> None:
@@ -90,7 +90,7 @@ class OutboundSender:
         except RetryLater as later:
             await self._put_off(notice, str(later), later.seconds)
         except Exception as error:  # a mistake of ours about one notice must not stop the others
-            log.exception("a notice could not be made", action="notice.broken", **_names(notice))
+            log.exception("a notice could not be created", action="notice.broken", **_names(notice))
             await self._put_off(notice, f"{type(error).__name__}: {error}"[:300], None)
         else:
             return await outbound.mark_sent(self._db, notice)
@@ -102,7 +102,7 @@ class OutboundSender:
         if await outbound.postpone(self._db, notice, seconds, error):
             log.error("a notice was given up", action="notice.dead", error=error, **_names(notice))
         else:
-            log.warning("a notice was put off", action="notice.postponed", error=error, **_names(notice))
+            log.warning("a notice was postponed", action="notice.postponed", error=error, **_names(notice))
 
     async def _give_up(self, notice: OutboundMessage, words: str) -> None:
         error = await masking.clean_text(words)

@@ -34,8 +34,8 @@ from slackbot.reviewing.votes import NewVote, cast_vote
 from slackbot.slack_api.directory import Directory
 
 NONE_HERE = "The policy in force allows no grants here."
-NOT_SHOWN = "Part of this call is hidden, so nobody can allow calls like it. You can still approve this one."
-ENDED = "This grant has ended already."
+NOT_SHOWN = "Part of this call is hidden, so similar calls cannot be allowed. You can still approve this one."
+ENDED = "This grant has already ended."
 
 
 async def limits_for(services: Services, view: RequestView) -> GrantLimits:

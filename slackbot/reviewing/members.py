@@ -10,7 +10,7 @@ _MAY_NOT = {
     Refusal.GUEST: "Guests of this workspace cannot start agents or talk to them.",
     Refusal.EXTERNAL: "You belong to another workspace; only members of this one can start agents or talk to them.",
     Refusal.STRANGER: "Slack does not know you as a member of this workspace, so you cannot start agents.",
-    Refusal.LOOKUP_FAILED: "Slack did not tell us who you are, so nothing was started. Please try again in a moment.",
+    Refusal.LOOKUP_FAILED: "Slack did not confirm who you are, so nothing was started. Please try again in a moment.",
     Refusal.RATE_LIMITED_LOOKUP: (
         "Slack asked us to slow down before we could check who you are, so nothing was started. "
         "Please try again in a minute."

@@ -20,9 +20,7 @@ from slackbot.slack_api.directory import Directory
 MAX_TASK = 8000
 """Characters. A message has at most 40,000; a task longer than this is a document, not a task."""
 
-CHANNEL_UNKNOWN = (
-    "Slack did not tell us about this channel, so nothing was started. Please try again in a moment."
-)
+CHANNEL_UNKNOWN = "Slack did not confirm this channel, so nothing was started. Please try again in a moment."
 
 
 class NotStarted(SignoffError):
@@ -45,7 +43,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """On whose behalf a run starts, and how that is known. No person: nobody in Slack."""
+    """Requester a run starts, and how that is known. No person: nobody in Slack."""
 
     person: Person | None
     asserted: Literal["slack", "key-owner", "on-behalf", "schedule", "none"]

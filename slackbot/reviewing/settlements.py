@@ -23,7 +23,7 @@ async def settle(
     """Settle this request's last attempt, or vote for Retry: how many more. Raises as ``requests.settle``."""
     execution = view.execution
     if execution is None:
-        raise Conflict("nothing of this request is in doubt")
+        raise Conflict("nothing in this request is in doubt")
     earlier = set(execution.retry_voters)
     while True:
         standings = await directory.standings([person, *earlier], view.approvers, view.channel_id)

@@ -82,7 +82,7 @@ async def examine(
 
 def _checkpoints(policy: Policy | SignoffError) -> Finding:
     if isinstance(policy, SignoffError):
-        remedy = "mend the file, or let `signoff init` write one to begin with"
+        remedy = "fix the file, or run `signoff init` to write one to start from"
         return Finding("checkpoints", False, str(policy), remedy)
     return Finding("checkpoints", True, f"{len(policy.rules)} in the file, and defaults for the rest")
 
@@ -94,9 +94,9 @@ async def _database(configured: Settings, database: Database | None, url: str | 
     try:
         behind = await asyncio.to_thread(migrations.pending, url, schema, role=role)
     except DatabaseUnusable as error:
-        return Finding("database", False, str(error), "upgrade Signoff or the server, or mend DATABASE_URL")
+        return Finding("database", False, str(error), "upgrade Signoff or the server, or fix DATABASE_URL")
     except SignoffError as error:
-        return Finding("database", False, str(error), "start the server, or mend DATABASE_URL")
+        return Finding("database", False, str(error), "start the server, or fix DATABASE_URL")
     if behind:
         return Finding("database", False, "the schema is not current", "run `signoff db upgrade`")
     try:
@@ -119,7 +119,7 @@ async def _policy(configured: Settings, file: Policy, database: Database) -> tup
         policy = configured.read_policy(stored.source, f"policy {stored.epoch}")
     except PolicyError as error:
         remedy = (
-            "update Signoff here, or mend the settings; until then this machine judges and claims nothing"
+            "update Signoff here, or fix the settings; until then this process evaluates and claims nothing"
         )
         return Finding("policy", False, f"{told}, and cannot be loaded: {error}", remedy), file
     if policy.digest != file.digest:
@@ -134,10 +134,10 @@ async def _backlog(database: Database) -> Finding:
         found = await views.backlog(connection)
     begins = {
         "calls that run": found.calls - found.outdated,
-        "approvals that are too old, so that people are asked again": found.outdated,
+        "approvals that are too old, so people are asked again": found.outdated,
         "approvals that can be claimed": found.approvals,
-        "attempts that come in doubt": found.attempts,
-        "runs that go on": found.runs,
+        "attempts that become in doubt": found.attempts,
+        "runs that continue": found.runs,
         "messages that go out": found.messages,
     }
     told = ", ".join(f"{what}: {number:,}" for what, number in begins.items() if number)
@@ -149,7 +149,9 @@ async def _backlog(database: Database) -> Finding:
         return Finding("open work", True, f"{told}; everything is paused, so nothing runs")
     if silence < SILENCE:
         return Finding("open work", True, told)
-    remedy = "if this is a restored backup, `signoff pause` before the start, and look at what was done since"
+    remedy = (
+        "if this is a restored backup, run `signoff pause` before the start, and check what was done since"
+    )
     return Finding("open work", False, told, remedy)
 
 
@@ -160,14 +162,14 @@ async def _dead(database: Database) -> Finding:
         return Finding("messages", True, "none was given up")
     named = "; ".join(f"{each.kind} in {each.channel_id}: {each.error}" for each in found[:DEAD_SHOWN])
     more = "; and more" if len(found) > DEAD_SHOWN else ""
-    remedy = "mend the cause, then `signoff deliveries retry --all`; `signoff deliveries` lists them"
-    return Finding("messages", False, f"Slack did not take {named}{more}", remedy)
+    remedy = "fix the cause, then `signoff deliveries retry --all`; `signoff deliveries` lists them"
+    return Finding("messages", False, f"Slack refused {named}{more}", remedy)
 
 
 async def _schedules(configured: Settings, database: Database) -> Finding:
     """Schedules whose agents exist nowhere start nothing."""
     if not (named := await schedules.unknown_agents(database, [])):
-        return Finding("schedules", True, "none is to start anything")
+        return Finding("schedules", True, "there are none")
     try:
         known = {agent.name for agent in load_agents(configured.agents)}
     except LoadError as error:
@@ -182,13 +184,13 @@ async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> A
     try:
         home = await identify(client)
     except SignoffError as error:
-        yield Finding("bot token", False, str(error), "copy the bot token anew from the app's page")
+        yield Finding("bot token", False, str(error), "copy the bot token again from the app's page")
         return
     yield Finding("bot token", True, f"workspace {home.team} ({home.team_id})")
     try:
         headers = (await client.auth_test()).headers
     except SlackError as error:
-        yield Finding("scopes", False, f"Slack did not tell them ({error})", "try again")
+        yield Finding("scopes", False, f"Slack did not return them ({error})", "try again")
     else:
         yield _scopes(headers)
         yield _clock(headers)
@@ -206,14 +208,14 @@ def _scopes(headers: Any) -> Finding:
     if missing:
         remedy = "add them under OAuth & Permissions (or paste `signoff manifest`), then reinstall the app"
         return Finding("scopes", False, f"missing: {', '.join(missing)}", remedy)
-    return Finding("scopes", True, "all that the manifest asks for")
+    return Finding("scopes", True, "all scopes of the manifest")
 
 
 def _clock(headers: Any) -> Finding:
     try:
         theirs = parsedate_to_datetime(str(headers.get("date"))).timestamp()
     except (TypeError, ValueError):
-        return Finding("clock", True, "Slack told no time")
+        return Finding("clock", True, "Slack returned no time")
     skew = abs(time.time() - theirs)
     if skew > MAX_SKEW:
         return Finding("clock", False, f"{skew:.0f} s apart from Slack's", "set the clock (NTP)")
@@ -230,7 +232,7 @@ async def _door(configured: Settings) -> Finding:
     try:
         await SlackClient(token, configured.slack_api_url).apps_connections_open(app_token=token)
     except SlackError as error:
-        remedy = "make an app-level token with connections:write, and switch Socket Mode on"
+        remedy = "create an app-level token with connections:write, and turn on Socket Mode"
         return Finding("way in", False, f"Socket Mode: {error.reason}", remedy)
     return Finding("way in", True, "Socket Mode")
 
@@ -240,14 +242,12 @@ async def _channel(directory: Directory, name: str) -> Finding:
     try:
         problem = await directory.channel_problem(await directory.resolve_channel(name))
     except NotFound as error:
-        return Finding(
-            part, False, str(error), "mend its name; a private channel needs the bot invited first"
-        )
+        return Finding(part, False, str(error), "fix its name; invite the bot to a private channel first")
     except (SlackError, TimeoutError) as error:
         return Finding(part, False, f"could not be looked up ({type(error).__name__})", "try again")
     if problem is not None:
         return Finding(part, False, problem, "invite the bot, or choose a channel of your own workspace")
-    return Finding(part, True, "the bot is in it, and it is shared with nobody")
+    return Finding(part, True, "the bot is a member, and it is not shared")
 
 
 async def _group(client: SlackClient, group: str) -> Finding:
@@ -255,7 +255,7 @@ async def _group(client: SlackClient, group: str) -> Finding:
     try:
         members = (await client.usergroups_users_list(usergroup=group)).get("users") or []
     except SlackRefused as error:
-        return Finding(part, False, error.reason, "mend its id in the checkpoints file")
+        return Finding(part, False, error.reason, "fix its id in the checkpoints file")
     except SlackError as error:
         return Finding(part, False, str(error), "try again")
     if not members:

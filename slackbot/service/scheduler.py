@@ -144,7 +144,7 @@ class Scheduler:
             return  # stopped in the middle: nothing was written; APScheduler would log it as a failure
         except Exception as error:  # whatever it was (a deadlock, say), the next sweep finds the same
             log.warning(
-                "a sweep failed; the next one finds the same",
+                "a sweep failed; the next one retries",
                 action="sweep.failed",
                 sweep=name,
                 error=str(error) or type(error).__name__,

@@ -125,7 +125,7 @@ class Telemetry:
             try:
                 await self.look()
             except Exception:
-                log.exception("spans of what has ended were not made", action="tracing.failed")
+                log.exception("spans of ended work were not created", action="tracing.failed")
 
     async def look(self) -> None:
         """Make spans of everything that was noted and is over."""

@@ -150,7 +150,7 @@ class AppHomes:
                 await self._look()
             except Exception as error:
                 log.warning(
-                    "Homes are not kept fresh: %s", type(error).__name__, extra={"action": "home_failed"}
+                    "App Homes are not updated: %s", type(error).__name__, extra={"action": "home_failed"}
                 )
             await self._publish_due()
             self._forget()

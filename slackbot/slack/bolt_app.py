@@ -67,7 +67,7 @@ async def _count_withheld_events(
         return None
     EVENTS_WITHHELD.inc()
     log.warning(
-        "Slack withholds events from us: too many, or too many were not answered",
+        "Slack withholds events: too many were sent, or too many were not answered",
         extra={"action": "events_withheld", "minute": body.get("minute_rate_limited")},
     )
     return BoltResponse(status=200, body="")

@@ -6,11 +6,11 @@ from prometheus_client import Counter, Histogram
 
 CLICK_TO_ACK = Histogram(
     "signoff_click_to_ack_seconds",
-    "From the arrival of a click, command or form to our acknowledgement; Slack waits for 3 s.",
+    "Time from the arrival of a click, command or form to its acknowledgement; Slack waits for 3 s.",
     ["door"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.5, 3.0),
 )
 EVENTS_WITHHELD = Counter(
     "signoff_slack_events_withheld",
-    "Times that Slack said it sends fewer events than there are: mentions, replies and App Homes are missed.",
+    "Notices from Slack that it drops events: mentions, replies and App Homes are missed.",
 )

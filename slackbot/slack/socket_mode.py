@@ -118,7 +118,7 @@ class SocketMode:
         self._connections = message.get("num_connections")
         if self.health.crowded:
             log.warning(
-                "Slack counts %s connections of this app, %s of them ours: others receive part of the clicks",
+                "Slack counts %s connections of this app, %s of them ours: the others receive part of the clicks",
                 self._connections,
                 OPENED,
                 extra={"action": "socket_mode_crowded"},

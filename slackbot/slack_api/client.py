@@ -113,7 +113,7 @@ class SlackClient(AsyncWebClient):
             self._silent_until[key] = self._clock() + error.seconds
             raise
         if not isinstance(answer.data, dict):
-            raise SlackUnavailable(f"{api_method}: an answer that is none", taken=True)
+            raise SlackUnavailable(f"{api_method}: an invalid response", taken=True)
         return answer
 
     async def respond(self, response_url: str, **message: Any) -> None:

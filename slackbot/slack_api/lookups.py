@@ -148,5 +148,5 @@ class SlackLookups:
 
 def _ids(listed: object) -> frozenset[str]:
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        raise SlackUnavailable("a list of members that is none")
+        raise SlackUnavailable("an invalid list of members")
     return frozenset(listed)

@@ -70,7 +70,7 @@ class OpenID:
             )
             keys = await self._keys()
         except SlackRefused as error:
-            raise NotVouched(f"Slack did not take the sign-in ({error.code}).") from None
+            raise NotVouched(f"Slack did not accept the sign-in ({error.code}).") from None
         except SlackError:
             raise NotVouched("Slack did not answer in time.") from None
         return self.read(str(answer.get("id_token") or ""), keys, nonce)
@@ -88,7 +88,7 @@ class OpenID:
             claims = jwt.decode(id_token, KeySet.import_key_set(keys), algorithms=["RS256"]).claims  # type: ignore[arg-type]
             must.validate(claims)
         except (JoseError, ValueError, KeyError, TypeError):
-            raise NotVouched("What Slack said of you could not be verified.") from None
+            raise NotVouched("Slack's statement about your identity could not be verified.") from None
         team, user = claims.get(TEAM), claims.get(USER)
         if not isinstance(team, str) or not isinstance(user, str) or not team or not user:
             raise NotVouched("Slack did not say who you are.")

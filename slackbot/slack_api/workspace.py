@@ -59,7 +59,7 @@ async def identify(client: SlackClient) -> Workspace:
             bot_id=answer["bot_id"],
         )
     except KeyError as error:
-        raise SlackRejected(f"SLACK_BOT_TOKEN is not a bot's token: auth.test tells no {error}") from None
+        raise SlackRejected(f"SLACK_BOT_TOKEN is not a bot's token: auth.test returns no {error}") from None
 
 
 async def find_channel(client: SlackClient, directory: Directory, name: str) -> str:
@@ -75,7 +75,7 @@ async def find_channel(client: SlackClient, directory: Directory, name: str) -> 
     channel = answer.get("channel") or {}
     if channel.get("is_archived") or not channel.get("is_member"):
         why = "it is archived" if channel.get("is_archived") else "the bot is not a member: invite it there"
-        log.warning("nothing can be asked there yet", action="slack.channel", channel=name, because=why)
+        log.warning("no requests can be posted there yet", action="slack.channel", channel=name, because=why)
     return channel_id
 
 

@@ -65,9 +65,12 @@ Postgres = Any
         ({"SIGNOFF_CHANNEL": None}, "SIGNOFF_CHANNEL"),
         (
             {"SIGNOFF_CORS_ORIGINS": "https://a.example.com *"},
-            "SIGNOFF_CORS_ORIGINS: must be scheme and host",
+            "SIGNOFF_CORS_ORIGINS: must be only scheme and host",
         ),
-        ({"SIGNOFF_AGENTS": "no_such_module"}, "cannot import no_such_module: no such module in this folder"),
+        (
+            {"SIGNOFF_AGENTS": "no_such_module"},
+            "cannot import no_such_module: no such module in this directory",
+        ),
         ({"SIGNOFF_AGENTS": "json"}, "json has no Agent"),
         ({"SIGNOFF_CHECKPOINTS": "nowhere.toml"}, "SIGNOFF_CHECKPOINTS: there is no file nowhere.toml"),
         ({"SIGNOFF_CHECKPOINTS": "."}, "SIGNOFF_CHECKPOINTS: cannot read ."),
@@ -270,7 +273,7 @@ def test_audit_verify_beside_what_is_recorded_meanwhile(
         ended = signoff("audit", "verify")
         recording.result()
     assert f"1 events verified, {problems} problems" in ended.said
-    assert ended.status == ended.said.count("policy #1: does not fit its hash") == problems
+    assert ended.status == ended.said.count("policy #1: does not match its hash") == problems
     assert f"3 events verified, {problems} problems" in signoff("audit", "verify").said
 
 
@@ -312,7 +315,7 @@ def test_the_stop_switch(signoff: Command, database_url: str) -> None:
     ended = signoff("pause", "refunds")
     assert (ended.status, "was already paused" in ended.said) == (0, True)
     assert "paused now: refunds, by cli:" in ended.said
-    assert "there was no stop of all agents" in signoff("resume").said
+    assert "agents were not paused as a whole" in signoff("resume").said
     assert "agent refunds is resumed" in signoff("resume", "refunds").said
 
 
@@ -402,7 +405,7 @@ def test_check_names_what_fits_no_tool(signoff: Command) -> None:
         in ended.said
     )
     assert (
-        'checkpoints.toml:11: checkpoint "sending": "action_pattern" fits none of the tools that are'
+        'checkpoints.toml:11: checkpoint "sending": "action_pattern" matches none of the loaded tools'
         in ended.said
     )
 
@@ -434,7 +437,7 @@ def test_init_writes_what_check_accepts_and_overwrites_nothing(signoff: Command)
     (empty / "checkpoints.toml").write_text("mine")
     (empty / ".env.example").unlink()
     lines = inside.is_wrong("init")
-    assert "checkpoints.toml is there already" in "".join(lines)
+    assert "checkpoints.toml already exists" in "".join(lines)
     assert (empty / "checkpoints.toml").read_text() == "mine"
     assert not (empty / ".env.example").exists()
 

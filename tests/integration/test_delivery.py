@@ -111,7 +111,7 @@ class Office:
             await tx.execute(text("UPDATE outlet SET lease_until = clock_timestamp()"))
 
     async def pending(self, channel: str = CHANNEL) -> int:
-        """How much is still to be told there."""
+        """How much is pending there."""
         sql = "SELECT count(*) FROM delivery WHERE state = 'pending' AND channel_id = :channel"
         [count] = await self.column(sql, channel=channel)
         return int(count)
@@ -632,7 +632,7 @@ async def test_a_flood_becomes_a_digest(office: Office) -> None:
         "SELECT DISTINCT status::text FROM approval_request WHERE id = ANY(:ids)", ids=folded
     ) == ["approved"]
     [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
-    assert "No request of agent refunds still waits" in digest["text"]
+    assert "No request from agent refunds still waits" in digest["text"]
     assert await office.column("SELECT count(*) FROM digest_card") == [0]  # the next flood gets its own
 
 
@@ -685,7 +685,7 @@ async def test_a_later_flood_gets_a_new_digest(office: Office, monkeypatch: Any,
         return
     assert digest["text"].endswith("3 requests of agent refunds wait for review <@U0GRACE>")
     assert digest["ts"].replace(".", "") in str(old[0]["blocks"])
-    assert "More requests of agent refunds have come since" in old[0]["text"]
+    assert "More requests from agent refunds have come since" in old[0]["text"]
     await office.approve(asked[-1])
     [old_now, digest] = await digests(0)
     assert old_now == old[0]
@@ -739,7 +739,7 @@ async def test_a_key_under_many_names_is_one_flood(office: Office) -> None:
         assert await requests.withdraw(office.db, each.request_id, None, None, principal="key:ci")
     await office.tell_all()
     [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
-    assert "No request of the key ci still waits" in digest["text"]
+    assert "No request from the key ci still waits" in digest["text"]
 
 
 # --- what cannot be told ----------------------------------------------------------------------------------

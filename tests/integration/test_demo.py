@@ -119,7 +119,7 @@ def test_the_demo_plays_the_main_job_by_itself(scratch: Path, demos: list[Demo])
     (killed,) = (step for step in evidence["steps"] if "kill" in step["step"])
     observed = {check["what"]: check["observed"] for check in killed["checks"]}
     assert observed["the service was killed by signal"] == [9]
-    assert observed["attempts to run the refund, all told"] == 1
+    assert observed["attempts to run the refund in total"] == 1
 
 
 def test_a_killed_demo_is_cleared_away_and_ctrl_c_leaves_nothing(scratch: Path, demos: list[Demo]) -> None:
@@ -229,4 +229,4 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
             assert provider.requests
             inbox = await slack.person("U0GRACE").command("/approvals", "inbox", "C0REVIEWS")
             assert f"{stand.address}/sign-in/link/" in str(inbox.response)
-            assert guide.finished(slack) == ["Run your agent", "Look at it in the browser"]
+            assert guide.finished(slack) == ["Run your agent", "Open it in the browser"]

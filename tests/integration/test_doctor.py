@@ -190,16 +190,18 @@ async def test_what_a_restored_backup_would_start_is_told(
         await claim_approved(database, claimed)
         running = (await clinic.findings())["open work"]
         assert running.well
-        assert running.told.startswith("a start begins calls that run: 1, attempts that come in doubt: 1, ")
+        assert running.told.startswith("a start begins calls that run: 1, attempts that become in doubt: 1, ")
         monkeypatch.setattr(doctor, "SILENCE", timedelta(0))
         restored = await clinic.sick()
         assert restored.part == "open work"
-        assert restored.told.startswith("a start begins calls that run: 1, attempts that come in doubt: 1, ")
+        assert restored.told.startswith(
+            "a start begins calls that run: 1, attempts that become in doubt: 1, "
+        )
         assert "signoff pause" in restored.remedy
         late = await ask(database, rule(execute_within=timedelta(microseconds=1)))
         await alone.vote(database, ballot(late, reviewer(GRACE)))
         told = (await clinic.findings())["open work"].told
-        assert "calls that run: 1, approvals that are too old, so that people are asked again: 1, " in told
+        assert "calls that run: 1, approvals that are too old, so people are asked again: 1, " in told
         await pause.pause(database, None, by="test")
         assert (await clinic.findings())["open work"].well
 
@@ -219,7 +221,7 @@ async def test_messages_that_were_given_up_are_named_and_tried_again(
         listed = await asyncio.to_thread(signoff, "deliveries", **clinic.settings)
         assert "invalid_blocks" in listed.said
         retried = await asyncio.to_thread(signoff, "deliveries", "retry", "--all", **clinic.settings)
-        assert "1 will be tried again" in retried.said
+        assert "1 will be retried" in retried.said
         assert (await clinic.findings())["messages"].well
 
 

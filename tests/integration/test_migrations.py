@@ -397,7 +397,7 @@ def test_a_login_without_rights_is_told_of_the_owners_setting(
         migrations.upgrade(logins["service"], owner_url=logins["service"], role=fresh_role)
     migrations.upgrade(logins["owner"].replace("owner@", "postgres@"), role=fresh_role)
     with pytest.raises(
-        DatabaseUnusable, match=r"may not work as the role app_of_the_test; [^\n]*SIGNOFF_OWNER"
+        DatabaseUnusable, match=r"may not assume the role app_of_the_test; [^\n]*SIGNOFF_OWNER"
     ):
         migrations.pending(logins["service"], role=fresh_role)
 

@@ -135,7 +135,7 @@ def test_the_command_counts_and_shows_masked_examples(
     signoff: Command, database_url: str, tmp_path: Path
 ) -> None:
     """Per checkpoint: judged, would ask, asked anyway; examples without what `redact` or a secret's name hides."""
-    assert "no checkpoint that is only observed" in signoff("policy", "observed").said
+    assert "no observed checkpoint" in signoff("policy", "observed").said
     file = tmp_path / "observing.toml"
     until = soon().replace(microsecond=0)
     file.write_text(CHECKPOINTS + HUGE + BIG.format(until=until.isoformat()))

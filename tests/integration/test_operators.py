@@ -71,7 +71,7 @@ def test_a_key_is_shown_once_and_works(signoff: Command, database_url: str) -> N
     arguments = ["--scope", "request", "--scope", "read", "--owner", "T0TEAM/U0ADA", "--agent", "shop"]
     made = signoff("keys", "create", "shop", *arguments, "--expires", "90d", "--per-minute", "5")
     assert made.status == 0, made.said
-    assert "only time" in made.said
+    assert "only once" in made.said
     secret = secret_of(made.said)
     principal = recognised(database_url, secret)
     assert principal is not None
@@ -223,7 +223,7 @@ def test_a_request_is_withdrawn_and_never_decided_here(
     assert told is not None
     assert "cli:" in str(told)
     [line] = signoff.is_wrong("requests", "withdraw", str(request.request_id))
-    assert "has an outcome already" in line
+    assert "already has an outcome" in line
 
 
 def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, database_url: str) -> None:

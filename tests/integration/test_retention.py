@@ -247,7 +247,7 @@ async def test_a_broken_one_holds_up_no_other(
 async def test_settled_deliveries_and_notices_go_pending_ones_stay(
     database: Database, as_owner: Database
 ) -> None:
-    """What was sent or given up long ago is pruned; what is still to be told is not."""
+    """What was sent or given up long ago is pruned; what is pending is not."""
     await _asked(database)
     await write(database, "UPDATE delivery SET state = 'sent' WHERE kind = 'run_root'")
     before = await column(database, "SELECT count(*) FROM delivery WHERE state = 'pending'")

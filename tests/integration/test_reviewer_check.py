@@ -1,4 +1,4 @@
-"""Operators are told when too few people are left who may approve a request."""
+"""Operators are told when too few people can still approve a request."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_request_is_opened(
     lines = await told(office)
     assert len(lines) == short
     if short:
-        assert "Too few reviewers are left" in lines[0]
+        assert "Too few reviewers can still approve" in lines[0]
         assert "Refund 1500 for order 0" in lines[0]
     await office.execute("UPDATE delivery SET state = 'pending' WHERE kind = 'card'")
     assert await told(office) == lines

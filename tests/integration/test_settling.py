@@ -223,7 +223,7 @@ async def test_a_late_success_ends_a_doubt(database: Database) -> None:
         view = await views.request_view(connection, asked.request_id)
     assert view is not None
     card = str(request_card(view).blocks)
-    assert "it had been in doubt until its worker reported" in card
+    assert "it was in doubt until its worker reported" in card
     assert "Retry" not in card
     assert await invariants.broken(database) == []
 

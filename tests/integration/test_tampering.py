@@ -193,5 +193,5 @@ async def test_heads_are_kept_in_a_file(
         owner.execute("ALTER TABLE audit_event ENABLE ALWAYS TRIGGER audit_event_is_final")
     ended = await asyncio.to_thread(signoff, "audit", "verify", "--heads", str(kept))
     assert ended.status == 1
-    assert "the head that was kept" in ended.said
+    assert "the saved head" in ended.said
     assert json.loads(kept.read_text(encoding="utf-8").splitlines()[0]).keys() == {"subject", "seq", "hash"}

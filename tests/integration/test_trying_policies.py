@@ -46,9 +46,9 @@ def test_explain_says_which_rule_wins_and_who_would_be_asked(signoff: Command, t
     assert "catches it" in said
     assert 'verdict: ask, because checkpoint "large": when (facts.price > 1000.0) is true' in said
     assert "asked: S0FINANCE in the service's own channel; 2 approvals, risk medium" in said
-    assert "UTC if it were asked now; then it expires" in said
+    assert "UTC if asked now; then it expires" in said
     assert "verdict: run" in signoff(*refund, "--fact", "price=5").said
-    assert "misses the field" in signoff(*refund).said  # no fact is known
+    assert "needs the missing field" in signoff(*refund).said  # no fact is known
     (wrong,) = [
         line for line in signoff(*refund, "--arg", "amount").said.splitlines() if "name=value" in line
     ]

@@ -40,8 +40,8 @@ def test_from_adding_to_removing(signoff: Command) -> None:
     assert f"given up {notice} ops" in listed
     assert "answered 500" in listed
     assert secret not in listed
-    assert "1 will be told again" in signoff("webhooks", "replay", notice).said
-    assert "0 will be told again" in signoff("webhooks", "replay", "--all").said
+    assert "1 will be sent again" in signoff("webhooks", "replay", notice).said
+    assert "0 will be sent again" in signoff("webhooks", "replay", "--all").said
     assert "ops is removed" in signoff("webhooks", "remove", "ops").said
 
 

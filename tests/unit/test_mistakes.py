@@ -85,7 +85,7 @@ MODULES = {
     "agent as a tool": (
         'a = Agent("a", "Refund.", [refund])\nb = Agent("b", "Refund.", [a])',
         9,
-        "a is an agent; hand it over as a.as_tool()",
+        "a is an agent; pass it as a.as_tool()",
     ),
     "name with a space": ('agent = Agent("my agent", "Refund.")', 8, "and no space"),
     "unknown risk": (
@@ -106,7 +106,7 @@ MODULES = {
     "hook with an unknown argument": (
         "def look(order_ids): ...\n@tool(facts=look)\ndef pay(order_id: int) -> str: ...",
         9,
-        'there is no argument "order_ids" to give it (known: order_id)',
+        'there is no argument "order_ids" to pass it (known: order_id)',
     ),
     "function agent that is not async": (
         "@function_agent\ndef clean(task: str) -> str: ...",
@@ -151,7 +151,7 @@ def test_a_file_that_an_own_package_hides_is_named(folder: Path) -> None:
     """`agent.py` is found by nobody, since Signoff has a package of that name: the line says so."""
     (folder / "agent.py").write_text(TOOL)
     with pytest.raises(
-        LoadError, match=r"which hides agent\.py of this folder; rename that file, to my_agent\.py say"
+        LoadError, match=r"which hides your agent\.py; rename your file, for example to my_agent\.py"
     ):
         load_agents(["agent"])
 
@@ -159,7 +159,7 @@ def test_a_file_that_an_own_package_hides_is_named(folder: Path) -> None:
 def test_a_module_that_is_not_there_is_named() -> None:
     """A file instead of a module, and a module that nobody has."""
     with pytest.raises(
-        LoadError, match=r"no such module in this folder or on Python's path \(write it without \.py\)"
+        LoadError, match=r"no such module in this directory or on Python's path \(write it without \.py\)"
     ):
         load_agents(["my_agents.py"])
     with pytest.raises(LoadError, match=r"write my_agents for the file my_agents\.py"):
@@ -228,7 +228,7 @@ def test_what_loads_and_was_not_meant_is_said_with_its_line(folder: Path) -> Non
     assert wrong_argument.startswith('checkpoints.toml:4: checkpoint "refunds": "when" looks at args.amuont')
     assert '(did you mean "amount"?)' in wrong_argument
     assert wrong_tool.startswith(
-        'checkpoints.toml:7: checkpoint "b": "action_pattern" fits none of the tools'
+        'checkpoints.toml:7: checkpoint "b": "action_pattern" matches none of the loaded tools'
     )
     assert '(did you mean "refund"?)' in wrong_tool
     assert lint_tools(registry) == [
@@ -245,7 +245,7 @@ SETTINGS = {
     "bot token": ({"SLACK_BOT_TOKEN": "xapp-1"}, "SLACK_BOT_TOKEN: must begin with xoxb-"),
     "role": (
         {"SIGNOFF_ROLES": "wrker"},
-        "SIGNOFF_ROLES: there is no role wrker; there are web, worker, scheduler",
+        "SIGNOFF_ROLES: there is no role wrker; the roles are web, worker, scheduler",
     ),
     "port": ({"SIGNOFF_PORT": "80a"}, "SIGNOFF_PORT: "),
     "public address": ({"SIGNOFF_PUBLIC_URL": "http://signoff.example.com"}, "must begin with https://"),

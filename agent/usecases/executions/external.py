@@ -226,7 +226,7 @@ async def _report(db: Database, request_id: UUID, principal: Principal, token: s
         if attempts.is_repeated(attempt, outcome):
             return
         if attempt.status in (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED):
-            raise ReportRefused("reported", "another result was reported already, and stands")
+            raise ReportRefused("reported", "another result was already reported and remains valid")
         head = await audit.lock_head(tx, attempt.subject)
         on_time = attempt.status is ExecutionStatus.CLAIMED
         ends_doubt = attempts.ends_doubt(attempt, outcome)
@@ -239,7 +239,7 @@ async def _report(db: Database, request_id: UUID, principal: Principal, token: s
             attempts.write_late(tx, attempt, outcome, head, principal.name)
     point("after_result")
     if not on_time and not ends_doubt:
-        raise ReportRefused("late", "the claim had run out: the result is recorded, and a person settles it")
+        raise ReportRefused("late", "the claim had expired: the result is recorded, and a person settles it")
 
 
 def write_outcome(

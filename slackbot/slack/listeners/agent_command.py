@@ -16,7 +16,7 @@ from slackbot.slack.listeners.run_starts import start
 
 NO_SUCH_RUN = "No run that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this. Please type more of the id."
-WHICH_RUN = "Which run? Its id is at the end of its line in /agent status."
+WHICH_RUN = "Which run? The id is at the end of each line in /agent status."
 
 
 async def _form(ctx: ListenerContext, said: SlashCommand) -> Card | None:

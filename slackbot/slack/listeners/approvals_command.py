@@ -27,13 +27,13 @@ from slackbot.slack.listeners.history_query import UnclearQuery, read_query
 NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this. Please type more of the id."
 STATS_DAYS = 7
-WHICH = "Which one? Its id is at the end of its line in /approvals."
+WHICH = "Which one? The id is at the end of each line in /approvals."
 INBOX = (
-    "<{link}|Open your inbox in the browser>. This link is yours alone, works once and for five minutes. "
-    "The same waits for you in the Home tab of this app."
+    "<{link}|Open your inbox in the browser>. This link is for you only and works once, within five minutes. "
+    "The Home tab of this app shows the same requests."
 )
 NO_ADDRESS = (
-    "The inbox page needs an address that people can reach: whoever runs Signoff sets `SIGNOFF_PUBLIC_URL`. "
+    "The inbox page needs a public address: ask your operator to set `SIGNOFF_PUBLIC_URL`. "
     "Until then your inbox is the Home tab of this app."
 )
 

@@ -41,7 +41,7 @@ FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."
 )
 NOT_EXPIRED = "Only expired requests can be asked again."
-ASKED_AGAIN = "This is being asked again; a new card follows here if people still have to decide."
+ASKED_AGAIN = "Asking again; a new card follows here if people still have to decide."
 NOT_IN_DOUBT = "This was already settled, or is no longer in doubt."
 GONE = "It no longer exists."
 

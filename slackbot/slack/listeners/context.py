@@ -43,7 +43,9 @@ class BackgroundTasks:
         try:
             await work
         except Exception as error:
-            log.warning("telling somebody failed: %s", type(error).__name__, extra={"action": "aside_failed"})
+            log.warning(
+                "an ephemeral reply failed: %s", type(error).__name__, extra={"action": "aside_failed"}
+            )
 
 
 @dataclass(frozen=True)

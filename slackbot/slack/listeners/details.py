@@ -38,8 +38,8 @@ HEADING = "Details"
 PATIENCE = 8.0
 """Seconds for what follows an acknowledgement."""
 NOT_OPENED = "Slack did not open the details in time. Please press the button again."
-FAILED = "This could not be looked up just now. Please close it and try again."
-FILE_FAILED = "The file could not be sent to you. The pages of the details show the same."
+FAILED = "This could not be looked up. Please close it and try again."
+FILE_FAILED = "The file could not be sent to you. The pages of Details show the same."
 FILE_SENT = "Everything about this request, as of when you asked for it."
 
 

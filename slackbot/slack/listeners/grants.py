@@ -25,7 +25,7 @@ PATH = "slack_grant"
 LIST_PATH = "slack_list"
 HOME_PATH = "slack_home"
 REVOKED = "Revoked: people are asked about such calls again."
-TOO_LONG = "This is more than the form can keep; free fewer fields, or write a shorter note."
+TOO_LONG = "This is more than the form can hold; free fewer fields, or write a shorter note."
 ONLY_APPROVED = "Your approval of this request counts, but no grant was given. {why}"
 FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."

@@ -85,7 +85,7 @@ def _key(word: str, value: str) -> str:
     known = _KEYS.get(word.lower())
     if known is None:
         guess = closest_name(word, _KEYS)
-        hint = f'; did you mean "{guess}:"?' if guess else "; known are agent, by, status and since."
+        hint = f'; did you mean "{guess}:"?' if guess else "; the filters are agent, by, status and since."
         raise UnclearQuery(f'There is no filter "{word[:40]}:"{hint}', f"{guess}:{value}" if guess else None)
     return known
 
@@ -110,7 +110,7 @@ def _value(key: str, value: str, agents: Sequence[str], now: datetime) -> str:
             found = _PERSON.match(value)
             if found is None:
                 raise UnclearQuery(
-                    f'"{value[:40]}" is nobody; please choose the person from the list behind @.'
+                    f'"{value[:40]}" is not a person; please choose one from the list after @.'
                 )
             return found[1]
         case "status":
@@ -125,7 +125,7 @@ def _status(value: str) -> str:
     known = _STATUSES.get(_ALSO.get(value, value))
     if known is None:
         if value == RequestStatus.WAITING.value:
-            raise UnclearQuery("What still waits is not history; it is in /approvals all.")
+            raise UnclearQuery("Waiting requests are not history; see /approvals all.")
         guess = closest_name(value, _STATUSES)
         hint = f'did you mean "{guess}"?' if guess else f"known are {', '.join(_STATUSES)}."
         raise UnclearQuery(f'There is no status "{value[:40]}"; {hint}', guess)
@@ -151,5 +151,7 @@ def _since(value: str, now: datetime) -> datetime:
     try:
         day = datetime.fromisoformat(value.upper())
     except ValueError:
-        raise UnclearQuery(f'"{value[:40]}" is no time; use 7d, 24h, 2w, yesterday or 2026-11-01.') from None
+        raise UnclearQuery(
+            f'"{value[:40]}" is not a time; use 7d, 24h, 2w, yesterday or 2026-11-01.'
+        ) from None
     return day if day.tzinfo else day.replace(tzinfo=UTC)

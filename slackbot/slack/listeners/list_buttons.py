@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 HEADING = "Requests"
 NOT_OPENED = "Slack did not open the list in time. Please press the button again."
-FAILED = "The list could not be looked up just now. Please try again."
+FAILED = "The list could not be looked up. Please try again."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:

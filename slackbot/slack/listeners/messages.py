@@ -104,7 +104,7 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
             await check_member(ctx.directory, message.person)
         except NotAMember as refused:
             if refused.code in DOUBTFUL:
-                raise SlackUnavailable("it is not known who speaks") from None
+                raise SlackUnavailable("the author is not known") from None
             if tell:
                 _whisper(ctx, message, Card(refused.sentence, []))
             return True

@@ -77,7 +77,7 @@ def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
     if not name:
         problem = f"Which agent? {known}"
     elif name in names:
-        problem = f"What should {name} do? Write the task behind its name."
+        problem = f"What should {name} do? Write the task after its name."
     else:
         problem = (
             f'There is no agent "{name[:60]}"; did you mean "{near}"?' if near else f"No such agent. {known}"

@@ -117,7 +117,7 @@ async def agent(request: Request, agent_id: AgentName, _: Reader) -> AgentDetail
     operation_id="agentos_run",
     response_model=AgentOSRun,
     response_model_exclude_none=True,
-    responses={**_RUN, 202: {"model": Accepted, "description": "It goes on in the background"}, **_POST},
+    responses={**_RUN, 202: {"model": Accepted, "description": "It continues in the background"}, **_POST},
     openapi_extra=openapi_body(AgentOSStart),
 )
 async def start_run(

@@ -27,7 +27,7 @@ from slackbot.web.http.problems import documented
 router = APIRouter(prefix="/agentos", route_class=StrictRoute, tags=["AgentOS"])
 
 _PROBLEMS = documented(401, 403, 404, 422, 429, 503)
-NO_SUCH_SESSION = "There is no such session, or it is none that this key has begun."
+NO_SUCH_SESSION = "There is no such session, or this key did not start it."
 WantedStatus = Annotated[Status, BeforeValidator(str.upper)]
 """A status to filter by, in upper or lower case, as AgentOS takes it."""
 

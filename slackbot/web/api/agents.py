@@ -237,10 +237,10 @@ def _list_route(which: RunList, words: str) -> None:
     )
 
 
-_list_route(RunList.ACTIVE, "Agents at work, and those that wait for people.")
+_list_route(RunList.ACTIVE, "Agents that are working or waiting for people.")
 _list_route(RunList.WAITING, "Agents that wait for people.")
-_list_route(RunList.APPROVED, "Agents that have done their task.")
-_list_route(RunList.DENIED, "Agents that ended because a person said no, or nobody answered in time.")
+_list_route(RunList.APPROVED, "Agents that completed their task.")
+_list_route(RunList.DENIED, "Agents that ended because of a rejection or an expired request.")
 _list_route(RunList.FAILED, "Agents that ended with an error.")
 _list_route(RunList.CANCELLED, "Agents that somebody stopped.")
 
@@ -295,15 +295,15 @@ def _chosen(line: RunLine, request_id: UUID | None) -> PendingQuestion:
     if request_id is not None:
         found = next((each for each in line.asked if each.request_id == request_id), None)
         if found is None:
-            words = "This agent does not wait for that request (any more)."
+            words = "This agent does not wait for that request, or no longer does."
             raise ProblemRaised(409, "nothing-waits", "Nothing waits", words)
         return found
     if not line.asked:
-        words = f"This agent waits for nobody's answer; its status is {line.run.shown}."
+        words = f"This agent is not waiting for an answer; its status is {line.run.shown}."
         raise ProblemRaised(409, "nothing-waits", "Nothing waits", words)
     if len(line.asked) > 1:
         waiting = [QuestionOut.of(each).model_dump(mode="json") for each in line.asked]
-        words = "Several requests wait; name the one that you answer with `request_id`."
+        words = "Several requests wait; name yours with `request_id`."
         raise ProblemRaised(409, "several-wait", "Several requests wait", words, waiting=waiting)
     return line.asked[0]
 

@@ -22,7 +22,7 @@ from slackbot.web.http.context import web_context
 from slackbot.web.http.form_or_json import form_or_json, from_text, openapi_body
 from slackbot.web.http.problems import documented
 
-router = APIRouter(route_class=StrictRoute, tags=["Runs in Agno's shapes"])
+router = APIRouter(route_class=StrictRoute, tags=["Runs in Agno's format"])
 
 LONGEST = 60.0
 """Seconds that an answer may be waited for."""
@@ -32,7 +32,7 @@ Wait = Annotated[
     Query(
         ge=0,
         le=LONGEST,
-        description="Seconds to wait until the run pauses or ends; then it is told as it is.",
+        description="Seconds to wait until the run pauses or ends; then its current state is returned.",
     ),
 ]
 AgentName = Annotated[str, StringConstraints(max_length=200)]
@@ -41,7 +41,7 @@ AgentName = Annotated[str, StringConstraints(max_length=200)]
 def _no_stream(value: Any) -> Any:
     if str(value).lower() not in ("false", "0", "none", ""):
         raise ValueError(
-            "streaming is not offered here; leave it out, and follow GET /runs/{run_id}/events, or use /agentos"
+            "streaming is not available here; leave it out and read GET /runs/{run_id}/events, or use /agentos"
         )
     return False
 

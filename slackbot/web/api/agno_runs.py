@@ -28,8 +28,8 @@ from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised
 
 CHANGED_ARGUMENTS = (
-    "The `tool_args` of {call} are not those that people are asked about (revision {revision}), and a word cannot "
-    "change them, so nothing was counted. Send them as they are, or leave them out; a reviewer can edit the request."
+    "The `tool_args` of {call} are not those that people are asked about (revision {revision}), and confirming "
+    "cannot change them, so nothing was counted. Send them as is, or leave them out; a reviewer can edit the request."
 )
 
 
@@ -153,7 +153,7 @@ async def _conversation(
     if began is not None or run is None or run.status is RunStatus.CANCELLED:
         return None
     if run.requester != requester.person:
-        words = "This session was begun on behalf of somebody else; begin another one."
+        words = "This session was started for another requester; start a new one."
         raise ProblemRaised(409, "conflict", "Conflict", words)
     source = f"{caller.name}:{key}" if key else None
     heard = await runs.add_message(ctx.db, found, message, requester.person, source, principal=caller.name)
@@ -183,7 +183,7 @@ def _matched(said: Sequence[Confirmation], tools: Sequence[AgnoTool]) -> list[Ag
     for word in said:
         tool = by_id.get(word.tool_call_id)
         if tool is None or tool.request_id is None:
-            words = f"This run has no tool call {word.tool_call_id} that needs a word."
+            words = f"This run has no tool call {word.tool_call_id} that needs confirmation."
             raise ProblemRaised(404, "no-such-tool-call", "No such tool call", words)
         if word.tool_args is not None and word.tool_args != tool.tool_args:
             words = CHANGED_ARGUMENTS.format(call=word.tool_call_id, revision=tool.revision)

@@ -84,10 +84,10 @@ class EventPosition:
     def read(cls, text: str) -> EventPosition:
         """An event's id. Raises ValueError."""
         if not (found := _ID.fullmatch(text)):
-            raise ValueError("is the id of no event")
+            raise ValueError("is not the id of an event")
         at = datetime.fromisoformat(found[1])
         if at.tzinfo is None or at.year < 2000:
-            raise ValueError("is the id of no event")
+            raise ValueError("is not the id of an event")
         return cls(at, text)
 
 
@@ -181,7 +181,7 @@ class Feed:
                     self._listeners -= slow
             except Exception as error:  # whatever it is, the next look tells it
                 log.warning(
-                    "the feed missed a look", action="feed.failed", error=str(error) or type(error).__name__
+                    "the feed missed a poll", action="feed.failed", error=str(error) or type(error).__name__
                 )
         for listener in self._listeners:
             listener.end()

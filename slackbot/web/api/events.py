@@ -60,7 +60,7 @@ LastEventID = Annotated[
     str | None,
     Header(
         alias="Last-Event-ID",
-        description="The id of the last event that you had: what followed is told first.",
+        description="The id of your last event; the events after it come first.",
     ),
 ]
 
@@ -71,7 +71,7 @@ class StreamPlace:
     def __init__(self, ctx: WebContext, caller: Principal) -> None:
         self._open, self._name = ctx.streams, caller.name
         if self._open[self._name] >= MOST_STREAMS:
-            words = f"The key {caller.key} has {MOST_STREAMS} streams open; close one of them."
+            words = f"The key {caller.key} has {MOST_STREAMS} open streams; close one of them."
             raise retry_later("too-many-streams", "Too many streams", words, 15, status=429)
         self._open[self._name] += 1
 

@@ -45,12 +45,12 @@ class ClaimIn(RequestModel):
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     facts: dict[str, Any] | None = Field(
         default=None,
-        description="The facts of now, where the question was put with facts; needs the scope facts.",
+        description="The current facts, if the question had facts; needs the scope facts.",
     )
     lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE)] = Field(
         default=LEASE_SECONDS,
         validation_alias=AliasChoices("lease", "lease_seconds"),  # the second is what earlier clients send
-        description="How long it may take. After that without a result, people are asked what happened.",
+        description="How long the action may take. Without a result by then, people are asked what happened.",
     )
 
 
@@ -105,7 +105,7 @@ class ResultIn(RequestModel):
     @model_validator(mode="after")
     def _fits(self) -> ResultIn:
         if (self.status is ReportedOutcome.FAILED) != (self.error is not None):
-            raise ValueError("`error` says why an attempt failed, and belongs to nothing else")
+            raise ValueError("`error` says why an attempt failed, and is only for failed attempts")
         if self.status is ReportedOutcome.FAILED and self.result is not None:
             raise ValueError("an attempt that failed has an `error`, no `result`")
         return self
@@ -188,5 +188,5 @@ async def report_result(
         await external.report(ctx.db, view.id, principal, body.token, body.outcome)
     except ReportRefused as refused:
         status = 403 if refused.kind == "wrong-token" else 409
-        raise ProblemRaised(status, refused.kind, "Not taken as the result", f"{refused}.") from None
+        raise ProblemRaised(status, refused.kind, "Result not accepted", f"{refused}.") from None
     return await review(ctx, await ctx.snapshots.get(view.id) or view)

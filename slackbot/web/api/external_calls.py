@@ -78,7 +78,7 @@ class CallClaimIn(RequestModel):
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE)] = Field(
         default=LEASE_SECONDS,
-        description="How long it may take. After that without a result, people are asked what happened.",
+        description="How long the action may take. Without a result by then, people are asked what happened.",
     )
 
 
@@ -164,5 +164,5 @@ async def report_execution(request: Request, call_id: UUID, caller: Executor, bo
         await external_calls.report(ctx.services, call_id, caller, body.token, body.outcome)
     except ReportRefused as refused:
         status = 403 if refused.kind == "wrong-token" else 409
-        raise ProblemRaised(status, refused.kind, "Not taken as the result", f"{refused}.") from None
+        raise ProblemRaised(status, refused.kind, "Result not accepted", f"{refused}.") from None
     return Reported(call_id=call_id)

@@ -28,7 +28,7 @@ MAX_DIFFERENCES = 50
 def check_may_tell_facts(principal: Principal) -> None:
     """Raises ProblemRaised (403) for a key without the scope."""
     if not principal.may(Scope.FACTS):
-        words = f"The key {principal.key} may not tell facts; that needs the scope facts."
+        words = f"The key {principal.key} may not supply facts; that needs the scope facts."
         raise ProblemRaised(403, "scope-missing", "Scope missing", words)
 
 
@@ -63,9 +63,7 @@ async def facts_at_claim(ctx: WebContext, view: RequestView, told: dict[str, Any
     requester = view.requester.user_id if view.requester else None
     facts = await ctx.services.look_up(lookup, view.action, view.agent, requester)
     if facts.failed:
-        words = (
-            "Its facts cannot be looked up now, so it does not begin. The approval stands; claim it again."
-        )
+        words = "Its facts cannot be looked up now, so it does not begin. The approval remains valid; claim it again."
         raise retry_later("facts-away", "Facts cannot be looked up", words, 5)
     return facts
 

@@ -102,7 +102,7 @@ class AskIn(RequestModel):
         if self.tells_facts and self.action is None:
             raise ValueError("`facts` are about the arguments of an `action`, which is missing")
         if self.facts is not None and self.facts_failed:
-            raise ValueError("`facts_failed` says that there are no `facts`, and here they are")
+            raise ValueError("`facts_failed` says that there are no `facts`, but `facts` were sent")
         return self
 
     @property
@@ -148,7 +148,7 @@ class OpenedRequest(ResponseModel):
     """The request that stands for the question."""
 
     id: UUID
-    created: bool = Field(description="False: it had been asked before.")
+    created: bool = Field(description="False: it was asked before.")
 
 
 async def ask(
@@ -219,8 +219,8 @@ async def _judge_and_open(
         return await not_required(body.request_id, action, facts, because=GRANTED, grant=grant)
     if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
         words = (
-            f"{waiting.requests:,} requests of the key {principal.key} wait for people; no more are taken before some "
-            "have ended."
+            f"{waiting.requests:,} requests of the key {principal.key} wait for people; no more are accepted until "
+            "some have ended."
         )
         raise retry_later("too-many-waiting", "Too many requests wait", words, LATER, status=429)
     await check_member(ctx.slack.directory, requester.person)

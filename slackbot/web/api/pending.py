@@ -72,7 +72,7 @@ async def list_requests(
     principal: Lister,
     status: RequestStatus | None = None,
     agent: AgentName | None = None,
-    since: Annotated[Moment | None, Query(description="Opened then or later.")] = None,
+    since: Annotated[Moment | None, Query(description="Opened at that time or later.")] = None,
     mine: Annotated[bool, Query(description="Only what this key has opened.")] = False,
     limit: Limit = 50,
     cursor: After = None,
@@ -106,7 +106,7 @@ async def read_request(
     principal: Reader,
     wait: Annotated[
         Length,
-        Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the end of its waiting."),
+        Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the decision."),
     ] = 0,
 ) -> ReviewOut:
     """A request as it stands now, or as soon as it is no longer waiting."""
@@ -126,7 +126,7 @@ async def withdraw_request(request: Request, request_id: RequestId, principal: R
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
     if view.principal != principal.name and not principal.may(Scope.ADMIN):
-        words = f"The key {principal.key} did not open this request, so it cannot take it back."
+        words = f"The key {principal.key} did not open this request, so it cannot withdraw it."
         raise ProblemRaised(403, "not-yours", "Not yours", words)
     await _withdraw(ctx, principal, view)
     return await review(ctx, await _again(ctx, view))
@@ -138,7 +138,7 @@ async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) ->
         return
     now = await _again(ctx, view)
     if now.status is not RequestStatus.CANCELLED:
-        raise Conflict(f"the request is {now.status} already; there is nothing to take back")
+        raise Conflict(f"the request is {now.status} already; there is nothing to withdraw")
 
 
 async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:

@@ -22,7 +22,7 @@ RequestId = Annotated[
     Path(
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$",
         max_length=128,
-        description="Our `id` of the request, or the `request_id` that its asker gave it.",
+        description="The service's `id` of the request, or the asking program's `request_id`.",
         examples=["delete-42"],
     ),
 ]
@@ -72,7 +72,7 @@ async def _read(
         if found is None and not principal.may(Scope.REQUEST):
             same = await views.requests_by_client_id(connection, team_id, name)
             if len(same) > 1:
-                words = "Several programs have a request of this name; use the `id` of the one that is meant."
+                words = "Several programs have a request with this name; use its `id`."
                 raise ProblemRaised(409, "ambiguous", "Ambiguous", words)
             found = await read(connection, same[0]) if same else None
     if found is None:

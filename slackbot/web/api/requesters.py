@@ -1,4 +1,4 @@
-"""On whose behalf a program asks: its key's owner, or a person that it may name."""
+"""Requester a program asks: its key's owner, or a person that it may name."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from slackbot.reviewing.listing import without_secrets
 from slackbot.reviewing.visibility import reviewer_scope, visible_runs
 from slackbot.web.http.context import WebContext
 
-NO_SUCH_RUN = "There is no such run, or it is none that this key may see."
+NO_SUCH_RUN = "There is no such run, or this key may not see it."
 
 
 async def run_for(ctx: WebContext, principal: Principal, run_id: UUID) -> RunLine:

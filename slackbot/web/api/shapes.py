@@ -36,7 +36,7 @@ def _in_utc(at: datetime) -> datetime:
     try:
         return at.astimezone(UTC)
     except OverflowError:
-        raise ValueError("is a time outside of the calendar") from None
+        raise ValueError("is a time outside the calendar") from None
 
 
 def rfc3339(at: datetime) -> str:
@@ -47,7 +47,7 @@ def rfc3339(at: datetime) -> str:
 def _written(value: object) -> object:
     """Nothing but a time with its offset: pydantic would take a bare number for seconds since 1970."""
     if not isinstance(value, datetime) and not (isinstance(value, str) and "T" in value.upper()):
-        raise ValueError("is no time as RFC 3339 has it, 2026-11-21T09:30:00Z say")
+        raise ValueError("is not an RFC 3339 time such as 2026-11-21T09:30:00Z")
     return value
 
 
@@ -64,7 +64,7 @@ _DATE_AND_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 
 def _sent(value: object) -> object:
     if isinstance(value, bool) or (isinstance(value, str) and not _DATE_AND_TIME.match(value)):
-        raise ValueError("is no time: 2026-11-21T09:30:00Z say, or seconds since 1970")
+        raise ValueError("is not a time such as 2026-11-21T09:30:00Z, or seconds since 1970")
     return value
 
 
@@ -80,7 +80,7 @@ Length = Annotated[float, BeforeValidator(seconds_of, json_schema_input_type=flo
 """A length of time on the wire: `"72h"`, or a number of seconds."""
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
-After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the page before.")]
+After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]
 """Where a page begins: `None` for the first."""
 
 

@@ -98,7 +98,7 @@ async def list_webhooks(request: Request, admin: Admin) -> Page[WebhookOut]:
     "/{name}", status_code=204, response_class=Response, responses=documented(401, 403, 404, 422, 429, 503)
 )
 async def remove(request: Request, admin: Admin, name: Name) -> None:
-    """Tell it nothing more, also not what is still to be told."""
+    """Tell it nothing more, also not what is pending."""
     await webhooks.remove(web_context(request).db, name, by=admin.name)
 
 

@@ -51,10 +51,10 @@ class NotRequiredOut(ResponseModel):
     action: ActionOut
     digest: str
     facts_source: FactsSource | None = Field(
-        default=None, description="Whose facts let it run; their digest is on record."
+        default=None, description="The source of the facts that let it run; the audit log has their digest."
     )
     grant: UUID | None = Field(
-        default=None, description="The grant of which it is a use: reviewers allowed such calls in advance."
+        default=None, description="The grant that covers it: reviewers allowed such calls in advance."
     )
 
 

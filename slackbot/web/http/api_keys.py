@@ -12,7 +12,7 @@ from agent.usecases import api_keys
 from slackbot.web.http.context import web_context
 from slackbot.web.http.problems import ProblemRaised
 
-bearer = HTTPBearer(auto_error=False, description="A key made with `signoff keys create`.")
+bearer = HTTPBearer(auto_error=False, description="A key created with `signoff keys create`.")
 
 
 async def caller(
@@ -45,7 +45,7 @@ class RequireScope:
                 "scope-missing",
                 "Scope missing",
                 f"The key {known.key} does not have the scope {' or '.join(self.scopes)}; "
-                f"`signoff keys create NAME --scope {self.scopes[0]}` makes one that has it.",
+                f"`signoff keys create NAME --scope {self.scopes[0]}` creates one that has it.",
                 headers={
                     "WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{" ".join(self.scopes)}"'
                 },

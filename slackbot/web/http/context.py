@@ -82,7 +82,9 @@ class WebContext:
         """Slack, without which nobody's rights can be known. Raises ProblemRaised (503) until it is reached."""
         connected = self.slack_or_none()
         if connected is None:
-            words = "Slack has not been reached yet, so nobody can be asked and nobody's rights can be known."
+            words = (
+                "Slack has not been reached yet, so nobody can be asked and nobody's rights can be checked."
+            )
             raise retry_later("slack-away", "Slack cannot be reached", words, 5)
         return connected
 

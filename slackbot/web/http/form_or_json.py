@@ -48,7 +48,7 @@ async def _form(request: Request) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name, value in (await read_form(request, MOST_FIELDS)).multi_items():
         if name in given:
-            raise invalid((name[:100], "is there twice"))
+            raise invalid((name[:100], "is given twice"))
         given[name] = value
     return given
 

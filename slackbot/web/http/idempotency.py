@@ -49,7 +49,7 @@ async def once(request: Request, principal: Principal, handle: Handle) -> Respon
     except KeyReused:
         raise _used_before() from None
     except CallInProgress:
-        words = f"The call with this {HEADER} is under way; ask again for its answer."
+        words = f"The call with this {HEADER} is in progress; repeat the call to get its response."
         raise retry_later("under-way", "Under way", words, 1, status=409) from None
     encryption = _encryption_key(request, key)
     if isinstance(begun, StoredResponse):
@@ -81,7 +81,7 @@ async def _quietly(work: Awaitable[None]) -> None:
     try:
         await work
     except Exception as error:
-        log.warning("an answer was not kept", action="http.reply_not_kept", error=str(error))
+        log.warning("a response was not stored", action="http.reply_not_kept", error=str(error))
 
 
 def _again(kept: StoredResponse, encryption: OctKey) -> Response:
@@ -122,7 +122,7 @@ async def _header(
             alias=HEADER,
             pattern=r"^[!-~]+$",
             max_length=255,
-            description="Makes a repetition of this very call safe for a day: it is made once and answered the same.",
+            description="Makes repeating this call safe for a day: it runs once and always gets the same response.",
         ),
     ] = None,
 ) -> None:

@@ -6,11 +6,11 @@ from prometheus_client import Counter
 
 HTTP_REQUESTS = Counter(
     "signoff_http_requests",
-    "Answered HTTP requests, by method, route (its pattern, never the address) and status.",
+    "Answered HTTP requests, by method, route (the pattern, never the path) and status.",
     ["method", "route", "status"],
 )
 CONNECTIONS_CLOSED = Counter(
     "signoff_http_connections_closed",
-    "Connections closed before a request was read whole, by reason: head, body (time), size, crowd.",
+    "Connections closed before a request was read completely, by reason: head, body (time), size, crowd.",
     ["because"],
 )

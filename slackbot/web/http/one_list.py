@@ -22,8 +22,8 @@ async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
         async with asyncio.timeout(WAIT):
             await turn.acquire()
     except TimeoutError:
-        words = f"Another list is being made for the key {caller.key}; a key gets one at a time."
-        raise retry_later("list-under-way", "A list is under way", words, 1, status=429) from None
+        words = f"Another list is in progress for the key {caller.key}; a key gets one at a time."
+        raise retry_later("list-under-way", "A list is in progress", words, 1, status=429) from None
     try:
         yield
     finally:

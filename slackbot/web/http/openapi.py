@@ -24,14 +24,14 @@ as `application/problem+json` (RFC 9457), times in UTC (RFC 3339). No GET decide
 reads an approval is recorded.
 """
 TAGS = {
-    "Requests": "Ask for a review, wait for it, take it back.",
-    "Decisions": "A person's word, through a key of theirs.",
-    "Agents": "An inbox of agents at work: start, see who waits, answer.",
-    "Runs in Agno's shapes": "The same for clients of Agno's AgentOS: runs pause, tools are confirmed, runs go on.",
+    "Requests": "Ask for a review, wait for it, withdraw it.",
+    "Decisions": "A person's vote, through their own key.",
+    "Agents": "An inbox of running agents: start them, see which wait, answer.",
+    "Runs in Agno's format": "The same for clients of Agno's AgentOS: runs pause, tools are confirmed, runs continue.",
     "AgentOS": "The same in AgentOS' exact format: for Agno's own client, with events as they happen.",
-    "Executors": "Do what was approved elsewhere, once, and say how it went.",
-    "Events": "What happens, as it happens.",
-    "Webhooks": "The same, sent to an address of yours.",
+    "Executors": "Claim an approved action, execute it once, and report the result.",
+    "Events": "Events, as they happen.",
+    "Webhooks": "Events, sent to your own URL.",
 }
 _POLICY = "; ".join(
     (

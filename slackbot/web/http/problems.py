@@ -65,13 +65,13 @@ _MEANINGS = {
     400: "The body cannot be read",
     401: "No valid key",
     403: "The key, or its owner, may not do this",
-    404: "There is no such thing, or none that the caller may know of",
-    409: "It is settled otherwise already",
+    404: "It does not exist, or the caller may not see it",
+    409: "The current state does not allow this",
     413: "The body is too large",
-    415: "The body is none that can be read here",
-    422: "Something in the call is not as it has to be; `errors` says where",
-    429: "Too many calls; `Retry-After` says when the next one can come",
-    503: "Nobody can say now; nothing is known to have happened",
+    415: "The body has an unsupported type",
+    422: "The call is invalid; `errors` says where",
+    429: "Too many calls; `Retry-After` says when to try again",
+    503: "Temporarily unavailable; the outcome is not known",
 }
 
 
@@ -122,7 +122,7 @@ def handle(app: FastAPI) -> None:
 
 
 async def _outdated_policy(_: Request, error: Exception) -> Response:
-    words = f"Nothing was judged, opened or claimed: {clean_now(str(error), assigned=False)}."
+    words = f"Nothing was evaluated, opened or claimed: {clean_now(str(error), assigned=False)}."
     return retry_later("policy-not-loaded", "The policy is not loaded", words, 5).response
 
 
@@ -138,7 +138,7 @@ async def _refused(_: Request, error: Exception) -> Response:
     if error.code is Refusal.UNKNOWN_REQUEST:
         return problem(404, "not-found", "Not found", "There is no such request.")
     if error.code in DOUBTFUL:
-        return problem(503, kind, "Nobody can say now", error.sentence, headers={"Retry-After": "5"})
+        return problem(503, kind, "Temporarily unavailable", error.sentence, headers={"Retry-After": "5"})
     status = 409 if error.code in GONE else 422 if error.code is Refusal.REASON_REQUIRED else 403
     stale = error.code is Refusal.STALE_REVISION
     title = "Changed meanwhile" if stale else "Settled already" if status == 409 else "Refused"

@@ -110,28 +110,32 @@ class ServiceMetrics:
         return {}
 
     def _families(self, known: views.ServiceCounts | None) -> Iterator[Metric]:
-        yield _gauge("signoff_database_up", "Whether the database told the figures below.", known is not None)
-        part = self._part()
-        yield _gauge("signoff_draining", "Whether this process was told to stop.", part.draining)
         yield _gauge(
-            "signoff_slack_connected", "Whether Slack can be reached and takes messages.", part.slack
+            "signoff_database_up",
+            "Whether the figures below could be read from the database.",
+            known is not None,
+        )
+        part = self._part()
+        yield _gauge("signoff_draining", "Whether this process is stopping.", part.draining)
+        yield _gauge(
+            "signoff_slack_connected", "Whether Slack can be reached and accepts messages.", part.slack
         )
         if part.worker is not None:
             yield _gauge("signoff_worker_alive", "Whether this process works on every queue.", part.worker)
         if part.scheduler_age is not None:
             yield _gauge(
                 "signoff_scheduler_age_seconds",
-                "Since a sweep of this process came to its end.",
+                "Seconds since a sweep of this process last ended.",
                 part.scheduler_age,
             )
         tasks = len(asyncio.all_tasks())
-        yield _gauge("signoff_tasks", "Tasks of this process: what waits for people is none of them.", tasks)
+        yield _gauge("signoff_tasks", "Tasks in this process; waiting requests are not among them.", tasks)
         yield self._pools()
         if known is not None:
             yield from _of_database(known)
         yield _labelled(
             "signoff_limit_used_ratio",
-            "How much of a limit over time is used where it is used most; 1: all of it.",
+            "The used share of a limit over time, for its most used subject; 1 is all of it.",
             "limit",
             list(self._used),
             self._used,
@@ -139,7 +143,7 @@ class ServiceMetrics:
 
     def _pools(self) -> Metric:
         family = GaugeMetricFamily(
-            "signoff_database_connections", "Connections of this process.", labels=["pool", "state"]
+            "signoff_database_connections", "Database connections of this process.", labels=["pool", "state"]
         )
         for pool in self._db.pools():
             family.add_metric([pool.name, "in_use"], pool.in_use)
@@ -160,25 +164,25 @@ def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
     for name, words, value in (
         ("requests_waiting", "Requests that wait for people.", known.waiting),
         ("requests_overdue", "Requests past their deadline that no sweep has ended yet.", known.overdue),
-        ("oldest_waiting_seconds", "How long the oldest of them has waited.", known.oldest_waiting),
+        ("oldest_waiting_seconds", "Age of the oldest of them.", known.oldest_waiting),
         (
             "undelivered_cards",
-            "Cards of which Slack does not have the latest state.",
+            "Cards whose latest state Slack does not have.",
             known.undelivered_cards,
         ),
-        ("undelivered_lines", "Thread lines that Slack has not been told of.", known.undelivered_lines),
-        ("oldest_undelivered_seconds", "How long the oldest of both has waited.", known.oldest_undelivered),
-        ("messages_dead", "Messages that Slack did not take and that were given up.", known.dead_messages),
-        ("channels_in_trouble", "Channels that take no messages of ours.", known.channels_in_trouble),
-        ("notices_pending", "Webhook calls and e-mails to be sent.", known.pending_notices),
-        ("oldest_notice_seconds", "How long the oldest of them has waited.", known.oldest_notice),
+        ("undelivered_lines", "Thread lines not yet sent to Slack.", known.undelivered_lines),
+        ("oldest_undelivered_seconds", "Age of the oldest of both.", known.oldest_undelivered),
+        ("messages_dead", "Messages that Slack refused and that were given up.", known.dead_messages),
+        ("channels_in_trouble", "Channels that accept no messages.", known.channels_in_trouble),
+        ("notices_pending", "Webhook calls and e-mails to send.", known.pending_notices),
+        ("oldest_notice_seconds", "Age of the oldest of them.", known.oldest_notice),
         ("notices_dead", "Webhook calls and e-mails that were given up.", known.dead_notices),
-        ("grants_live", "What reviewers have allowed in advance and has not ended.", known.live_grants),
+        ("grants_live", "Live grants.", known.live_grants),
     ):
         yield _gauge(f"signoff_{name}", words, value)
     at_work = [RunStatus.WORKING.value, RunStatus.PENDING_APPROVAL.value]
     yield _labelled("signoff_runs", "Runs that have not ended, by status.", "status", at_work, known.runs)
-    yield _labelled("signoff_queue_depth", "What is due and nobody has begun.", "queue", QUEUES, known.queues)
+    yield _labelled("signoff_queue_depth", "Due work that nobody has begun.", "queue", QUEUES, known.queues)
 
 
 def _gauge(name: str, words: str, value: float) -> Metric:

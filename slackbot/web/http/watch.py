@@ -131,7 +131,7 @@ class ChangeWatch:
             try:
                 found = await self._found()
             except Exception as error:  # whatever it is, the next look may succeed; nobody is told a change
-                log.warning("a look failed", action="watch.failed", error=str(error) or type(error).__name__)
+                log.warning("a poll failed", action="watch.failed", error=str(error) or type(error).__name__)
                 self._sweep_at = 0.0
                 found = {}
             for subject, token in found.items():

@@ -19,7 +19,7 @@ PATH = "page"
 MAX_REASON = 500
 
 NO_AGENT = "Please choose an agent from the list."
-NO_TASK = "Please say what the agent shall do."
+NO_TASK = "Please say what the agent should do."
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -98,7 +98,7 @@ class ListQuery:
         return RequestKind.ANY if self.asked["q"] and not status else RequestKind.DECIDED
 
     def order(self, otherwise: RequestOrder) -> RequestOrder:
-        return self._read(self.asked["sort"], RequestOrder, "There is no order “{}”.") or otherwise
+        return self._read(self.asked["sort"], RequestOrder, "There is no sort order “{}”.") or otherwise
 
     def read(self, ctx: WebContext) -> RequestFilter:
         status = "" if self.asked["status"] in set(RequestKind) else self.asked["status"]
@@ -136,7 +136,7 @@ class ListQuery:
 
     def _person(self, ctx: WebContext, given: str) -> Person | None:
         if given and not _USER.match(given):
-            self.unclear.append("A person is named by their Slack id.")
+            self.unclear.append("Name a person by their Slack id.")
             return None
         return Person(ctx.slack.team_id, given) if given else None
 
@@ -145,6 +145,6 @@ class ListQuery:
         try:
             day = datetime.fromisoformat(given) if given else None
         except ValueError:
-            self.unclear.append(f"“{given}” is no date like 2026-11-01.")
+            self.unclear.append(f"“{given}” is not a date like 2026-11-01.")
             return None
         return day if day is None or day.tzinfo else day.replace(tzinfo=UTC)

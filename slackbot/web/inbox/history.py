@@ -28,17 +28,17 @@ _DOORS = {
 }
 _WORDS: Mapping[str, str] = {
     AuditKind.REQUEST_OPENED: "asked for review",
-    AuditKind.REQUEST_REOPENED: "had it asked again",
+    AuditKind.REQUEST_REOPENED: "asked again",
     AuditKind.REQUEST_REMINDED: "reminded the reviewers",
-    AuditKind.REQUEST_ESCALATED: "let more people decide: nobody had by the first deadline",
+    AuditKind.REQUEST_ESCALATED: "escalated: nobody decided by the first deadline",
     AuditKind.REQUEST_EDITED: "changed the arguments; earlier votes stopped counting",
     AuditKind.REQUEST_EXPIRED: "ended it: nobody decided in time",
     AuditKind.REQUEST_WITHDRAWN: "withdrew it",
     AuditKind.EXECUTION_CLAIMED: "began to run it",
     AuditKind.EXECUTION_SUCCEEDED: "finished it",
     AuditKind.EXECUTION_FAILED: "failed to do it",
-    AuditKind.EXECUTION_IN_DOUBT: "cannot know whether it happened",
-    AuditKind.EXECUTION_LATE_RESULT: "told a result too late to count",
+    AuditKind.EXECUTION_IN_DOUBT: "does not know whether it happened",
+    AuditKind.EXECUTION_LATE_RESULT: "reported a result too late to count",
     AuditKind.APPROVAL_LAPSED: "let the approval lapse: nobody claimed it in time",
     AuditKind.APPROVAL_CALLED_OFF: "called it off before it began",
     AuditKind.GRANT_USED: "made a call that it allows",
@@ -109,9 +109,9 @@ def _words(kind: str, detail: Mapping[str, Any]) -> str:
     if kind == AuditKind.REQUEST_DECIDED:
         return f"decided it: {detail.get('outcome') or 'settled'}"
     if kind == AuditKind.EXECUTION_RETRY_WANTED:
-        return "asked to run it again, which takes more people"
+        return "voted for Retry, which needs more people"
     if kind == AuditKind.EXECUTION_SETTLED:
-        settled = {"retry": "asked to run it again", "done": "marked it as done"}
+        settled = {"retry": "had it run again", "done": "marked it as done"}
         return settled.get(str(detail.get("verdict") or detail.get("as")), "settled it")
     if kind == AuditKind.GRANT_ENDED:
         return f"ended it: {detail.get('because')}"

@@ -122,10 +122,10 @@ class PageRoute(APIRoute):
 
 
 FOREIGN_FORM = (
-    "This form was not sent from a page of yours that is still good, so nothing was recorded. "
+    "This form came from a page that is no longer valid, so nothing was recorded. "
     "Please go back, load the page again and send it once more."
 )
-NOT_FOUND = "There is nothing here, or it is not something that you may see."
+NOT_FOUND = "This page does not exist, or you may not see it."
 OUTCOME_UNKNOWN = (
     "The connection to the database was lost, so nobody knows whether this counted. Sending it again is safe."
 )
@@ -158,7 +158,7 @@ def _status(code: Refusal) -> int:
 
 
 def _about(refused: Refused) -> tuple[str, str]:
-    titles = {404: "Not found", 503: "Nobody can say now", 409: "Settled already", 403: "Not counted"}
+    titles = {404: "Not found", 503: "Temporarily unavailable", 409: "Settled already", 403: "Not counted"}
     stale = refused.code is Refusal.STALE_REVISION
     return "Changed meanwhile" if stale else titles[_status(refused.code)], refused.sentence
 

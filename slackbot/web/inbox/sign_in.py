@@ -113,7 +113,7 @@ async def from_slack(request: Request, state: str = "", code: str = "") -> Respo
         raise _not_set_up()
     kept, nonce, wanted = [*request.cookies.get(cookie_name(_TRIP, ctx), "").split("|", 2), "", "", ""][:3]
     if not kept or not code or not hmac.compare_digest(kept.encode(), state.encode()):
-        raise _not_signed_in("Slack was left without signing in, or it took longer than ten minutes.")
+        raise _not_signed_in("You left Slack without signing in, or it took longer than ten minutes.")
     try:
         person = await ctx.openid.person(ctx.slack.client, code, nonce, ctx.public_url + RETURN)
     except NotVouched as why:

@@ -97,5 +97,5 @@ async def test_a_conversation_needs_the_scope_of_its_type(house: House) -> None:
     bot = house.slack.workspace.bot
     house.slack.workspace.bot = replace(bot, scopes=tuple(set(bot.scopes) - {"im:read"}))
     house.slack.person("U0GRACE").direct("run refunds order 7")
-    await answered(house, with_app(house, "U0GRACE"), "Slack did not tell us about this channel")
+    await answered(house, with_app(house, "U0GRACE"), "Slack did not confirm this channel")
     assert house.rows(RUNS) == []

@@ -286,7 +286,7 @@ async def test_a_step_in_a_loop_of_its_own_is_refused(stage):
     s = await stage(elsewhere)
     run = await s.run(await s.go("elsewhere", "x"))
     assert (run.status, done) == (RunStatus.FAILED, [])
-    assert "belongs into the function's own event loop" in (run.cause or "")
+    assert "in the function's own event loop, not in a thread's" in (run.cause or "")
 
 
 async def test_a_tool_in_a_branch_is_approved_like_any_other(stage):

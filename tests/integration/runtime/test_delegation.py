@@ -257,7 +257,7 @@ async def test_functions_hand_down_too(stage, approved, answer):
 
 def test_an_agent_is_handed_over_as_a_tool():
     """Who lists an agent among the tools of one with a model is told what to write."""
-    with pytest.raises(TypeError, match=r"refunds is an agent; hand it over as refunds\.as_tool\(\)"):
+    with pytest.raises(TypeError, match=r"refunds is an agent; pass it as refunds\.as_tool\(\)"):
         Agent("orders", "You handle orders.", [refunds])  # type: ignore[list-item]
 
 

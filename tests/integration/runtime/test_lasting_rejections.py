@@ -33,7 +33,7 @@ async def test_what_was_rejected_is_refused_in_another_run(
         return
     assert again.answer is not None
     assert (again.answer.kind, done) == (AnswerKind.DENIED, [])
-    assert again.answer.text == f"the very same action was rejected lately, see request {call.request_id}"
+    assert again.answer.text == f"the same action was recently rejected, see request {call.request_id}"
     other = await asked(on, "logs")
     assert other.state is CallState.ASKED
 

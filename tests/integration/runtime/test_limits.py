@@ -130,7 +130,7 @@ async def test_a_limit_that_denies(stage: Staged) -> None:
     [call] = await proposed(on, 1)
     assert call.answer is not None
     assert call.answer.kind is AnswerKind.DENIED
-    assert 'limit "pays": 10 of 10 are used in 24h, and this takes 1 more' in call.answer.text
+    assert 'limit "pays": 10 of 10 used in 24h, and this takes 1 more' in call.answer.text
     strict = policy(limit(max=Decimal(10), then="deny", name="fresh"), unmatched="review")
     on.go_by(strict)
     [asked] = await proposed(on, 8)

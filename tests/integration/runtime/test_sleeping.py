@@ -136,7 +136,7 @@ async def test_an_agent_with_a_step_of_that_name_keeps_it(stage):
 
     s = await stage(own)
     assert (await s.run(await s.go("own", "mine"))).answer == "slept 1"
-    assert 'a step of its own named "sleep"' in ((await s.run(await s.go("own", "x"))).cause or "")
+    assert 'its own step named "sleep"' in ((await s.run(await s.go("own", "x"))).cause or "")
 
 
 # --- in the background ------------------------------------------------------------------------------------

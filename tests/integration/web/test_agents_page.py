@@ -19,7 +19,7 @@ async def test_an_agent_is_started_once(porch: Porch) -> None:  # noqa: F811
     form = {"agent": "data", "task": "delete <b>nothing</b>", "once": once[1]}
     for wrong, words in (
         ({"agent": "nobody"}, "choose an agent"),
-        ({"task": " "}, "what the agent shall do"),
+        ({"task": " "}, "what the agent should do"),
     ):
         assert (await reader.send("/inbox/runs", form | wrong)).status_code == 422
         assert words in reader.words

@@ -1,4 +1,4 @@
-"""Runs in Agno's shapes: start, pause, confirm by another key, go on."""
+"""Runs in Agno's format: start, pause, confirm by another key, go on."""
 
 from __future__ import annotations
 

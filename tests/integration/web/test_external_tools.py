@@ -219,5 +219,5 @@ async def test_what_no_program_claims_in_time_ends_undone(
     call = (await _handed_out(warehouse))["call_id"]
     await write(service.house.db, "UPDATE tool_call SET claim_until = clock_timestamp() - interval '1 s'")
     done = await service.becomes(asker, run, "completed")
-    assert "no program has claimed it in time" in done["answer"]
+    assert "no program claimed it in time" in done["answer"]
     assert await _problem(warehouse, f"{call}/claim") == (409, "not-approved")

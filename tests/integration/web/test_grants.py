@@ -110,7 +110,7 @@ async def test_a_grant_from_its_card_to_its_end(site: Street) -> None:
     assert await slack.wait_for(lambda: "used 1 of 2 times" in str((listed, slack.ephemeral("U0GRACE"))))
     assert (await grace.click(told, ACTION_REVOKE)).acked
     none = await grace.command("/approvals", "grants", "C0REVIEW")
-    assert await slack.wait_for(lambda: "No calls that you review" in str((none, slack.ephemeral("U0GRACE"))))
+    assert await slack.wait_for(lambda: "There are no grants" in str((none, slack.ephemeral("U0GRACE"))))
     assert (await program.ask("r-6", **refund(order_id="8"))).status_code == 201
     assert (await program.ask("r-2", **refund(order_id="12", amount=400))).json() == allowed.json()
     events = [event for _, event, _ in await site.events(f"request:{grant_id}")]
@@ -125,7 +125,7 @@ async def test_a_grant_from_its_card_to_its_end(site: Street) -> None:
         ({"uses": "21"}, "uses", "1 to 20 times"),
         ({"uses": "x"}, "uses", "whole number"),
         ({"field__0": "101"}, "field:0", "range such as"),
-        ({"field__0": "9 .. 1"}, "field:0", "must not be above"),
+        ({"field__0": "9 .. 1"}, "field:0", "must not be greater"),
         ({"sum": "5"}, "sum", "needs a number"),
     ],
 )
@@ -234,7 +234,7 @@ async def test_home_and_page_show_what_is_allowed_and_used(site: Street) -> None
     await grace.click(home, ACTION_REVOKE_LISTED)
     assert await slack.wait_for(lambda: "Allowed in advance" not in str(slack.home("U0GRACE")))
     await visitor.open("/inbox/grants")
-    assert "No calls that you review are allowed in advance." in visitor.words
+    assert "There are no grants that you may revoke." in visitor.words
     await program.ask("r-3", **LIKE)
     await grace.submit(await form_of(site, await site.house.card(2)))
     await grace.submit(slack.views("U0GRACE")[-1])

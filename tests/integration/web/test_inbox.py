@@ -581,7 +581,7 @@ async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  
     assert 'hx-get="/inbox/waiting?rule=large&amp;sort=deadline"' in reader.page
     assert '<option value="large" selected>' in reader.page
     assert await orders("risk=odd&sort=odd") == (["1", "2"], ["3"])
-    assert "There is no risk “odd”. There is no order “odd”. It was ignored." in reader.words
+    assert "There is no risk “odd”. There is no sort order “odd”. It was ignored." in reader.words
     assert await orders("q=%21%3F") == (["1", "2"], ["3"])
     assert "There is no word or number in “!?”. It was ignored." in reader.words
     await orders("risk=low")

@@ -33,7 +33,7 @@ async def test_a_rejected_action_is_refused_under_another_name(site: Street) -> 
     await (await site.reviewer()).decides(asked["id"], "rejected")
     refused = await program.ask("d-2", action="delete", arguments={"id": 7})
     assert refused.status_code == 403
-    assert f"was rejected lately, see request {asked['id']}" in refused.json()["detail"]
+    assert f"was recently rejected, see request {asked['id']}" in refused.json()["detail"]
     denied = "SELECT count(*) FROM audit_event WHERE event = 'review.denied'"
     assert await column(site.db, denied) == [1]
     assert (await opened(await program.ask("d-3", action="delete", arguments={"id": 8})))[
@@ -50,7 +50,7 @@ async def test_a_rejected_action_is_asked_with_the_rejection(site: Street) -> No
     await site.house.card()
     await (await site.reviewer()).decides(asked["id"], "rejected", reason="not these")
     again = await opened(await program.ask("d-2", **told, facts={"rows": 1}))
-    await site.house.says("rejected lately", "C0REVIEW")
+    await site.house.says("recently rejected", "C0REVIEW")
     await (await site.reviewer()).decides(again["id"])
     assert kind(await claim(program, "d-2", facts={"rows": 2})) == (409, "facts-changed")
     sql = "SELECT rejected_before::text FROM approval_request ORDER BY id"
@@ -64,6 +64,6 @@ async def test_the_page_shows_the_rejection(porch: Porch) -> None:  # noqa: F811
     await grace.open(f"/inbox/requests/{first}")
     await grace.send(f"/inbox/requests/{first}/reject", {"revision": "1", "own": "not this one"})
     await grace.open(f"/inbox/requests/{await porch.asked(7, rejected_before=UUID(first))}")
-    assert "The very same action was rejected lately by " in grace.words
+    assert "The same action was recently rejected by " in grace.words
     assert "not this one" in grace.words
     assert f'href="/inbox/requests/{first}"' in grace.page

@@ -70,7 +70,7 @@ async def test_what_a_program_is_told_counts_once_under_its_name(site: Street) -
     assert asked["checkpoint_id"] == "limit_reached"
     card = await site.house.card()
     words = shown(site.house.now(card))
-    assert "refunds: 1,000 of 1,000 used in 24h. No room for this without people." in words
+    assert "refunds: 1,000 of 1,000 used in 24h. No room for this without approval." in words
     assert (await opened(await refund(program, "r-3", None)))["status"] == "waiting"
     assert await used(site) == [(Decimal(1000), Decimal("0.5"))]
 
@@ -109,5 +109,5 @@ async def test_programs_at_once_share_a_limit_that_denies(site: Street) -> None:
     )
     assert sorted(each.status_code for each in answers) == [200] * 3 + [403] * 5
     denied = next(each for each in answers if each.status_code == 403).json()["detail"]
-    assert 'limit "deletes": 3 of 3 are used in 1h, and this is one more' in denied
+    assert 'limit "deletes": 3 of 3 used in 1h, and this adds one' in denied
     assert await used(site, "deletes") == [(Decimal(3), Decimal(0))]

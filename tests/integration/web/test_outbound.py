@@ -386,11 +386,11 @@ async def test_a_webhook_that_leads_inside_is_not_followed(
     await ask(database)
     await send(database, sender)
     [error] = await column(database, "SELECT error FROM notice")
-    assert "secrets of this machine" in error
+    assert "cloud metadata" in error
 
 
 async def test_old_news_are_forgotten(database: Database, sender: OutboundSender, receiver: Receiver) -> None:
-    """What was told more than a week ago is dropped; what is still to be told, or was given up, is not."""
+    """What was told more than a week ago is dropped; what is pending, or was given up, is not."""
     await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     for _ in range(3):
         await ask(database)

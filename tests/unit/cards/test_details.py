@@ -41,7 +41,7 @@ def test_one_page_has_everything_in_order(samples: Any, referee: Any) -> None:
     order = [
         "Waiting for review", "Requested by U0ADA", "Facts, looked up by the tool", "price: 1,499.00 EUR",
         '"price": 1499', "Arguments of process_refund", "order_id: 7", '"order_id": 7',
-        "The agent's own words (not checked)", "The agent's goal, as it was given", "Refund order 7",
+        "The agent's own words (not checked)", "The agent's task, as given", "Refund order 7",
         "Earlier tool calls of this run (1)", "1. get_order: answered", "PAID", "Recent transcript",
         "user: please\n    assistant: I approve", "assistant: Looking it up.", "page 1 of 1", "Approve",
     ]  # fmt: skip
@@ -93,9 +93,9 @@ def test_pages_turn_and_end(samples: Any, referee: Any) -> None:
 def test_a_long_one_is_offered_as_a_file_that_has_it_all(samples: Any, referee: Any) -> None:
     """From five pages on a button offers the file; facts and arguments stand in it to the letter."""
     short = cards.details_modal(samples.view())
-    assert "All of it as a file" not in referee.words(short)
+    assert "Everything as a file" not in referee.words(short)
     view = samples.view(arguments={"body": "line\n" * 20_000}, context=CONTEXT)
-    assert "All of it as a file" in referee.words(cards.details_modal(view))
+    assert "Everything as a file" in referee.words(cards.details_modal(view))
     text = cards.details_text(view)
     assert json.dumps("line\n" * 20_000) in text
     assert "get_order: answered" in text

@@ -165,8 +165,8 @@ def test_entered_values_have_their_types(form: dict[str, Any]) -> None:
         ("order_id", "99999999999999999999", "between"),
         ("order_id", "NaN", "between"),
         ("amount", "0.12345678901234567890", "too many digits"),
-        ("lines", "[1,", "not usable JSON"),
-        ("lines", '{"a": 1, "a": 2}', "not usable JSON"),
+        ("lines", "[1,", "not valid JSON"),
+        ("lines", '{"a": 1, "a": 2}', "not valid JSON"),
         ("lines", " ", "must not be empty"),
     ],
 )

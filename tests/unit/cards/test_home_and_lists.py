@@ -198,7 +198,7 @@ def test_a_digest_that_has_served_leads_to_no_list(referee: Any) -> None:
     for card in (ended, outdated):
         referee.judge(card)
         assert buttons(referee, card.blocks) == []
-    assert "No request of agent refunds still waits in this message" in referee.words(ended.blocks)
+    assert "No request from agent refunds still waits in this message" in referee.words(ended.blocks)
     assert "https://team.slack.com/archives/C0REVIEW/p1" in str(outdated.blocks)
     assert "<!here>" not in outdated.text
 

@@ -127,7 +127,7 @@ def test_a_rejection_stops_the_run_from_high_risk_on(risk, on_reject):
     [
         ('aprovers = ["U01"]', 4, 'unknown key "aprovers" (did you mean "approvers"?)'),
         ("xyzzy = 1", 4, 'unknown key "xyzzy"'),
-        ('unmatched = "deny"', 4, '"unmatched" belongs into [defaults]'),
+        ('unmatched = "deny"', 4, '"unmatched" belongs in [defaults]'),
         ('\n# risk = 1\nrisk = "hihg"', 6, '"risk" must be one of low, medium, high, critical'),
         ("risk = 3", 4, '"risk" must be one of'),
         ("approvers = []", 4, '"approvers" must not be empty'),
@@ -180,7 +180,7 @@ def test_a_rejection_stops_the_run_from_high_risk_on(risk, on_reject):
         (
             'approvers = ["S01", "U0BOSS"]\non_timeout = "escalate"\nescalate_to = ["U0BOSS"]',
             6,
-            "nobody who may not decide already",
+            "only people who may already decide",
         ),
         ('redact = ["a..b"]', 4, "is not a name such as card_number"),
         ('redact = ["a b"]', 4, "is not a name such as card_number"),
@@ -194,7 +194,7 @@ def test_a_rejection_stops_the_run_from_high_risk_on(risk, on_reject):
             5,
             "would show facts.owner.name",
         ),
-        ('admin_channel = "C01"', 4, '"admin_channel" belongs into [defaults]'),
+        ('admin_channel = "C01"', 4, '"admin_channel" belongs in [defaults]'),
         (
             'approvers = ["U01", "U02"]\nallow_edit = true',
             5,
@@ -221,7 +221,7 @@ def test_what_cannot_be_enforced_is_refused_with_its_line(lines, line, problem):
         ("[checkpoint]\nx = 1", "checkpoints.toml:1: write [[checkpoint]], with two brackets"),
         (
             "\n[defaults]\nwhen = 'true'",
-            'checkpoints.toml:3: [defaults]: "when" belongs into a [[checkpoint]]',
+            'checkpoints.toml:3: [defaults]: "when" belongs in a [[checkpoint]]',
         ),
         ("[defaults]\nunmatched = 'ask'", 'checkpoints.toml:2: [defaults]: "unmatched" must be one of'),
         (
@@ -234,7 +234,7 @@ def test_what_cannot_be_enforced_is_refused_with_its_line(lines, line, problem):
         ),
         (
             "[defaults]\nemail = ['finance']",
-            "checkpoints.toml:2: [defaults]: \"email\" 'finance' is not an address",
+            "checkpoints.toml:2: [defaults]: \"email\" 'finance' is not an e-mail address",
         ),
         ("defaults = 3", "checkpoints.toml:1: [defaults]: must be a table"),
         (
@@ -380,7 +380,7 @@ def test_grants_are_read_with_their_bounds_and_patterns() -> None:
     ("text", "problem"),
     [
         (checkpoint("allow_grants = true"), 'needs the table [grants], with "max_for" and "max_uses"'),
-        (GRANTS + checkpoint('allow_grants = true\nrisk = "critical"'), "what is critical allows no grants"),
+        (GRANTS + checkpoint('allow_grants = true\nrisk = "critical"'), "critical actions allow no grants"),
         (GRANTS + checkpoint('grant_free = { a = "x" }'), 'used only with "allow_grants = true"'),
         (
             GRANTS + checkpoint('allow_grants = true\nredact = ["card"]\ngrant_free = { card = ".*" }'),
@@ -396,7 +396,7 @@ def test_grants_are_read_with_their_bounds_and_patterns() -> None:
         ('[grants]\nmax_for = "7d"\n', '[grants]: "max_uses" is missing'),
         ('[grants]\nmax_for = "7d"\nmax_uses = 0\n', "a whole number from 1 to 10,000"),
         ('[grants]\nmax_for = "7d"\nmax_uses = 5\nmax_sum = 3\n', 'unknown key "max_sum"'),
-        ("[defaults]\nallow_grants = true\n", "belongs into a [[checkpoint]]"),
+        ("[defaults]\nallow_grants = true\n", "belongs in a [[checkpoint]]"),
     ],
 )
 def test_grants_that_could_not_be_bounded_are_refused(text: str, problem: str) -> None:

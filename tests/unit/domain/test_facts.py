@@ -125,11 +125,11 @@ def test_a_table_of_facts_names_a_tool_and_an_address() -> None:
         (LOOKUP.replace("refund", "re fund"), 'c.toml:2: facts #1: "tool" must be the name of one tool'),
         (
             LOOKUP.replace("https://shop.example", "https://u:p@shop"),
-            'c.toml:3: facts #1: "url" must not hold a user or a password; what is sent is signed instead',
+            'c.toml:3: facts #1: "url" must not contain a user or a password; webhooks are signed instead',
         ),
         (
             LOOKUP.replace("https://shop.example", "http://169.254.169.254"),
-            'c.toml:3: facts #1: "url" leads to 169.254.169.254, which tells secrets of this machine',
+            'c.toml:3: facts #1: "url" leads to 169.254.169.254, a cloud metadata address',
         ),
         (LOOKUP + LOOKUP, 'c.toml:5: facts #2: "tool" names refund, as an earlier table does'),
         ("[facts]\ntool = 'x'\n", "c.toml:1: facts #1: write [[facts]], with two brackets"),

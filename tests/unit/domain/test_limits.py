@@ -134,7 +134,7 @@ def test_the_verdict_of_policy_with_its_limits() -> None:
         assert (bounded.verdict, bounded.rule and bounded.rule.checkpoint_id) == ("ask", asked_by)
         assert bounded.rule is not None
         assert bounded.rule.risk is Risk.CRITICAL
-        assert 'limit "refunds": 0 of 5 are used in 24h, and this takes 6 more' in bounded.because
+        assert 'limit "refunds": 0 of 5 used in 24h, and this takes 6 more' in bounded.because
         asked = policy.judge(ToolTraits("refund", "1", requires_approval=True), refund(n=60), None, "a", None)
         assert policy.within_limits(asked, full, traits, refund(n=60), None) is asked
 

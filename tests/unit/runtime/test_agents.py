@@ -47,7 +47,7 @@ def test_what_no_checkpoint_names_says_truly_why_it_runs() -> None:
     told = [explain(Policy(), each.traits) for each in (StepTool.of(undecorated), below.as_tool())]
     assert told == [
         "undecorated: runs, because it is a plain step",
-        "below: runs, because it only hands a task down",
+        "below: runs, because it only delegates a task",
     ]
 
 

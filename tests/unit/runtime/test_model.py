@@ -60,7 +60,7 @@ async def test_calls_of_a_turn_without_tools_are_dropped(scripted: ScriptedModel
         (ModelFault.http(429, retry_after=7), True, "the model's provider answered 429"),
         (ModelFault.http(500), True, "the model's provider answered 500"),
         (ModelFault.http(400), False, "the model's provider answered 400"),
-        (ModelFault.http(401), False, "it did not accept the API key"),
+        (ModelFault.http(401), False, "it rejected the API key"),
         (ModelFault.http(404), False, "it does not know this model"),
         (ModelFault.reset(), True, "the model's provider cannot be reached"),
         (ModelFault.garbage(), True, "the model's answer cannot be used"),

@@ -55,10 +55,10 @@ def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("terms", "words"),
     [
-        ({"action_pattern": "refnud"}, 'fits none of the tools that are loaded (did you mean "refund"?)'),
+        ({"action_pattern": "refnud"}, 'matches none of the loaded tools (did you mean "refund"?)'),
         (
             {"action_pattern": "refnud", "mode": "observe", "observe_until": "2026-12-20"},
-            "none of the tools",
+            "none of the loaded tools",
         ),
         (
             {"action_pattern": "pay", "when": "args.amuont > 3.0"},
@@ -115,8 +115,8 @@ def test_without_agents_nothing_is_said() -> None:
 )
 def test_a_bound_on_what_the_model_says_is_named(terms: dict[str, str], path: str | None) -> None:
     """Money and counts in arguments, where the tool knows better."""
-    found = [sentence for sentence in told(**terms) if "which the model says" in sentence]
-    words = f'{FILE}:4: checkpoint "x": "when" goes by {path}, which the model says'
+    found = [sentence for sentence in told(**terms) if "which the model writes" in sentence]
+    words = f'{FILE}:4: checkpoint "x": "when" reads {path}, which the model writes'
     assert [sentence.partition("; ")[0] for sentence in found] == ([words] if path else [])
 
 
@@ -143,8 +143,8 @@ url = "https://shop.example/"
     policy = checkpoints.load(text, filename=FILE)
     alone = lint_policy(policy, Registry([]), FILE)
     assert [sentence.partition(", which the model")[0] for sentence in alone] == [
-        f'{FILE}:5: checkpoint "x": "when" goes by args.amount',
-        f'{FILE}:10: limit "daily": "of" goes by args.amount',
+        f'{FILE}:5: checkpoint "x": "when" reads args.amount',
+        f'{FILE}:10: limit "daily": "of" reads args.amount',
     ]
     assert lint_policy(policy, REGISTRY, FILE)[-1].startswith(
         f"{FILE}:15: [[facts]]: refund is a tool of the agents"

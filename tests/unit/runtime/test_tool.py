@@ -216,7 +216,7 @@ def plain(a: int) -> None: ...
         ({"timeout": 0}, "timeout must be more than 0 seconds"),
         ({"version": ""}, "version must not be empty"),
         ({"name": "two words"}, "a name has 1 to 64"),
-        ({"facts": lambda b: {}}, 'facts: there is no argument "b" to give it'),
+        ({"facts": lambda b: {}}, 'facts: there is no argument "b" to pass it'),
         ({"on_pending": lambda a, cause: None}, 'on_pending: there is no argument "cause"'),
         ({"on_refused": lambda **a: None}, "on_refused: parameter"),
         ({"pending_text": "{a}"}, "pending_text: column"),
