@@ -508,8 +508,8 @@ async def test_an_ambiguous_prefix_is_said(http_house: House) -> None:
         ("history status:aproved", 'did you mean "approved"'),
         ("history status:waiting", "/approvals all"),
         ("history agent:refnds", 'did you mean "refunds"'),
-        ("history since:soon", "is no time"),
-        ("history by:somebody", "is nobody"),
+        ("history since:soon", "is not a time"),
+        ("history by:somebody", "is not a person"),
         ("history approvd", 'did you mean "approved"'),
     ],
 )

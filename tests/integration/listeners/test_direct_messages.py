@@ -40,8 +40,8 @@ async def answered(house: House, conversation: str, words: str) -> None:
 
 
 ANSWERS = {
-    "": "a task for the agent that policy names",
-    "help": "a task for the agent that policy names",
+    "": "a task for the policy's default agent",
+    "help": "a task for the policy's default agent",
     "what can you do?": "everything about agents",
     "run refnds order 7": "/agent run refunds order 7",
     "run refunds": "What should refunds do?",
@@ -83,7 +83,7 @@ async def test_plain_words_are_a_task_for_the_agent_that_policy_names(house: Hou
     grace.direct("run refunds order 7")
     await house.slack.wait_for(lambda: len(house.rows(RUNS)) == 2)
     grace.direct("Help!")
-    await answered(house, with_app(house, "U0GRACE"), "a task for the agent that policy names")
+    await answered(house, with_app(house, "U0GRACE"), "a task for the policy's default agent")
     house.slack.person("U0MALLORY").direct("How was the third quarter?")
     await answered(house, with_app(house, "U0MALLORY"), "Guests of this workspace cannot start agents")
     assert {row[:3] for row in house.rows(RUNS)} == {
