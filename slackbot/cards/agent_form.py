@@ -1,4 +1,4 @@
-"""The form behind a bare `/agent`: which agent, what for, and the inputs that this agent declares."""
+"""The form behind a bare `/agent`: agent, task, and the agent's declared inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_TASK = 3000
 
 @dataclass(frozen=True, slots=True)
 class AgentForm:
-    """An agent that can be started: `inputs` is a JSON schema of an object, for what it asks for by name."""
+    """An agent that can be started. `inputs` is the JSON schema of an object: its named inputs."""
 
     name: str
     description: str = ""
@@ -26,7 +26,7 @@ class AgentForm:
 
 @dataclass(frozen=True, slots=True)
 class RunForm:
-    """What a submission asks for; `errors` by block_id, and then nothing may be started."""
+    """A submission's content; with `errors` (by block_id), nothing may be started."""
 
     agent: str
     task: str
@@ -37,7 +37,7 @@ class RunForm:
 def agent_modal(
     agents: Sequence[AgentForm], chosen: str | None = None, *, carry: str = "", task: str = ""
 ) -> Json:
-    """The form with `chosen`'s inputs, or the first agent's; draw it anew when `ACTION_AGENT` says another."""
+    """The form with the inputs of `chosen` or of the first agent; redraw it when `ACTION_AGENT` chooses another."""
     if not agents:
         return notice_modal("Run an agent", "No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
     agent = _find(agents, chosen) or agents[0]
@@ -74,7 +74,7 @@ def agent_modal(
 
 
 def read_agent_modal(values: Mapping[str, Any], agents: Sequence[AgentForm]) -> RunForm:
-    """What was asked for, from `view.state.values` of a submission, or of the press on another agent."""
+    """Read `view.state.values` of a submission, or of the choice of another agent."""
     option = _state(values, AGENT_BLOCK, ACTION_AGENT).get("selected_option")
     agent = _find(agents, option.get("value") if isinstance(option, Mapping) else None)
     typed = _state(values, TASK_BLOCK, TASK_INPUT).get("value")
@@ -92,7 +92,7 @@ def _find(agents: Sequence[AgentForm], name: object) -> AgentForm | None:
 
 
 def _fields(agent: AgentForm) -> list[form.Field]:
-    # Another agent's inputs have other ids: Slack keeps what was typed into an id that it knows.
+    # Another agent's inputs have other ids: Slack keeps what was typed under a known id.
     prefix = hashlib.sha256(agent.name.encode()).hexdigest()[:12]
     return form.fields(agent.inputs, {}, f"signoff:input:{prefix}", lambda _: False)
 

@@ -1,6 +1,6 @@
-"""App Home: what waits for its reader, with the card's buttons, what they asked for, what runs, what was decided.
+"""App Home: what waits for its reader, with the card's buttons, their own requests, runs, and decisions.
 
-And, where there are any: what is allowed in advance, and how the limits over time stand.
+If there are any, also live grants and limits over time.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ MAX_HOME_FACTS = 500
 MAX_HOME_ARGUMENTS = 700
 
 PAGE_OF_HOME = "home"
-"""What the page values of this view are about."""
+"""The list name of this view's page values."""
 
 
 @dataclass(frozen=True, slots=True)
 class HomeView:
-    """What one person's App Home shows.
+    """The content of one person's App Home.
 
-    `waiting`: what this person may decide now, with the nonces of its places here; `waiting_count`: on all pages,
-    None when not counted. `cancellable`: runs that this person may end. `links`: addresses of decided requests'
-    threads.
+    `waiting`: what this person may decide now, with the nonces of its places here; `waiting_count`: on all pages, None
+    if not counted. `cancellable`: runs that this person may end. `links`: thread addresses of decided requests.
     """
 
     waiting: Sequence[RequestView] = ()
@@ -47,7 +46,7 @@ class HomeView:
     cancellable: frozenset[UUID] = frozenset()
     links: Mapping[UUID, str] = field(default_factory=dict)
     grants: Sequence[GrantLine] = ()
-    """Those that this person may revoke."""
+    """Grants that this person may revoke."""
     limits: Sequence[LimitLine] = ()
     names: Names = field(default_factory=Names)
 
@@ -90,7 +89,7 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
 
 
 def _waiting(view: RequestView, names: Names) -> list[Json]:
-    """A request as short as it can be decided on: the rest is behind Details."""
+    """The shortest form of a request that can be decided on; the rest is in Details."""
     withheld = unreadable(view)
     counted = status.progress(status.approvals(view), view.approvals_required)
     line = blocks.section(

@@ -1,4 +1,4 @@
-"""Constructors for Block Kit, with Slack's limits. Rich text carries what others wrote: Slack parses none of it."""
+"""Constructors for Block Kit, with Slack's limits. External text goes into rich text, which Slack does not parse."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _DATE_FORMAT = "{date_short_pretty} at {time}"
 
 # ---------------------------------------------------------------- pieces of rich text
 def text(content: str, *, bold: bool = False, code: bool = False, italic: bool = False) -> Json:
-    """Plain words. What others wrote must have been made visible (`inert.line`) before."""
+    """Plain text. Make external text visible (`inert.line`) first."""
     style = {name: True for name, on in (("bold", bold), ("code", code), ("italic", italic)) if on}
     return {"type": "text", "text": content, **({"style": style} if style else {})}
 
 
 def texts(content: str) -> list[Json]:
-    """Long words in pieces that Slack takes; drawn as one."""
+    """Split long text into pieces that Slack accepts; displayed as one."""
     pieces, rest = [], content
     while rest:
         piece, _ = inert.cut(rest, TEXT_LIMIT)
@@ -45,7 +45,7 @@ def texts(content: str) -> list[Json]:
 
 
 def mention(person_or_group: str) -> Json:
-    """A user or a user group by id; anything that is no such id becomes plain words."""
+    """A user or user group by id; an invalid id becomes plain text."""
     if _USER.match(person_or_group):
         return {"type": "user", "user_id": person_or_group}
     if _GROUP.match(person_or_group):
@@ -54,7 +54,7 @@ def mention(person_or_group: str) -> Json:
 
 
 def person(who: Person | None, nobody: str = "somebody") -> Json:
-    """A mention of a person, or what they are called when there is none."""
+    """A mention of a person, or a plain name without one."""
     return mention(who.user_id) if who else text(nobody)
 
 
@@ -71,7 +71,7 @@ def channel(channel_id: str) -> Json:
 
 
 def moment(at: datetime) -> Json:
-    """A point in time, in the reader's own time zone; clients that cannot show UTC."""
+    """A point in time in the reader's time zone; UTC in clients that cannot convert it."""
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
@@ -81,7 +81,7 @@ def moment(at: datetime) -> Json:
 
 
 def link(url: str, label: str) -> Json:
-    """A live link to an address of ours or of Slack; anything odd becomes plain words."""
+    """A link to Signoff or Slack; an unsafe address becomes plain text."""
     if _LINK.match(url):
         return {"type": "link", "url": url, "text": label}
     return text(label)
@@ -89,68 +89,68 @@ def link(url: str, label: str) -> Json:
 
 # ---------------------------------------------------------------- mrkdwn that holds ids and numbers only
 def mention_mrkdwn(person_or_group: str) -> str:
-    """`<@U…>` or `<!subteam^S…>`; empty for anything that is no such id."""
+    """`<@U…>` or `<!subteam^S…>`; empty for an invalid id."""
     if _USER.match(person_or_group):
         return f"<@{person_or_group}>"
     return f"<!subteam^{person_or_group}>" if _GROUP.match(person_or_group) else ""
 
 
 def moment_mrkdwn(at: datetime) -> str:
-    """`<!date^…>`: the reader's time zone, with UTC as the fallback."""
+    """`<!date^…>` in the reader's time zone, with UTC as the fallback."""
     return f"<!date^{int(at.timestamp())}^{_DATE_FORMAT}|{formats.moment(at)}>"
 
 
 # ---------------------------------------------------------------- parts of a rich text block
 def section(*pieces: Json) -> Json:
-    """One line or paragraph. Slack refuses empty texts, so they are left out."""
+    """One line or paragraph. Drops empty texts, which Slack refuses."""
     return {"type": "rich_text_section", "elements": [piece for piece in pieces if piece.get("text") != ""]}
 
 
 def bullets(items: Iterable[Json], indent: int = 0) -> Json:
-    """A list of sections; `indent` 0 to 8 says how deep it stands."""
+    """A list of sections; `indent` is 0 to 8."""
     deeper = {"indent": indent} if indent else {}
     return {"type": "rich_text_list", "style": "bullet", "elements": list(items), **deeper}
 
 
 def quote(*pieces: Json) -> Json:
-    """Somebody else's words, with a bar at their side."""
+    """A quotation of external text."""
     return {"type": "rich_text_quote", "elements": [piece for piece in pieces if piece.get("text") != ""]}
 
 
 def preformatted(content: str) -> Json:
-    """Words as they are, in a box."""
+    """Preformatted text."""
     return {"type": "rich_text_preformatted", "elements": texts(content)}
 
 
 # ---------------------------------------------------------------- blocks
 def rich_text(*parts: Json) -> Json:
-    """A block of sections, lists, quotations and boxes."""
+    """A block of sections, lists, quotations and preformatted text."""
     return {"type": "rich_text", "elements": list(parts)}
 
 
 def header(content: str) -> Json:
-    """A title; the text must be inert already."""
+    """A title; the text must already be inert."""
     return {"type": "header", "text": plain(content, HEADER_LIMIT)}
 
 
 def context(mrkdwn: str) -> Json:
-    """Small print that we wrote ourselves: ids, numbers and times, never words of others."""
+    """Small print written by Signoff: ids, numbers and times, never external text."""
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn, "verbatim": True}]}
 
 
 def labelled(content: str, accessory: Json | None = None) -> Json:
-    """A line of plain text with a button at its side."""
+    """A line of plain text with a button beside it."""
     made: Json = {"type": "section", "text": plain(inert.line(content, 400), 400)}
     return made | ({"accessory": accessory} if accessory else {})
 
 
 def divider() -> Json:
-    """A line across."""
+    """A divider."""
     return {"type": "divider"}
 
 
 def actions(*buttons: Json) -> list[Json]:
-    """A row of buttons, as a list of blocks: none for no button, because Slack refuses an empty row."""
+    """A row of buttons as a list of blocks; an empty list for no buttons, because Slack refuses an empty row."""
     return [{"type": "actions", "elements": list(buttons)}] if buttons else []
 
 
@@ -165,19 +165,19 @@ def button(
 def input_block(
     block_id: str, label: str, element: Json, *, optional: bool = False, hint: str | None = None
 ) -> Json:
-    """A labelled input of a form. Its id is the caller's, because the submission is read by it."""
+    """A labelled form input. The caller chooses the id, because the submission is read by it."""
     made: Json = {"type": "input", "block_id": block_id, "label": plain(inert.line(label, 150), 150)}
     made |= {"element": element, "optional": optional}
     return made | ({"hint": plain(inert.line(hint, 300), 300)} if hint else {})
 
 
 def option(label: str, value: str) -> Json:
-    """One of several to choose from: 75 characters for each of its two texts are safe everywhere."""
+    """An option; 75 characters for each of its two texts are safe everywhere."""
     return {"text": plain(inert.line(label, OPTION_LIMIT), OPTION_LIMIT), "value": value}
 
 
 def confirm(title: str, question: str, yes: str, *, style: str) -> Json:
-    """The dialog that stands between a click and its effect."""
+    """A confirmation dialog before a click takes effect."""
     return {
         "title": plain(title, 100),
         "text": plain(question, 300),
@@ -193,7 +193,7 @@ def plain(content: str, limit: int) -> Json:
 
 
 def size(part: Any) -> int:
-    """How much of Slack's limit over all blocks this takes: the weight of every text in it."""
+    """The total weight of the texts, counted against Slack's limit over all blocks."""
     if isinstance(part, list):
         return sum(map(size, part))
     if not isinstance(part, dict):
@@ -203,7 +203,7 @@ def size(part: Any) -> int:
 
 
 def with_ids(blocks: Sequence[Json], state: str) -> list[Json]:
-    """The blocks, each named by its place and content: Slack wants a new `block_id` for a changed block."""
+    """Set each `block_id` from place and content: Slack wants a new one for a changed block."""
     named = []
     for position, block in enumerate(blocks):
         content = json.dumps([state, block], sort_keys=True).encode()

@@ -1,4 +1,4 @@
-"""What can be done about a request, as a row of buttons: the same on its card, in its details and in App Home."""
+"""A request's buttons: the same on its card, in Details and in App Home."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_ADDRESS = 3000
 
 
 def row(view: RequestView, names: Names, *, approvable: bool, details: bool = True) -> list[Json]:
-    """The row for the place that `view.place_nonce` names, if any. `approvable`: all that would run can be read."""
+    """The buttons for the place of `view.place_nonce`, if any. `approvable`: everything that would run can be read."""
     if not view.place_nonce:
         return blocks.actions(*_link(view))
     made = _decide(view, names, approvable) or _ask_again(view) or _settle(view) or _revoke(view)
@@ -42,7 +42,7 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
 
 
 def plain_row(view: RequestView) -> list[Json]:
-    """The row of a card that Slack takes in its plainest form only: no consent from there, everything else."""
+    """The buttons of a plain card: no Approve, everything else."""
     if not view.place_nonce:
         return []
     value = button_value(view)
@@ -59,7 +59,7 @@ def turning(pages: Pages) -> list[Json]:
 
 
 def subject(view: RequestView) -> str:
-    """What it is about; a tool's name is better than nothing. Not inert yet."""
+    """The request's description, or else the tool's name. Not inert yet."""
     return view.description if inert.line(view.description, 10) else view.action.tool
 
 
@@ -67,7 +67,7 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     if view.status is not RequestStatus.WAITING:
         return []
     value = button_value(view)
-    # A form that asks for a note is a second step already.
+    # A form that asks for a note is already a second step.
     asks = "approve" in view.reason_required
     confirm = None if asks else _confirmation(view, names)
     approve = blocks.button("Approve", ACTION_APPROVE, value, "primary", confirm)
@@ -81,7 +81,7 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 
 
 def _may_allow(view: RequestView) -> bool:
-    """Whether a grant can be given here: not from what a reviewer made of a call, nor from another grant."""
+    """Whether a grant can be given here: not for an edited call, nor for another grant."""
     return view.allow_grants and view.grant is None and view.revision == 1 and view.editor is None
 
 
@@ -114,7 +114,7 @@ def _settle(view: RequestView) -> list[Json]:
 
 
 def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
-    """The two things that can be said about an execution in doubt."""
+    """The two ways to settle an execution in doubt."""
     retry = blocks.confirm(
         "Run it again?",
         "The first attempt may have had its effect, or may still be running: "
@@ -129,7 +129,7 @@ def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
 
 
 def _confirmation(view: RequestView, names: Names) -> Json | None:
-    """High risk and above: the object, the money and who asks once more, between the click and its effect."""
+    """From high risk on: a confirmation with object, money and requester before the click takes effect."""
     if view.risk < Risk.HIGH:
         return None
     money = scalars.amounts(view.facts, view.description)
@@ -148,7 +148,7 @@ _ONCE_GRANTED = "Once approved, such calls run without a question."
 
 
 def _link(view: RequestView) -> list[Json]:
-    """The checkpoint's own link, named by its host; an address that could mislead is left out."""
+    """The checkpoint's own link, labelled with its host; a misleading address is left out."""
     found = _ADDRESS.match(view.link) if view.link and len(view.link) <= MAX_ADDRESS else None
     if found is None:
         return []

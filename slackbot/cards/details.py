@@ -1,4 +1,4 @@
-"""All that is stored about a request, in a modal of as many pages as it takes, and as one text for a file."""
+"""Everything stored about a request: pages of a modal, and a text file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from slackbot.cards.request import (
 from slackbot.cards.values import ACTION_FILE, Json, Names, button_value
 
 PAGES_BEFORE_FILE = 5
-"""From here on a file is offered as well."""
+"""From this size on, a file is offered as well."""
 MAX_READABLE = 3_000
 _NO_LIMIT = 2**62
 
 PAGE_OF_DETAILS = "details"
-"""What the page values of this modal are about; their query has `request`, `revision` and `page`."""
+"""The list name of this modal's page values; their query has `request`, `revision` and `page`."""
 
 
 def details_modal(
@@ -36,7 +36,7 @@ def details_modal(
     names: Names | None = None,
     permalink: str | None = None,
 ) -> Json:
-    """A page of the details, from 1, or the nearest; with the card's buttons when `view.place_nonce` names a place."""
+    """One page of the details, from 1, or the nearest; with the card's buttons if `view.place_nonce` names a place."""
     names = names or Names()
     pages = paging.in_pages(list(_content(view, names, permalink)))
     page = max(1, min(page, len(pages)))
@@ -55,7 +55,7 @@ def details_modal(
 
 
 def details_text(view: RequestView) -> str:
-    """All of it as plain text, for a file; what is exact in the modal is exact here."""
+    """Everything as plain text for a file; parts that are exact in the modal are exact here."""
     parts = [
         f"{inert.line(title(view), 2000)}\n{status.words(view)} · request {view.id} · revision {view.revision}"
     ]
@@ -85,7 +85,7 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
 
 
 def _values(label: Json, values: Mapping[str, Any]) -> Iterator[Json]:
-    """For people first, as far as that is short; then exactly, in full."""
+    """First readable, if short enough; then exact and complete."""
     if not values:
         yield blocks.rich_text(label, blocks.section(blocks.text("none", italic=True)))
         return
@@ -102,7 +102,7 @@ def _boxes(label: Json, text: str) -> Iterator[Json]:
 
 
 def _said(view: RequestView, names: Names) -> Iterator[tuple[str, str]]:
-    """Words of agents and people, each with its label; visible, but true to the letter otherwise."""
+    """Words of agents and people, labelled; hidden characters made visible, otherwise exact."""
     for vote in view.votes:
         if vote.reason:
             what = "Note" if vote.verdict is Verdict.APPROVE else "Reason"
@@ -155,7 +155,7 @@ def _call(call: Any) -> str:
 
 
 def _lines(text: str) -> str:
-    """All of it, made visible; later lines are indented, so that none can pass for the next speaker's."""
+    """The full text, made visible; later lines are indented, so that none can pass for the next speaker's."""
     return inert.paragraph(text, _NO_LIMIT, _NO_LIMIT).replace("\n", "\n    ")
 
 

@@ -1,4 +1,4 @@
-"""The form by which a reviewer changes arguments before anybody approves them, and what it says when it is sent."""
+"""The form in which a reviewer edits arguments, and how its submission is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = "None of these arguments can be edited here."
 
 
 def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json:
-    """Inputs for the arguments of `view` (masked), by the tool's JSON schema; redacted ones stand there as text."""
+    """Inputs for the arguments of `view` (masked), by the tool's JSON schema; redacted ones are shown as text."""
     rows = form.inputs(edit_fields(view, schema))
     editable = any(row["type"] == "input" for row in rows)
     told = _TOLD if view.editor_may_approve else f"{_TOLD} {_SOMEONE_ELSE}"
@@ -47,23 +47,23 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
 
 
 def edit_fields(view: RequestView, schema: Mapping[str, Any]) -> list[form.Field]:
-    """The same inputs for a form that is no modal. `view` shows arguments as people may see them."""
+    """The same inputs for a form outside Slack. `view` shows arguments as people may see them."""
     masked = view.action.hidden if isinstance(view.action, MaskedAction) else ()
     return _fields(view.action.arguments, schema, (*view.redact, *masked))
 
 
 def argument_fields(original: Action, schema: Mapping[str, Any]) -> list[form.Field]:
-    """The fields that `read_edit` reads, by the true values."""
+    """The fields that `read_edit` reads, with the true values."""
     return _fields(original.arguments, schema, ())
 
 
 def read_edit(
     values: Mapping[str, Any], schema: Mapping[str, Any], original: Action
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arguments as edited, and errors by block_id, from `view.state.values`.
+    """The edited arguments, and errors by block_id, from `view.state.values`.
 
-    `original` has the true values: what had no input, like a secret, stays. The tool says whether the result fits;
-    see `edit_errors`.
+    `original` has the true values: values without an input, such as secrets, stay. The tool checks the result; see
+    `edit_errors`.
     """
     return form.read(values, _fields(original.arguments, schema, ()), original.arguments)
 
@@ -76,9 +76,9 @@ def edit_errors(
     problem: str,
     path: str = "$",
 ) -> dict[str, str]:
-    """A complaint as the error of an input, so that the form stays open with all that was typed.
+    """Turn an error into that of an input, so that the form stays open with its content.
 
-    At the input that `path` came from, else the first that was changed, else the first. `view` is the submission's:
+    It appears at the input for `path`, else at the first changed input, else at the first. `view` is the submission's:
     Slack refuses errors for other blocks.
     """
     there = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]

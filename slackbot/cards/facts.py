@@ -1,4 +1,4 @@
-"""Where the facts of a request come from, in words: the tool, the program that asks, or Signoff itself."""
+"""The source of a request's facts, in words: the tool, the asking program, or Signoff."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from slackbot.cards.values import Json
 
 
 def heading(view: RequestView) -> Json:
-    """What stands above the facts: `Facts, supplied by the program billing`."""
+    """The heading of the facts: `Facts, supplied by the program billing`."""
     if view.facts_source is not FactsSource.SIGNOFF or view.facts_at is None:
         return blocks.section(blocks.text(title(view), bold=True))
     return blocks.section(blocks.text(f"{_title(view)} at ", bold=True), blocks.moment(view.facts_at))
 
 
 def title(view: RequestView) -> str:
-    """The same in one line of plain text, with the time in UTC."""
+    """The heading as plain text, with the time in UTC."""
     if view.facts_source is FactsSource.SIGNOFF and view.facts_at is not None:
         return f"{_title(view)} at {formats.moment(view.facts_at)}"
     return _title(view)
 
 
 def absent(view: RequestView) -> str:
-    """What stands where there are no facts."""
+    """The text shown if there are no facts."""
     own = "everything below is the agent's own claim."
     if view.facts_source is None:
         return f"No facts were looked up: {own}"

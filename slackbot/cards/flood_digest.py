@@ -1,4 +1,4 @@
-"""One card for a flood: many requests of one sender are listed behind a button instead of shown one by one."""
+"""The digest card: lists a sender's many requests behind a button instead of one card each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from slackbot.cards.values import ACTION_LIST, Card, Json, metadata, page_value
 MAX_TOOLS = 8
 
 PAGE_OF_WAITING = "waiting"
-"""What the page values of the list behind a digest are about; their query has `agent` or `key`.
+"""The list name of a digest's page values; their query has `agent` or `key`.
 
-`folded` is `yes` where it begins, and `no` behind the last request without a card."""
+`folded` is `yes` on the first pages, and `no` after the last request without a card.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FloodDigest:
-    """A flood: how many requests of ``sender`` (an agent, or `key:NAME`) wait without a card, and until when."""
+    """How many requests of ``sender`` (an agent, or `key:NAME`) wait without a card, and until when."""
 
     sender: str
     waiting: int
@@ -31,7 +32,7 @@ class FloodDigest:
 
 
 def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None) -> Card:
-    """The card; every request behind it is still decided by itself."""
+    """The digest card; each request behind it is still decided separately."""
     whose = _sender(digest.sender)
     if not digest.waiting:
         return _ended_digest_card(digest.sender, delivery_id)
@@ -56,7 +57,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
 
 
 def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object | None = None) -> Card:
-    """What becomes of a digest when more has come since: it leads to the message that has taken its place."""
+    """An outdated digest: it links to the message that replaced it."""
     told = f"More requests from {_sender(sender)} have come since. The list is now in "
     place = blocks.link(newer, "a newer message") if newer else blocks.text("a newer message")
     rows = [blocks.rich_text(blocks.section(blocks.text(told), place, blocks.text(".")))]

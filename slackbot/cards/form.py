@@ -1,7 +1,7 @@
-"""A form made from a JSON schema and the values that are there, and the values that come back from it.
+"""A form built from a JSON schema and current values, and the values read back from it.
 
-What cannot be carried to the letter is not offered, and an untouched input gives back exactly its value. Limits:
-Slack's reference, "Block elements" (`initial_value` 3,000).
+Values that cannot be represented exactly get no input, and an untouched input returns its exact value. Limits: Slack's
+reference, "Block elements" (`initial_value` 3,000).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIELD_INPUT = "signoff:field"
 MAX_INITIAL = 3_000
 MAX_INPUTS = 80
 MAX_BYTES = 180_000
-"""What the inputs may take of a view's 250 KB, as JSON in ASCII."""
+"""The inputs' share of a view's 250 KB, as JSON in ASCII."""
 MAX_FIXED = 300
 
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,15})?\Z", re.ASCII)
@@ -34,12 +34,12 @@ _LEAVE_OUT = object()
 
 
 class InvalidFieldInput(Exception):
-    """What somebody entered cannot be used; its text says why, for below the input."""
+    """An unusable input; the text says why, to be shown below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A property with its input's id, what the input begins with, and why there is none (`fixed`)."""
+    """A property with its input's id and initial value, or the reason why it has no input (`fixed`)."""
 
     block_id: str
     property: SchemaProperty
@@ -50,13 +50,13 @@ class Field:
 def fields(
     schema: Mapping[str, Any], values: Mapping[str, Any], prefix: str, redacted: Callable[[str], bool]
 ) -> list[Field]:
-    """Every property as a field; `redacted` names those that nobody may see or change."""
+    """Every property as a field; nobody may see or change those in `redacted`."""
     found = properties(schema, values)
     return [_field(f"{prefix}:{at}", each, redacted(each.name)) for at, each in enumerate(found)]
 
 
 def inputs(made: Sequence[Field]) -> list[Json]:
-    """The fields as blocks, as many as a view can hold; what cannot be edited stands there as text."""
+    """The fields as blocks, as many as a view can hold; read-only ones are shown as text."""
     rows: list[Json] = []
     used = 0
     for position, field in enumerate(made):
@@ -72,7 +72,7 @@ def inputs(made: Sequence[Field]) -> list[Json]:
 def read(
     values: Mapping[str, Any], made: Sequence[Field], original: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of a submission's `view.state.values`, and errors by block_id; without an input, the original."""
+    """The values of `view.state.values`, and errors by block_id; without an input, the original value."""
     result, errors = dict(original), {}
     for field in made:
         state = (values.get(field.block_id) or {}).get(FIELD_INPUT)
@@ -104,7 +104,7 @@ def _field(block_id: str, given: SchemaProperty, is_redacted: bool) -> Field:
 
 
 def _initial(given: SchemaProperty) -> tuple[InputKind, str | None]:
-    """What the input begins with, as its kind or as JSON where that cannot carry the value; None: too long."""
+    """The input's initial value, as its kind or as JSON if that cannot represent the value; None: too long."""
     value = given.value
     if value is None and not (given.kind is InputKind.JSON and given.given):
         return given.kind, ""
@@ -123,7 +123,7 @@ def _initial(given: SchemaProperty) -> tuple[InputKind, str | None]:
 
 
 def _is_exact(text: str) -> bool:
-    """Whether an input gives this text back to the letter: nothing hidden, no blanks at its ends."""
+    """Whether an input returns this text exactly: nothing hidden, no blanks at the ends."""
     return text == text.strip() and not (hidden_positions(text) - _breaks(text)) and "\t" not in text
 
 
@@ -152,7 +152,7 @@ def _fixed(field: Field) -> Json:
 def _input(field: Field) -> Json:
     given = field.property
     element = {"action_id": FIELD_INPUT, **_element(field)}
-    # Only what can never be empty is demanded by the form; everything else may be cleared on purpose.
+    # The form requires only values that can never be empty; all others may be cleared on purpose.
     demanded = given.kind in (InputKind.INTEGER, InputKind.NUMBER) and not given.nullable
     demanded = demanded or (
         given.kind in (InputKind.CHOICE, InputKind.DATE, InputKind.JSON) and not given.nullable
@@ -210,7 +210,7 @@ def _choice(value: Any) -> str:
 
 
 def _bounds(given: SchemaProperty) -> Json:
-    """`min_value` and `max_value`, unless the present value would break them: the form could not be sent."""
+    """`min_value` and `max_value`, unless the current value violates them: the form could not be submitted."""
     found = {}
     for name, inclusive, exclusive, step in (
         ("min_value", "minimum", "exclusiveMinimum", 1),
@@ -284,7 +284,7 @@ def _chosen(given: SchemaProperty, option: Any, original: Mapping[str, Any]) -> 
     if isinstance(value, str) and value.isdecimal() and len(value) < 10 and int(value) < len(given.choices):
         return given.choices[int(value)]
     if given.given and not any(_is_same(each, given.value) for each in given.choices):
-        return original[given.name]  # nothing could be chosen for it to begin with
+        return original[given.name]  # no option could be selected initially
     return _emptied(given)
 
 

@@ -1,4 +1,4 @@
-"""What a reviewer enters in the form of a grant: which fields may be freed, and the terms that this makes."""
+"""What a reviewer enters in the grant form, and the terms that follow from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_RANGE = "Write the value of this call, or a range such as 1 .. 500."
 
 @dataclass(frozen=True, slots=True)
 class OpenField:
-    """An argument or a fact that may be freed, and how: a number within bounds, one of ``choices``, a ``pattern``."""
+    """An argument or fact that may be freed, and how: number bounds, ``choices`` or a ``pattern``."""
 
     root: str
     name: str
@@ -40,7 +40,7 @@ class OpenField:
 
 @dataclass(frozen=True, slots=True)
 class GrantTerms:
-    """What a reviewer has entered."""
+    """A reviewer's input."""
 
     arguments: Mapping[str, Constraint]
     facts: Mapping[str, Constraint] | None
@@ -52,7 +52,7 @@ class GrantTerms:
 
 
 def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list[OpenField]:
-    """What of this call may be freed, as many as the form has room for."""
+    """The fields of this call that may be freed, as many as the form can hold."""
     free = dict(view.grant_free)
     found: list[OpenField] = []
     for root, values in (("args", view.action.arguments), ("facts", view.facts or {})):
@@ -71,7 +71,7 @@ def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list
 
 
 def entered_grant(submitted: Mapping[str, Any]) -> str:
-    """What was entered, as JSON that the second step carries; from a submission's `view`."""
+    """Read a submission's `view` as JSON that the second step carries."""
     values = submitted["state"]["values"]
     told: dict[str, Any] = {}
     for block_id, inputs in values.items():
@@ -123,7 +123,7 @@ def read_grant(
 
 
 def number_text(number: Any) -> str:
-    """As the input of a number shows it at first."""
+    """The initial value of a number's input."""
     return json.dumps(number)
 
 
@@ -136,7 +136,7 @@ def _entered(state: Mapping[str, Any]) -> Any:
 
 
 def _constraint(field: OpenField, entered: Any) -> Constraint:
-    """Raises ValueError, as a sentence."""
+    """Raises ValueError with a sentence."""
     if entered is None:
         return Exact(field.value)
     if field.pattern is not None:

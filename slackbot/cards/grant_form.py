@@ -1,6 +1,6 @@
-"""The form of a grant: what of an approved call may differ, for whom, how often, until when, up to what sum.
+"""The grant form: what may differ from the approved call, for whom, how often, until when, up to what sum.
 
-What has no input stays exactly as it is. The second step is `grant_preview`.
+Fields without an input stay exact. The second step is `grant_preview`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ONE_NUMBER = "Exactly this. For a range, write both bounds: 1 .. 500"
 def grant_modal(
     view: RequestView, limits: GrantLimits, choices: Mapping[str, Sequence[Any]], carry: str
 ) -> Json:
-    """The first step. `view` is the request as it is: a call with anything hidden in it has no such form."""
+    """The first step. `view` has true values: a call with hidden values has no such form."""
     found = open_fields(view, choices)
     head = blocks.rich_text(
         blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
@@ -69,7 +69,7 @@ def grant_modal(
 
 
 def duration_text(length: timedelta) -> str:
-    """As one writes it: `8h`, `1h30m`."""
+    """A duration as people write it: `8h`, `1h30m`."""
     minutes, seconds = divmod(int(length.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))

@@ -1,4 +1,4 @@
-"""Grants as a list, in the answer to a command and in App Home: what each allows, how often it was used, *Revoke*."""
+"""Grants as a list, for a command and for App Home: terms, uses, and a *Revoke* button."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class GrantLine:
-    """A grant that whoever reads the list may revoke."""
+    """A grant that the reader may revoke."""
 
     id: UUID
     description: str
@@ -25,7 +25,7 @@ class GrantLine:
 
 
 def grant_list(lines: Sequence[GrantLine]) -> Card:
-    """The first twenty; the rest is counted."""
+    """The first twenty grants, and a count of the rest."""
     if not lines:
         return Card("There are no grants that you may revoke.", [])
     heading = blocks.rich_text(blocks.section(blocks.text("Allowed in advance", bold=True)))
@@ -34,7 +34,7 @@ def grant_list(lines: Sequence[GrantLine]) -> Card:
 
 
 def grant_rows(lines: Sequence[GrantLine], most: int) -> list[Json]:
-    """So many of them, each with its button."""
+    """Up to this many grants, each with its button."""
     rows: list[Json] = []
     for each in lines[:most]:
         revoke = blocks.button("Revoke", ACTION_REVOKE_LISTED, str(each.id), "danger")

@@ -1,4 +1,4 @@
-"""The second step of the form of a grant: what it frees, and what recent decisions it would have covered."""
+"""The second step of the grant form: what it frees, and which recent decisions it would have covered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LINKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """How the latest decided calls of the tool compare with a grant; ``links`` lead to rejected ones that match."""
+    """How recent decisions on the tool's calls compare with a grant; ``links`` lead to rejected ones that match."""
 
     looked_at: int
     approved: int
@@ -28,7 +28,7 @@ class Preview:
 
 
 def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry: str) -> Json:
-    """Saving it counts."""
+    """The modal; submitting it gives the grant."""
     freed = [
         words
         for root, constraints in (("args", terms.arguments), ("facts", terms.facts or {}))

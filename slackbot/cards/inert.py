@@ -1,7 +1,7 @@
-"""Text from agents, tools and people made harmless: it can be read, and it can do nothing.
+"""Make text from agents, tools and people inert: readable, without any effect.
 
-Slack reads mrkdwn for mentions and links, and draws some characters invisibly or turns the line around. Cards use
-plain and rich text where they can; this module takes care of characters, and of the rest (`Card.text`).
+Slack parses mentions and links in mrkdwn, and some characters are invisible or reverse the line. Cards use plain and
+rich text where possible; this module handles characters, and the remaining mrkdwn (`Card.text`).
 
 Sizes are counted as Slack stores a text: `&`, `<`, `>` as entities, in UTF-16 units.
 """
@@ -13,7 +13,7 @@ import re
 from signoff.visible_text import BLANK_LINES, SPACES, is_mark, one_line, visible
 
 _WEIGHTS = {"&": 5, "<": 4, ">": 4}
-# A variation selector belongs to the sign in front of it, which may be replaced here.
+# A variation selector belongs to the preceding character, which may be replaced here.
 _LOOKALIKES = {"*": "∗", "~": "∼", "`": "ˋ", "@": "＠", "#": "＃", "\ufe0e": None, "\ufe0f": None}
 _FORMATTING = str.maketrans(_LOOKALIKES)
 _UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
@@ -23,29 +23,29 @@ _SCHEME = re.compile(r"(?<=[^\W\d]):(?=\S)|(?<=\d):(?=[^\s\d])")  # not in times
 
 
 def weight(text: str) -> int:
-    """How long Slack takes this text to be: after escaping, in UTF-16 units."""
+    """The length that Slack counts: after escaping, in UTF-16 units."""
     escapes = 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
     units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
     return units + escapes
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:
-    """The longest beginning that weighs at most `limit`, and how many characters were left out."""
+    """The longest prefix of weight `limit` or less, and the number of omitted characters."""
     if weight(text) <= limit:
         return text, 0
-    total = start = limit if weight(text[:limit]) == limit else 0  # characters that weigh one need no look
+    total = start = limit if weight(text[:limit]) == limit else 0  # characters of weight one need no check
     for position, character in enumerate(text[start:], start):
         total += _weigh(character)
         if total > limit:
             end = position
-            while end and is_mark(text[end]):  # an accent or a style stays with its sign
+            while end and is_mark(text[end]):  # combining marks stay with their character
                 end -= 1
             return text[: end or position], len(text) - (end or position)
     return text, 0
 
 
 def shortened(text: str, limit: int) -> str:
-    """`cut`, with the number of left out characters at its end, all within `limit`."""
+    """`cut`, with the number of omitted characters appended, within `limit`."""
     if weight(text) <= limit:
         return text
     shown, _ = cut(text, max(0, limit - 32))
@@ -53,7 +53,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def line(text: str, limit: int) -> str:
-    """One inert line for plain text and rich text: no line breaks, no runs of spaces, no signs of our own."""
+    """One inert line for plain and rich text: no line breaks, no runs of spaces, no status signs."""
     return shortened(one_line(text), limit)
 
 
@@ -75,24 +75,22 @@ def paragraph(text: str, limit: int, max_lines: int) -> str:
 
 
 def mrkdwn(text: str, limit: int) -> str:
-    """One inert line for a place that Slack reads as mrkdwn: what Slack would act on becomes a sign that looks like
-    it.
-    """
+    """One inert line for mrkdwn: active characters become look-alikes."""
     text = one_line(text).translate(_FORMATTING)
     for pattern, sign in ((_SCHEME, "꞉"), (_SHORTCODE, "꞉"), (_UNDERSCORE, "ˍ"), (_DOMAIN_DOT, "․")):
         text = pattern.sub(sign, text)
-    # An underscore inside a word may stand at its end now.
+    # An underscore inside a word may now be at its end.
     return escaped(_UNDERSCORE.sub("ˍ", shortened(text, limit)))
 
 
 def without_links(text: str, limit: int) -> str:
-    """One inert line for a place that makes links of what looks like an address: e-mail."""
+    """One inert line for e-mail, where mail clients turn addresses into links."""
     text = _DOMAIN_DOT.sub("․", _SCHEME.sub("꞉", one_line(text)))
     return shortened(text, limit)
 
 
 def escaped(text: str) -> str:
-    """The three characters that mrkdwn reserves, as entities (Slack, "Formatting text for app surfaces")."""
+    """The three reserved characters of mrkdwn as entities (Slack, "Formatting text for app surfaces")."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

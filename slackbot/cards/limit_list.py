@@ -1,4 +1,4 @@
-"""How the limits over time stand, as a list: in the answer to a command, and in App Home."""
+"""Limits over time as a list, for a command and for App Home."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ MOST = 40
 
 @dataclass(frozen=True, slots=True)
 class LimitLine:
-    """A limit for one of those whose uses it adds up."""
+    """A limit for one of its subjects."""
 
     limit: Limit
     whose: str
-    """An agent, or whoever reads it; empty for all together."""
+    """An agent, or the reader; empty for the total."""
     used: Decimal
     waiting: Decimal
     hidden: bool = False
-    """What it adds up is masked everywhere."""
+    """The amounts are masked."""
 
 
 def limit_list(lines: Sequence[LimitLine]) -> Card:
-    """The first forty; the rest is counted."""
+    """The first forty limits, and a count of the rest."""
     if not lines:
         return Card("The policy has no limits over time.", [])
     heading = blocks.section(blocks.text("Limits over time", bold=True))
@@ -39,7 +39,7 @@ def limit_list(lines: Sequence[LimitLine]) -> Card:
 
 
 def limits_of(lines: Sequence[LimitLine], most: int) -> Json:
-    """So many of them as bullets."""
+    """Up to this many limits as bullets."""
     shown = [limit_words(each) for each in lines[:most]]
     if (more := len(lines) - most) > 0:
         shown.append(f"… and {more:,} more: `signoff limits` lists all of them")

@@ -1,4 +1,4 @@
-"""Lines in threads: each tells one stored fact (`delivery.body`). Our sentence first; others' words quoted below it."""
+"""Thread lines: each reports one stored fact (`delivery.body`); external text is quoted below Signoff's sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_EDITS = 3000
 MAX_ASKERS = 160
 MAX_PEOPLE = 20
 
-# line -> (our words, what the quoted `text` is called)
+# line -> (sentence, label of the quoted `text`)
 _REQUEST_LINES = {
     "voted": ("✅ One approval", "Note:"),
     "approved": ("✅ Approved", "Note:"),
@@ -105,7 +105,7 @@ _RUN_LINES = {
         "Why:",
     ),
 }
-_DEADLINES = {"reminder", "escalated"}  # their moment is one that is still to come
+_DEADLINES = {"reminder", "escalated"}  # lines whose moment is in the future
 _SETTLED = {
     "retry": "↩ Settled: will run again",
     "done": "✅ Settled: marked as done",
@@ -128,7 +128,7 @@ _RUN_WORDS = {
 
 
 def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
-    """A line of a request's thread. A kind that is not known is still told, by its name."""
+    """A line of a request's thread. An unknown kind is shown by its name."""
     kind = str(body.get("line"))
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
     words, body = _settled(_voted(words, body), body)
@@ -156,9 +156,9 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
 
 
 def run_root(run: RunView, *, card: str | None = None, delivery_id: object | None = None) -> Card:
-    """The first message of a run's thread: who asked which agent for what, and how far it is.
+    """The first message of a run's thread: requester, agent, task and status.
 
-    ``card``: the address of the first card that waits.
+    ``card``: the address of the first waiting card.
     """
     agent = inert.line(run.chain, 160)
     first = blocks.section(
@@ -187,7 +187,7 @@ def run_root(run: RunView, *, card: str | None = None, delivery_id: object | Non
 
 
 def run_words(run: RunView) -> str:
-    """Where a run stands, in a sign and a few words, naming agents below it where these alone have asked people."""
+    """A run's status as a sign and a few words; names child agents if only they have asked people."""
     if run.status is RunStatus.COMPLETED and run.asked:
         return (
             f"⏳ Answered; {run.asked:,} {'request waits' if run.asked == 1 else 'requests wait'} for review"
@@ -205,7 +205,7 @@ def run_words(run: RunView) -> str:
 
 
 def until(run: RunView) -> list[Json]:
-    """Until when a run sleeps, behind the words that say so."""
+    """Until when a run sleeps, appended to its status."""
     if run.sleeping_until is None or run.shown is not RunStatus.WORKING:
         return []
     return [blocks.text(" until "), blocks.moment(run.sleeping_until)]
@@ -217,7 +217,7 @@ def _voted(words: str, body: Mapping[str, Any]) -> str:
 
 
 def _settled(words: str, body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """A settlement's `text` is its verdict, which is our words; what the person wrote is its reason."""
+    """A settlement's `text` is its verdict, in Signoff's words; the person's words are its reason."""
     verdict = _SETTLED.get(str(body.get("text"))) if body.get("line") == "settled" else None
     return (verdict, {**body, "text": None}) if verdict else (words, body)
 
@@ -241,7 +241,7 @@ def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_i
 
 
 def _people(body: Mapping[str, Any]) -> list[str]:
-    """Whom a line calls: users and groups by id, and nothing that is no such id."""
+    """The users and groups that a line mentions, by id; invalid ids are dropped."""
     given = body.get("people")
     called = given if isinstance(given, list | tuple) else []
     return [each for each in called if isinstance(each, str) and blocks.mention_mrkdwn(each)][:MAX_PEOPLE]
@@ -255,7 +255,7 @@ def _spaced(pieces: Iterable[Json]) -> Iterator[Json]:
 
 
 def _edits(body: Mapping[str, Any]) -> list[Json]:
-    """What an edit changed, one argument a line."""
+    """The changes of an edit, one argument per line."""
     given = body.get("changes")
     known = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list | tuple) else []
     changed = ((str(each.get("path")), each.get("before"), each.get("after")) for each in known)
@@ -265,7 +265,7 @@ def _edits(body: Mapping[str, Any]) -> list[Json]:
 
 
 def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
-    """By whom, when, how long, how many are missing, of which tool and request: as far as the fact says."""
+    """Person, time, duration, missing votes, tool and request, as far as the fact has them."""
     if isinstance(user := body.get("user"), str) and user:
         yield blocks.text(" by ")
         yield blocks.mention(user)

@@ -1,4 +1,4 @@
-"""Answers to commands: lists, details, help and refusals, for ephemeral messages. They mention nobody new."""
+"""Ephemeral answers to commands: lists, details, help and refusals. They notify nobody."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_GUESS = 300
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 _TYPED_PERSON = re.compile(r"<@[UW][A-Z0-9]{1,30}\|([^<>|]{1,80})>", re.ASCII)
 DIRECT = "direct message"
-"""Names, for `usage`, what can be written to the app itself."""
+"""Names, for `usage`, the direct messages to the app."""
 
 _USAGE = {
     DIRECT: (
@@ -75,7 +75,7 @@ def request_list(
     pages: Pages | None = None,
     count: Count | None = None,
 ) -> Card:
-    """Requests in the caller's order, each with a button to its details; `count` on all pages, if counted."""
+    """Requests in the caller's order, each with a button to its details; `count` is over all pages, if counted."""
     if not lines:
         return _said(empty)
     made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
@@ -88,7 +88,7 @@ def history_list(
     links: Mapping[UUID, str] | None = None,
     pages: Pages | None = None,
 ) -> Card:
-    """Decided requests in the caller's order; `links`: the address of each request's thread, as Slack gave it."""
+    """Decided requests in the caller's order; `links`: each request's thread address, as Slack gave it."""
     if not lines:
         return _said("No decided request matches.")
     links = links or {}
@@ -97,7 +97,7 @@ def history_list(
 
 
 def request_details(view: RequestView, *, names: Names | None = None) -> Card:
-    """One request as its card shows it, without buttons: it is decided where its card is."""
+    """One request as on its card, without buttons: it is decided on its card."""
     bare = request_card(replace(view, place_nonce="", notify=()), names=names, whole=True)
     where = blocks.section(blocks.text("Its card is in "), blocks.channel(view.channel_id))
     made = [*bare.blocks, blocks.rich_text(where)]
@@ -110,7 +110,7 @@ def run_list(
     more: bool = False,
     cancellable: frozenset[UUID] = frozenset(),
 ) -> Card:
-    """Runs and where they stand, in the caller's order; `cancellable` ones have a button that ends them."""
+    """Runs with their status, in the caller's order; `cancellable` ones have a Cancel button."""
     if not runs:
         return _said("No agent has run yet.")
     made = [row for run in runs[:MAX_ROWS] for row in rows.run(run, cancellable=run.id in cancellable)]
@@ -118,7 +118,7 @@ def run_list(
 
 
 def agent_list(agents: Sequence[AgentLine]) -> Card:
-    """Which agents there are and what they can do."""
+    """The agents and their tools."""
     if not agents:
         return _said("No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
     made = [blocks.rich_text(blocks.bullets(_agent_row(agent) for agent in agents[:MAX_ROWS]))]
@@ -126,7 +126,7 @@ def agent_list(agents: Sequence[AgentLine]) -> Card:
 
 
 def run_started(run: RunView) -> Card:
-    """Tells who typed `/agent run` that it has begun, and where to follow it."""
+    """Confirm `/agent run`, with a link to the thread."""
     where = [blocks.text(" Its thread opens in "), blocks.channel(run.channel_id)] if run.channel_id else []
     name = blocks.text(inert.line(run.agent, 80), bold=True)
     row = blocks.section(name, blocks.text(" has started."), *where)
@@ -134,7 +134,7 @@ def run_started(run: RunView) -> Card:
 
 
 def usage(command: str) -> Card:
-    """All that a command can do."""
+    """All subcommands of a command."""
     known = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
     told = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
     text = inert.mrkdwn(f"How to use it: {'; '.join(what for what, _ in known)}", 1000)
@@ -142,9 +142,9 @@ def usage(command: str) -> Card:
 
 
 def misunderstood_command(command: str, problem: str, *, guess: str | None = None, about: str = "") -> Card:
-    """What was wrong, and how it is used.
+    """An error and the correct usage.
 
-    `guess`, the probable command, stands alone, to be copied; `about`: its topic.
+    `guess`, the probable command, is on its own line, to be copied; `about`: its topic.
     """
     meant = _copyable(guess) if guess else None
     wrong = inert.line(problem, 300) or "That was not understood."
@@ -158,7 +158,7 @@ def misunderstood_command(command: str, problem: str, *, guess: str | None = Non
 
 
 def _copyable(command: str) -> str | None:
-    """The command as somebody types it; None when it could not be shown to the letter."""
+    """The command as typed; None if it cannot be shown exactly."""
     typed = _TYPED_PERSON.sub(r"@\1", command)
     shown = inert.line(typed, MAX_GUESS)
     return shown if shown == typed else None
@@ -174,7 +174,7 @@ def _in_short(command: str, about: str) -> list[Json]:
 
 
 def refusal_text(sentence: str) -> str:
-    """A refusal for an ephemeral `text`: our own sentence, in which `team/user` ids become a mention."""
+    """A refusal for an ephemeral `text`: Signoff's own sentence, in which `team/user` ids become mentions."""
     return _PERSON.sub(r"<@\1>", inert.escaped(inert.shortened(visible(sentence), 1000)))
 
 

@@ -1,4 +1,4 @@
-"""Views: the frame that all share, a sentence with nothing to do, and a skeleton, because a trigger lives for 3 s."""
+"""Views: the common frame, a message without inputs, and a placeholder, because a trigger lives for 3 s."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def modal(
     callback: str = "",
     carry: str = "",
 ) -> Json:
-    """A modal; `carry` (at most 3,000 characters) comes back with its submission as `private_metadata`."""
+    """A modal; `carry` (at most 3,000 characters) returns with its submission as `private_metadata`."""
     view: Json = {
         "type": "modal",
         "title": {
@@ -46,12 +46,12 @@ def modal(
 
 
 def skeleton_modal(heading: str) -> Json:
-    """Opened before anything is known, to be replaced with `views.update`."""
+    """A placeholder, opened at once and replaced with `views.update`."""
     return notice_modal(heading, "One moment …")
 
 
 def notice_modal(heading: str, message: str, typed: str | None = None) -> Json:
-    """A sentence and nothing to do, instead of a form; `typed` is what was written into it: to be copied, not lost."""
+    """A message instead of a form; `typed` is the form's input, to be copied and not lost."""
     rows = [blocks.rich_text(blocks.section(*_named(inert.line(message, 2000) or "…")))]
     if typed:
         rows += [
@@ -64,7 +64,7 @@ def notice_modal(heading: str, message: str, typed: str | None = None) -> Json:
 
 
 def _named(sentence: str) -> Iterator[Json]:
-    """Our own sentence, in which `team/user` ids become people; nobody is notified by a modal."""
+    """Signoff's own sentence, in which `team/user` ids become people; a modal notifies nobody."""
     for at, piece in enumerate(_PERSON.split(sentence)):
         if at % 2:
             yield blocks.mention(piece)
@@ -73,6 +73,6 @@ def _named(sentence: str) -> Iterator[Json]:
 
 
 def list_modal(heading: str, lists: Sequence[Card]) -> Json:
-    """Lists, as commands answer them, in a modal; their paging buttons stay."""
+    """A list, as for a command, in a modal; its paging buttons stay."""
     rows = [block for each in lists for block in each.blocks]
     return modal(heading, blocks.with_ids(rows, heading), close="Close")

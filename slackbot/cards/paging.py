@@ -1,4 +1,4 @@
-"""Long content in pages of a modal. Slack documents no limit on a view's text; pages stay well below 250 KB."""
+"""Long content as pages of a modal. Slack documents no limit on a view's text; pages stay well below 250 KB."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from slackbot.cards import blocks, inert
 from slackbot.cards.values import Json, Pages, page_value
 
 MAX_PAGE = 9_000
-"""What the blocks of a page weigh, its frame not counted."""
+"""The weight of a page's blocks, without its frame."""
 MAX_PAGE_BLOCKS = 60
 MAX_BOX = 2_900
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in boxes, cut at the end of a line where one is near."""
+    """Preformatted text, cut at a line end where one is near."""
     rest = text
     while rest:
         piece, more = inert.cut(rest, MAX_BOX)
@@ -25,7 +25,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def in_pages(content: Sequence[Json]) -> list[list[Json]]:
-    """The blocks in pages: at least one, which may be empty."""
+    """The blocks as pages: at least one, which may be empty."""
     pages: list[list[Json]] = [[]]
     used = 0
     for block in content:
@@ -39,7 +39,7 @@ def in_pages(content: Sequence[Json]) -> list[list[Json]]:
 
 
 def turns(what: str, page: int, pages: int, **query: object) -> Pages:
-    """Where Back and Next below a page lead."""
+    """The targets of Back and Next below a page."""
 
     def to(number: int) -> str | None:
         return page_value(what, **query, page=number) if 1 <= number <= pages else None

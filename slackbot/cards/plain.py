@@ -1,4 +1,4 @@
-"""Plain forms of messages, for when Slack refuses what a message looks like: a few short texts, and known buttons."""
+"""Plain messages, for when Slack refuses a message's blocks: a few short texts, and known buttons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORTENED_LINE = "Slack did not accept the full message. The pages of the run a
 
 
 def plain_request_card(view: RequestView, *, delivery_id: object | None, findable: bool) -> Card:
-    """Title, state, deadline and id, with Details and Reject: nobody approves what is not shown."""
+    """Title, status, deadline and id, with Details and Reject: nobody approves what is not shown."""
     waiting = view.status is RequestStatus.WAITING
     rows = [
         _section(inert.line(title(view), blocks.HEADER_LIMIT)),
@@ -26,7 +26,7 @@ def plain_request_card(view: RequestView, *, delivery_id: object | None, findabl
 
 
 def plain_message(card: Card, *, findable: bool) -> Card:
-    """A line, a run's first message or a digest as its text alone."""
+    """A line, a run's first message or a digest as text only."""
     text = card.text if len(card.text) <= blocks.TEXT_LIMIT else ""
     said = [{"type": "section", "text": {"type": "mrkdwn", "text": text}}] if text else []
     rows = blocks.with_ids([*said, _section(_SHORTENED_LINE)], "plain")

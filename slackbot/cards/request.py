@@ -1,7 +1,7 @@
-"""The message that puts a request to people: a pure function of what is stored.
+"""A request's card: a pure function of stored facts.
 
-Approve is offered only when every byte that would run can be read. Slack refuses about 13,200 characters over all
-blocks (undocumented); these sizes add up to less than 12,000.
+Approve is offered only if every byte that would run can be read. Slack refuses more than about 13,200 characters over
+all blocks (undocumented); these sizes add up to less than 12,000.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def request_card(
     delivery_id: object | None = None,
     whole: bool = False,
 ) -> Card:
-    """The card at the place that `view.place_nonce` names, if any.
+    """The card at the place of `view.place_nonce`, if any.
 
-    What is cut stands behind Details, unless ``whole``.
+    Cut parts are in Details, unless ``whole``.
     """
     names = names or Names()
     withheld = unreadable(view)
@@ -67,7 +67,7 @@ def request_card(
 
 
 def _is_open(view: RequestView) -> bool:
-    """Whether people still have to judge the action: it waits, or nobody knows whether it happened."""
+    """Whether the action still needs people: it waits, or its outcome is in doubt."""
     doubted = view.execution is not None and view.execution.awaits_settlement
     return view.status is RequestStatus.WAITING or doubted
 
@@ -93,7 +93,7 @@ def title(view: RequestView) -> str:
 
 
 def fallback(view: RequestView) -> str:
-    """What a notification shows: risk, object, money, status; while it waits, also whom the rule notifies."""
+    """The notification text: risk, object, money, status; while it waits, also the people to notify."""
     waiting = view.status is RequestStatus.WAITING
     money = scalars.amounts(view.facts, view.description)
     shown = inert.mrkdwn(f"{title(view)} ({money})" if money else title(view), 1000)
@@ -105,7 +105,7 @@ def fallback(view: RequestView) -> str:
 
 
 def _description(view: RequestView) -> list[Json]:
-    """The description in full, when the title had no room for it."""
+    """The full description, if the title had no room for it."""
     whole = inert.line(title(view), 100_000)
     if inert.weight(whole) <= blocks.HEADER_LIMIT:
         return []
@@ -113,7 +113,7 @@ def _description(view: RequestView) -> list[Json]:
 
 
 def facts_blocks(view: RequestView) -> list[Json]:
-    """What is known besides the agent's words and who says so, and what of it has changed since an earlier approval."""
+    """The facts with their source, and their changes since an earlier approval."""
     parts: list[Json] = []
     if view.previous_facts is not None:
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_CHANGES)
@@ -132,7 +132,7 @@ def facts_blocks(view: RequestView) -> list[Json]:
 
 
 def limits_blocks(view: RequestView) -> list[Json]:
-    """How the limits over time stood, and which of them is why people are asked."""
+    """The limits over time, and which of them caused the question."""
     lines = limits.parts(view)
     return [blocks.rich_text(*lines)] if lines else []
 
@@ -147,7 +147,7 @@ def arguments_label(action: Action) -> Json:
 
 
 def _arguments(view: RequestView, limit: int) -> list[Json]:
-    """The arguments, read from the canonical bytes, and how many characters they have when not all are here."""
+    """The arguments from the canonical bytes, and their length if not all are shown."""
     arguments = json_text.arguments_of(view.action)
     seen = tree.show_values(arguments, limit - 200)
     parts = [arguments_label(view.action), *seen.parts]
@@ -161,7 +161,7 @@ def _arguments(view: RequestView, limit: int) -> list[Json]:
 
 
 def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
-    """Says why there is no Approve."""
+    """Why there is no Approve."""
     if not withheld or view.status is not RequestStatus.WAITING:
         return []
     title = blocks.text("Approve is withheld: ", bold=True)
@@ -169,7 +169,7 @@ def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
 
 
 def origin(view: RequestView, names: Names, permalink: str | None = None) -> list[Json]:
-    """Who asks, through which agent, under which rule, and who may decide."""
+    """Requester, agents, rule and reviewers."""
     asserted = _asserted(view.requester_asserted)
     agent = f"{inert.line(view.chain, 160)}, version {inert.line(view.agent_version, 40)}"
     run = [blocks.text(" · "), blocks.link(permalink, "its run")] if permalink else []
@@ -188,7 +188,7 @@ def origin(view: RequestView, names: Names, permalink: str | None = None) -> lis
 
 
 def _asserted(by: str) -> str:
-    """How it is known for whom it was asked: `key:<name>` is the key's owner, `key:<name> for U…` whom it named."""
+    """How the requester is known: `key:<name>` is the key's owner, `key:<name> for U…` a person whom it named."""
     if not by.startswith("key:"):
         known = _ASSERTED.get(by)
         return f" (asserted by: {inert.line(by, 60)})" if known is None else known
@@ -200,7 +200,7 @@ def _asserted(by: str) -> str:
 
 
 def _quorum(view: RequestView, names: Names) -> str:
-    """Who may decide, by name: a mention would ping people whom the rule does not notify."""
+    """The reviewers by name: a mention would notify people whom the rule does not notify."""
     people = [
         "members of this channel" if each == "channel" else inert.line(names.of(each), 40)
         for each in view.approvers
@@ -220,7 +220,7 @@ def _rationale(view: RequestView) -> list[Json]:
 
 
 def small_print(view: RequestView, request: str | None = None) -> str:
-    """Deadline and ids, as mrkdwn; `request` is the id as it is shown, short if it is left out."""
+    """Deadline and ids, as mrkdwn; `request` is the displayed id, by default the short one."""
     ids = f"request {request or short_id(view.id)} · revision {view.revision}"
     if view.status is not RequestStatus.WAITING:
         return ids

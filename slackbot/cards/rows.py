@@ -1,4 +1,4 @@
-"""Requests and runs in a row of a list: what it is, a button to more, and where it stands below."""
+"""Requests and runs as rows of a list: description, a button to more, and the status below."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def request(line: RequestLine) -> list[Json]:
 
 
 def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
-    """A request with how it ended; `link` is the address of its thread, as Slack gave it."""
+    """A request with its outcome; `link` is its thread address, as Slack gave it."""
     by = [blocks.text(" by "), blocks.person(line.decided_by)] if line.decided_by else []
     at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
     reason = [blocks.text(f"“{inert.line(line.reason, MAX_WORDS)}”", italic=True)] if line.reason else []
@@ -42,7 +42,7 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
 
 
 def run(view: RunView, *, cancellable: bool) -> list[Json]:
-    """A run with its task; a `cancellable` one can be ended from here."""
+    """A run with its task; a `cancellable` one has a Cancel button."""
     title = f"{inert.line(view.chain, 80)}: {inert.line(view.task, MAX_WORDS)}"
     below = _below(
         [blocks.text(run_words(view), bold=True), *until(view)],
@@ -97,7 +97,7 @@ def _below(*pieces: Json | list[Json]) -> Json:
 
 
 def _dotted(pieces: Iterable[Json | list[Json]]) -> Iterator[Json]:
-    """With dots between the pieces; a list is one of them."""
+    """Join the pieces with dots; a list is one piece."""
     for number, piece in enumerate(pieces):
         if number:
             yield blocks.text(" · ")

@@ -1,4 +1,4 @@
-"""Which input fits a JSON schema as pydantic writes it (JSON Schema 2020-12), by the present value; else JSON."""
+"""Which input fits a property of pydantic's JSON schema (2020-12) and its current value; else JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG_TEXT = 80
 
 
 class InputKind(Enum):
-    """How a value is put in."""
+    """The kind of input."""
 
     TEXT = "text"
     LONG_TEXT = "long_text"
@@ -30,7 +30,7 @@ class InputKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaProperty:
-    """One property of an object schema, resolved; `given` is False when the value there is absent."""
+    """One property of an object schema, resolved; `given` is False if the value is absent."""
 
     name: str
     kind: InputKind
@@ -43,13 +43,13 @@ class SchemaProperty:
 
     @property
     def description(self) -> str:
-        """What the schema says of it; not inert."""
+        """The schema's description; not inert."""
         told = self.rules.get("description")
         return told if isinstance(told, str) else ""
 
 
 def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[SchemaProperty]:
-    """The schema's properties in its order, then values that it does not name, which stay as they are."""
+    """The schema's properties in order, then values that it does not name, which stay unchanged."""
     declared = schema.get("properties")
     known = declared if isinstance(declared, Mapping) else {}
     required = schema.get("required")
@@ -88,7 +88,7 @@ def _property(
 def _resolved(
     rules: Mapping[str, Any], schema: Mapping[str, Any], value: Any
 ) -> tuple[Mapping[str, Any], bool]:
-    """The schema behind references and alternatives, and whether null is one of those."""
+    """The schema behind references and alternatives, and whether null is among them."""
     nullable = False
     for _ in range(MAX_REFERENCES):
         if isinstance(reference := rules.get("$ref"), str):
@@ -109,7 +109,7 @@ def _resolved(
 
 
 def _alternative(some: Sequence[Mapping[str, Any]], value: Any) -> Mapping[str, Any]:
-    """The one alternative, or the one that the present value is of."""
+    """The only alternative, or the one that matches the current value."""
     if len(some) == 1:
         return some[0]
     fitting = [each for each in some if _is_of(each.get("type"), value)]
@@ -138,7 +138,7 @@ def _referred(reference: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _choices(rules: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What may be chosen, when it fits a menu; null is said by choosing nothing."""
+    """The options, if they fit a menu; choosing nothing means null."""
     offered = rules.get("enum")
     if not isinstance(offered, list):
         return ()

@@ -1,4 +1,4 @@
-"""A report in a few lines, for `/approvals stats`, and the phrases that it shares with the page of reports."""
+"""A report in a few lines, for `/approvals stats`, and phrases shared with the reports page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from slackbot.cards.status import roughly
 from slackbot.cards.values import Card, Json
 
 MOST = 5
-"""Agents, rules and reviewers that are listed."""
+"""The number of agents, rules and reviewers listed."""
 
 MORE = "The Reports page of your inbox shows all of this in charts: "
 
 
 def stats(report: Report) -> Card:
-    """What waits, what was decided and how, and whether people looked."""
+    """What waits, how requests were decided, and whether reviewers looked."""
     about = "the whole workspace" if report.everything else "what you may see"
     heading = f"The last {report.days} days, of {about}"
     lines = [

@@ -1,4 +1,4 @@
-"""Where a request stands, in one place of the card: always the first lines below its title."""
+"""A request's status, always in the first lines below the card's title."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def _execution_words(execution: ExecutionView) -> str:
 
 
 def of_status(status: RequestStatus) -> str:
-    """The same for a line of a list, which knows nothing of executions."""
+    """The status for a line of a list, which knows nothing of executions."""
     return _WORDS[status]
 
 
 def parts(view: RequestView) -> list[Json]:
-    """Rich text parts: the status, what it rests on, who has said what, and what a reviewer has edited."""
+    """Rich text parts: the status, its basis, the votes, and the edits."""
     return [
         *_standing(view),
         *_rejected_before(view),
@@ -63,7 +63,7 @@ def parts(view: RequestView) -> list[Json]:
 
 
 def _rejected_before(view: RequestView) -> Iterator[Json]:
-    """Who said no to the very same action, when and why; said as long as people have to judge it."""
+    """Who rejected the same action, when and why; shown while people have to decide."""
     earlier = view.rejected_before
     if earlier is None or not view.needs_people:
         return
@@ -81,7 +81,7 @@ def _rejected_before(view: RequestView) -> Iterator[Json]:
 
 
 def _elsewhere(view: RequestView) -> list[Json]:
-    """Who carries it out, where that is another program than the service or the one that asks."""
+    """Which program executes it, if it is neither the service nor the asking program."""
     if view.executor is None or view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED):
         return []
     if view.executor == "*":
@@ -91,7 +91,7 @@ def _elsewhere(view: RequestView) -> list[Json]:
 
 
 def _grant(view: RequestView) -> list[Json]:
-    """How much of a grant is used, and until when it holds, or how it ended."""
+    """A grant's uses and expiry, or how it ended."""
     grant = view.grant
     if grant is None or view.status is not RequestStatus.APPROVED:
         return []
@@ -115,7 +115,7 @@ def grant_uses(grant: GrantView) -> str:
 
 
 def _edit_summary(view: RequestView) -> list[Json]:
-    """Who made this revision by an edit, and what it changed."""
+    """Who edited this revision, and the changes."""
     if view.editor is None and not view.changes:
         return []
     title = blocks.section(
@@ -129,7 +129,7 @@ def _edit_summary(view: RequestView) -> list[Json]:
 
 
 def _paused(view: RequestView) -> list[Json]:
-    """Said while it matters: what is decided does not begin before the agent is resumed."""
+    """Shown while it matters: decided calls do not begin before the agent is resumed."""
     if view.paused_by is None or not view.held_up:
         return []
     by = _actor(view.paused_by)
@@ -140,7 +140,7 @@ def _paused(view: RequestView) -> list[Json]:
 
 
 def _actor(recorded: str) -> Json:
-    """Who did it, from the record's name: a person of Slack, or a program by its name."""
+    """An actor of the audit log: a person in Slack, or a program by name."""
     _, _, person = recorded.partition("slack:")
     user = person.partition("/")[2]
     return blocks.mention(user) if user else blocks.text(inert.line(recorded, 80))
@@ -173,12 +173,12 @@ def _standing(view: RequestView) -> list[Json]:
 
 
 def progress(given: int, needed: int) -> str:
-    """`1 of 2 approvals`; nothing where one is enough and none is given: whoever reads it knows that."""
+    """`1 of 2 approvals`; empty if one is enough and none is given."""
     return "" if needed == 1 and not given else f"{given} of {needed} approvals"
 
 
 def approvals(view: RequestView) -> int:
-    """How many people have approved so far."""
+    """The number of approvals so far."""
     return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
 
 
@@ -221,7 +221,7 @@ def _approved(view: RequestView) -> Iterator[Json]:
 
 
 def _outside(view: RequestView) -> Iterator[Json]:
-    """Until when the program that asked may begin, or that it has not come."""
+    """Until when the asking program may begin, or that it did not."""
     if view.lapse_at is not None:
         until = blocks.moment(view.lapse_at)
         told = blocks.text("Not started yet: the program that asked may begin until ")
@@ -273,7 +273,7 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
 
 
 def _retry_votes(execution: ExecutionView, needed: int) -> Iterator[Json]:
-    """Who wants it tried again, while that takes more people."""
+    """Who voted for Retry, while it needs more people."""
     people = execution.retry_voters
     if not people or execution.settled_as is not None or execution.status is not ExecutionStatus.IN_DOUBT:
         return
@@ -300,7 +300,7 @@ def _asked_again(view: RequestView) -> Iterator[Json]:
 
 
 def _by(view: RequestView) -> list[Json]:
-    """ " by @Grace, today at …", as far as it is known: a moment brings its own "at"."""
+    """ " by @Grace, today at …", as far as it is known; a moment includes its own "at"."""
     decision = view.decision
     if decision is None:
         return []
@@ -315,7 +315,7 @@ def _reason(view: RequestView) -> Iterator[Json]:
 
 
 def _votes(view: RequestView) -> Iterator[Json]:
-    # The only vote that decided is in the status line already.
+    # The only vote that decided is already in the status line.
     if view.approvals_required == 1 and view.status is not RequestStatus.WAITING:
         return
     if view.votes:
@@ -341,12 +341,12 @@ def _took(execution: ExecutionView) -> str:
 
 
 def duration(start: datetime, end: datetime | None) -> str:
-    """`1.2 s`, `3 min 5 s`, `2 h 10 min`; an unknown end is said to be unknown."""
+    """`1.2 s`, `3 min 5 s`, `2 h 10 min`; says so if the end is unknown."""
     return seconds((end - start).total_seconds()) if end else "an unknown time"
 
 
 def seconds(amount: float) -> str:
-    """A length of time in words; below a minute to a tenth of a second."""
+    """A duration in words; tenths of a second below a minute."""
     amount = max(0.0, amount)
     if amount < 0.05:
         return "less than 0.1 s"
@@ -360,7 +360,7 @@ def seconds(amount: float) -> str:
 
 
 def roughly(amount: float) -> str:
-    """A length of time in seconds, as people say it: `40 s`, `23 min`, `3 h 20 min`, `12 days`."""
+    """Seconds as people say them: `40 s`, `23 min`, `3 h 20 min`, `12 days`."""
     if amount < 60:
         return f"{int(amount)} s"
     if amount < 3600:

@@ -1,4 +1,4 @@
-"""Objects as people read them, indented, or as a diff. Each value is inert, of bounded size, or counted."""
+"""Objects in readable form, indented, or as a diff. Each value is inert and bounded in size; omissions are counted."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """One value: how deep it stands, its line, what it weighs and how many of its characters were left out."""
+    """One value: depth, line, weight, and the number of omitted characters."""
 
     depth: int
     section: Json
     weight: int
     left_out: int
-    box: str = ""  # shown below the line, as it is
+    box: str = ""  # shown unchanged below the line
 
 
 @dataclass(frozen=True, slots=True)
 class ShownValues:
-    """Values as parts of a rich text block; how many are not there, and how many characters of those that are."""
+    """Values as rich text parts, with the number of omitted values and characters."""
 
     parts: list[Json]
     values_left_out: int = 0
@@ -46,7 +46,7 @@ class ShownValues:
 
     @property
     def complete(self) -> bool:
-        """Whether every value is there to its last character."""
+        """Whether every value is complete."""
         return not self.values_left_out and not self.characters_left_out
 
 
@@ -55,17 +55,17 @@ MOST_CHANGES = 20
 
 
 def show_values(values: Mapping[str, Any], limit: int, most: int = 30) -> ShownValues:
-    """The values in at most `most` lines that weigh at most `limit` together."""
+    """The values, in at most `most` lines of total weight `limit`."""
     return _within(limit, most, _members(values, 0))
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int) -> ShownValues:
-    """What differs between two look-ups, as `name: before → after`."""
+    """The differences between two look-ups, as `name: before → after`."""
     return _within(limit, MOST_CHANGES, _differences("", before, after, 0))
 
 
 def edits(changed: Iterable[tuple[str, Any, Any]], limit: int) -> ShownValues:
-    """Changes that are known one by one, as (path, before, after)."""
+    """Known changes, as (path, before, after)."""
     rows = (
         row for path, before, after in changed for row in _change(path.removeprefix("$."), before, after, 0)
     )
@@ -139,7 +139,7 @@ def _change(name: str, old: Any, new: Any, depth: int) -> Iterator[ValueRow]:
 
 
 def _text_change(name: str, old: str, new: str, depth: int) -> ValueRow:
-    """Lines that went, with `-`, and lines that came, with `+`; those around them give the place."""
+    """Removed lines with `-`, added lines with `+`, with some context."""
     if len(old) + len(new) > MAX_DIFFED:
         difference = [f"- {len(old):,} characters", f"+ {len(new):,} characters"]
     else:
@@ -155,7 +155,7 @@ def _side(name: str, value: Any) -> str:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Equal as JSON has it: `1` is not `true`, and a missing key equals nothing."""
+    """Equality in JSON: `1` is not `true`, and a missing key equals nothing."""
     if old is _MISSING or new is _MISSING:
         return False
     return old == new and json_text.compact(old) == json_text.compact(new)
@@ -171,7 +171,7 @@ def _within(limit: int, most: int, rows: Iterator[ValueRow]) -> ShownValues:
             break
         kept.append(row)
     parts = list(_parts(kept))
-    # Counting on would mean drawing on: a hundred thousand values are not worth that.
+    # Counting further would mean drawing further: too slow for a hundred thousand values.
     unshown = 1 + sum(1 for _ in islice(rows, MAX_COUNTED)) if more else 0
     if unshown:
         at_least = "at least " if unshown > MAX_COUNTED else ""
@@ -202,6 +202,6 @@ def _label(name: str) -> Json:
 
 
 def _cut(said: str, limit: int) -> tuple[str, int]:
-    """One inert line, and how many characters of it were left out."""
+    """One inert line, and the number of omitted characters."""
     words, is_cut = inert.line_and_rest(said, limit)
     return words, max(1, len(said) - limit) if is_cut else 0

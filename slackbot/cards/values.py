@@ -1,4 +1,4 @@
-"""The values that cards are made of and answered with; the ids here are part of every message ever posted."""
+"""The values in cards and their answers; these ids are part of every message ever posted."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ ACTION_ASK_AGAIN = "signoff:ask_again"
 ACTION_RETRY = "signoff:retry"
 ACTION_DONE = "signoff:done"
 ACTION_ANSWER = "signoff:answer"
-"""Opens an agent's whole answer; its value is a page value."""
+"""Opens an agent's full answer; its value is a page value."""
 ACTION_RETRY_CALL = "signoff:retry_call"
 ACTION_DONE_CALL = "signoff:done_call"
 ACTION_RESUME_RUN = "signoff:resume_run"
-"""Retry and Mark as done in a run's thread, for a call without a card; their value is the execution's id."""
+"""Retry and Mark as done in a run's thread, for a call without a card; the value is the execution's id."""
 ACTION_DETAILS = "signoff:details"
 ACTION_APPROVE_COMMENT = "signoff:approve_comment"
 ACTION_EDIT = "signoff:edit"
 ACTION_ALLOW_SIMILAR = "signoff:allow_similar"
 ACTION_REVOKE = "signoff:revoke_grant"
 ACTION_REVOKE_LISTED = "signoff:revoke_listed_grant"
-"""The last one from a list; its value is the grant's id."""
+"""The last one is in a list; its value is the grant's id."""
 ACTION_FILE = "signoff:file"
-"""Asks for everything as a file; its value is a button value like those of Approve and Details."""
+"""Requests everything as a file; its value is a button value like those of Approve and Details."""
 ACTION_LINK = "signoff:link"
-"""The one URL button; Slack sends an action for it too, which must be acknowledged and means nothing."""
+"""The only URL button; Slack also sends an action for it, which must be acknowledged and means nothing."""
 ACTION_OPEN = "signoff:open"
-"""Details from a line of a list; its value is the request's id alone, because a list has no place."""
+"""Details from a line of a list; its value is only the request's id, because a list has no place."""
 ACTION_CANCEL_RUN = "signoff:cancel_run"
 """Its value is the run's id."""
 ACTION_LIST = "signoff:list"
 """Opens a list in a modal; its value is a page value."""
 ACTION_PAGE = "signoff:page"
 ACTION_PAGE_BACK = "signoff:page_back"
-"""Forward and back are two ids, because an id may come once in a row; both have page values."""
+"""Forward and Back need two ids, because an id may occur once in a row; both have page values."""
 ACTION_AGENT = "signoff:agent"
-"""The agent chooser: the form is drawn anew with the inputs of the chosen agent."""
+"""The agent chooser: redraws the form with the chosen agent's inputs."""
 
 CALLBACK_REJECT = "signoff:reject_modal"
 CALLBACK_APPROVE = "signoff:approve_modal"
@@ -65,7 +65,7 @@ TASK_INPUT = "signoff:task_input"
 MAX_BUTTON_VALUE = 2000
 
 EVENT_TYPE = "signoff_card"
-"""The `event_type` of the metadata on everything that delivery posts."""
+"""The `event_type` of the metadata on every delivered message."""
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ID = re.compile(rf"{_UUID}\Z", re.ASCII)
@@ -79,9 +79,7 @@ _VALUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A message, to be posted without `parse`, `link_names` and unfurling. The whole workspace can read its
-    metadata.
-    """
+    """A message, posted without `parse`, `link_names` and unfurling. The whole workspace can read its metadata."""
 
     text: str
     blocks: list[Json]
@@ -90,20 +88,20 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What ids are called in Slack, for places where a mention would ping. Unknown ids show as they are."""
+    """Names of Slack ids, for places where a mention would notify. Unknown ids are shown unchanged."""
 
     people: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, slack_id: str) -> str:
-        """The name of a user or a user group; text from people, so not inert yet."""
+        """The name of a user or user group; external text, so not inert yet."""
         name = self.people.get(slack_id) or self.groups.get(slack_id)
         return f"@{name}" if name else slack_id
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Where the buttons below a list lead: page values, or None for no button."""
+    """The targets of the buttons below a list: page values, or None for no button."""
 
     back: str | None = None
     forward: str | None = None
@@ -111,7 +109,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class ButtonValue:
-    """What a button says that it is about: a claim, which the use case compares with what is stored."""
+    """What a button claims to be about; the use case compares it with what is stored."""
 
     nonce: str
     request_id: UUID
@@ -127,12 +125,12 @@ class ButtonValue:
 
 
 def button_value(view: RequestView, execution_id: UUID | None = None) -> str:
-    """The value of a button on the card at the place that `view` is rendered for."""
+    """The value of a button on the card at the place for which `view` is rendered."""
     return str(ButtonValue(view.place_nonce, view.id, view.revision, execution_id))
 
 
 def parse_button_value(text: object) -> ButtonValue | None:
-    """Read a button's value, or a modal's `private_metadata`; None for everything that we never wrote."""
+    """Read a button's value, or a modal's `private_metadata`; None for anything that Signoff never wrote."""
     found = _VALUE.match(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -146,7 +144,7 @@ def parse_button_value(text: object) -> ButtonValue | None:
 
 
 def page_value(what: str, **query: object) -> str:
-    """The value of a paging button; values come back as text, without None. ValueError beyond 2,000 characters."""
+    """The value of a paging button; values return as text, without None. ValueError beyond 2,000 characters."""
     known = {name: str(value) for name, value in query.items() if value is not None}
     value = json.dumps([what, known], separators=(",", ":"), sort_keys=True)
     if len(value) > MAX_BUTTON_VALUE:
@@ -155,7 +153,7 @@ def page_value(what: str, **query: object) -> str:
 
 
 def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
-    """Read a paging button's value; None for everything that we never wrote. A claim, like every value."""
+    """Read a paging button's value; None for anything that Signoff never wrote. A claim, like every value."""
     try:
         what, query = json.loads(text) if isinstance(text, str) else (None, None)
     except (ValueError, TypeError, RecursionError):
@@ -166,12 +164,12 @@ def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
 
 
 def parse_id(text: object) -> UUID | None:
-    """Read a value that is an id alone (`ACTION_OPEN`, `ACTION_CANCEL_RUN` …); None for what we never wrote."""
+    """Read a value that is only an id (`ACTION_OPEN`, `ACTION_CANCEL_RUN` …); None for anything else."""
     return UUID(text) if isinstance(text, str) and _ID.match(text) else None
 
 
 def metadata(delivery_id: object | None, **ids: object | None) -> Json:
-    """Message metadata by which delivery recognises a post whose answer was lost."""
+    """Message metadata by which delivery recognises an unconfirmed post."""
     known = {"delivery": delivery_id, **ids}
     payload = {name: str(value) for name, value in known.items() if value is not None}
     return {"event_type": EVENT_TYPE, "event_payload": payload}

@@ -30,11 +30,11 @@ OWN_WORDS_EXCLUDE = (
     "If you write your own words, you cannot approve what this agent proposes after it has read them."
 )
 OWN_WORDS = "signoff:own_words"
-"""The choice that says no reason by itself: so a required choice never stands in the way of own words."""
+"""The choice without a reason of its own, so that a required choice never prevents own words."""
 
 
 def reject_modal(view: RequestView, carry: str) -> Json:
-    """Asks for the reason: one of the checkpoint's, own words, or both. `carry` names the place that was pressed."""
+    """Asks for the reason: one of the checkpoint's, own words, or both. `carry` names the button's place."""
     required = "reject" in view.reason_required
     told = "Rejecting ends this request. The agent and the requester will see the reason."
     if view.own_words_exclude:
@@ -43,14 +43,14 @@ def reject_modal(view: RequestView, carry: str) -> Json:
     choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
     chooser = _chooser(choices, required=required)
     label = "In your own words" if choices else "Reason"
-    # With choices either will do, which Slack's form cannot say: the submission is checked.
+    # With choices either is enough, which Slack's form cannot express: the submission is checked.
     own = _own_words(label, required=required and not choices, hint=NEEDS_A_REASON if required else None)
     rows = [*blocks.with_ids(_question(view, told), carry), *chooser, own]
     return modal("Reject", rows, close="Cancel", submit="Reject", callback=CALLBACK_REJECT, carry=carry)
 
 
 def approve_modal(view: RequestView, carry: str) -> Json:
-    """Asks for the note that goes with an approval."""
+    """Asks for an approval's note."""
     required = "approve" in view.reason_required
     then = "such calls run without a question" if view.grant else "it runs"
     told = f"Once enough people have approved, {then}. The agent and the requester will see the note."
@@ -62,7 +62,7 @@ def approve_modal(view: RequestView, carry: str) -> Json:
 
 
 def reason_of(view: Mapping[str, Any]) -> str | None:
-    """The reason in a `view_submission`'s `view`: the chosen one, own words, or both; None for nothing."""
+    """The reason in a `view_submission`'s `view`: the chosen one, own words, or both; None if empty."""
     chosen = _entered(view, CHOICE_BLOCK, CHOICE_INPUT).get("selected_option")
     choice = chosen.get("value") if isinstance(chosen, Mapping) else None
     typed = _entered(view, REASON_BLOCK, REASON_INPUT).get("value")
@@ -89,8 +89,9 @@ def _question(view: RequestView, told: str) -> list[Json]:
 
 
 def _chooser(choices: list[Json], *, required: bool) -> list[Json]:
-    """The checkpoint's reasons. Slack writes "(optional)" at an input that may be empty, so a required one begins
-    with a choice of its own, which leaves the reason to the words below."""
+    """The checkpoint's reasons. Slack marks optional inputs with "(optional)", so a required one begins with its own
+    choice, which leaves the reason to the words below.
+    """
     if not choices:
         return []
     own = [blocks.option("Other, in my own words below", OWN_WORDS)] if required else []
