@@ -4,6 +4,7 @@ from slackbot.masking.fair_threads import CARDS
 from slackbot.masking.log_events import clean_error, clean_event, clean_now, guard_tracebacks
 from slackbot.masking.views import (
     Hidden,
+    clean_description,
     clean_lines,
     clean_run,
     clean_runs,
@@ -19,6 +20,7 @@ from slackbot.masking.views import (
 __all__ = [
     "CARDS",
     "Hidden",
+    "clean_description",
     "clean_error",
     "clean_event",
     "clean_lines",

@@ -25,6 +25,7 @@ from agent.domain.request import Change, ExecutionView, HistoryLine, RequestLine
 from agent.domain.run import RunValues, RunView
 from signoff.json_paths import Step
 from signoff.masks import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
+from signoff.values import Action
 from slackbot.masking.fair_threads import CARDS, FairThreads
 from slackbot.masking.secret_finder import BUDGET, FEW, SURE, SecretFinder, everything
 
@@ -121,12 +122,36 @@ async def clean_runs(
     return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], asked)
 
 
-async def clean_lines(lines: Sequence[Line]) -> list[Line]:
-    """Requests for a list. `describe` has left out what `redact` means; here go tokens and the like."""
-    if sum(len(text or "") for line in lines for text in _said(line).values()) <= _LITTLE:
+async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | None = None) -> list[Line]:
+    """Requests for a list, without tokens and the like, and without what ``hidden`` has for each (`hidden_values`).
+
+    A description that was stored says nothing of what `redact` means; what people wrote may.
+    """
+    known = hidden or {}
+    if sum(len(text or "") for line in lines for text in _said(line).values()) <= _LITTLE and not known:
         find = SecretFinder(sure=SURE)
         return [_line(line, find) for line in lines]
-    return await off_the_loop(lambda find: [_line(line, find) for line in lines])
+    return await off_the_loop(
+        lambda find: [
+            _line(line, find.also(known.get(line.id, ())) if isinstance(find, SecretFinder) else find)
+            for line in lines
+        ]
+    )
+
+
+async def clean_description(
+    text: str, action: Action, facts: Mapping[str, Any] | None, redact: Sequence[str]
+) -> str:
+    """What somebody says of an action, without the values that their keys, or `redact`, hide in it."""
+
+    def hidden() -> Hidden:
+        values = (("args", action.arguments), ("facts", facts))
+        found = [pair for root, value in values for pair in redact_by_name(value, redact, root).hidden]
+        return tuple(dict.fromkeys(found))
+
+    if len(action.canonical) <= _SMALL and not hidden():
+        return text
+    return await off_the_loop(lambda find: mask(text, find(text)), hidden)
 
 
 async def clean_value(value: T, hidden: Hidden = ()) -> T:

@@ -15,7 +15,7 @@ from agent.domain.run import RunStatus, RunView
 from agent.store import views
 from signoff.values import Person
 from slackbot.cards.cursor import Cursor
-from slackbot.masking import clean_lines, clean_runs
+from slackbot.masking import clean_lines, clean_runs, hidden_values
 from slackbot.reviewing.visibility import (
     ReviewerScope,
     reviewer_scope,
@@ -115,7 +115,7 @@ class PersonalLists:
         """What was asked on this person's behalf, newest first."""
         async with self.db.connection() as connection:
             found = await views.requests_of(connection, self.person, size + 1, at.after)
-        return await _page(found, at, size)
+        return await self._page(found, at, size)
 
     async def found(
         self,
@@ -205,7 +205,7 @@ class PersonalLists:
                 if only_page
                 else await views.count_waiting_for(connection, *theirs, wanted=wanted)
             )
-        return await _page(found, at, size, count)
+        return await self._page(found, at, size, count)
 
     async def _for_others(
         self,
@@ -219,7 +219,7 @@ class PersonalLists:
         async with self.db.connection() as connection:
             count = await views.count_waiting_for_others(connection, *theirs, wanted, MOST_COUNTED)
             found = await views.waiting_for_others(connection, *theirs, size + 1, wanted, order)
-        return await _page(found, Cursor(), size, count)
+        return await self._page(found, Cursor(), size, count)
 
     async def _seen_by(
         self, scope: ReviewerScope, audiences: Sequence[tuple[tuple[str, ...], str]]
@@ -262,9 +262,25 @@ class PersonalLists:
             batch = await fetch(after, limit)
             found += await visible_lines(self.directory, self.person, batch)
             if len(found) > size or len(batch) < limit:
-                return await _page(found, at, size)
+                return await self._page(found, at, size)
             after = batch[-1].id
-        return ListPage(await clean_lines(found), at.back, at.forward(after) if after else None)
+        return ListPage(await self._clean(found), at.back, at.forward(after) if after else None)
+
+    async def _page(
+        self, found: Sequence[Line], at: Cursor, size: int, count: Count | None = None
+    ) -> ListPage[Line]:
+        """The first of these lines; one more than ``size`` says that there is another page."""
+        forward = at.forward(found[size - 1].id) if len(found) > size else None
+        return ListPage(await self._clean(found[:size]), at.back, forward, count)
+
+    async def _clean(self, found: Sequence[Line]) -> Sequence[Line]:
+        """Without secrets. A reason may say what only the whole request tells to be one."""
+        told = [line.id for line in found if isinstance(line, HistoryLine) and line.reason]
+        if not told:
+            return await clean_lines(found)
+        async with self.db.connection() as connection:
+            requests = await views.request_views(connection, told)
+        return await clean_lines(found, {view.id: await hidden_values(view) for view in requests})
 
 
 async def without_secrets(db: Database, runs: Sequence[RunView]) -> list[RunView]:
@@ -272,9 +288,3 @@ async def without_secrets(db: Database, runs: Sequence[RunView]) -> list[RunView
     async with db.connection() as connection:
         values = await views.values_of(connection, [run.id for run in runs])
     return await clean_runs(runs, values=values)
-
-
-async def _page(found: Sequence[Line], at: Cursor, size: int, count: Count | None = None) -> ListPage[Line]:
-    """The first of these lines; one more than ``size`` says that there is another page."""
-    forward = at.forward(found[size - 1].id) if len(found) > size else None
-    return ListPage(await clean_lines(found[:size]), at.back, forward, count)

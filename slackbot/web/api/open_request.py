@@ -13,7 +13,7 @@ from agent.domain.api_keys import Principal
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
 from agent.domain.policy import Judgement, Rule, ToolTraits
-from agent.domain.request import API, EXTERNAL
+from agent.domain.request import API, EXTERNAL, FactValues
 from agent.runtime.judgement import after_rejections
 from agent.store import views
 from agent.usecases import requests
@@ -24,6 +24,7 @@ from signoff.context_limit import fit_context
 from signoff.description import quoted
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Action
+from slackbot.masking import clean_description
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.facts import check_may_tell_facts, narrowed, told_facts
@@ -233,7 +234,7 @@ async def _judge_and_open(
         action=action,
         facts=facts.values,
         facts_source=facts.source,
-        description=_description(judged.rule, judged, body),
+        description=await _description(judged.rule, judged, body, action, facts.values),
         rationale=_rationale(judged.rule, body),
         context=_context(body),
         agent=agent,
@@ -273,11 +274,14 @@ def _asserted(principal: Principal, requester: Requester) -> str:
     return principal.name + on_behalf
 
 
-def _description(rule: Rule, judged: Judgement, body: AskIn) -> str:
+async def _description(
+    rule: Rule, judged: Judgement, body: AskIn, action: Action, facts: FactValues | None
+) -> str:
     """The operator's words where there are some; else the program's, in quotation marks that it cannot close."""
     if rule.description_template is not None:
         return judged.description
-    return f"The agent says: {quoted(body.action_description, MAX_DESCRIPTION)}"
+    said = f"The agent says: {quoted(body.action_description, MAX_DESCRIPTION)}"
+    return await clean_description(said, action, facts, rule.redact)
 
 
 def _rationale(rule: Rule, body: AskIn) -> str | None:

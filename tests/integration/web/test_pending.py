@@ -388,3 +388,42 @@ async def test_fields_that_are_wrong_are_named(site: Street) -> None:
         assert answer.headers["content-type"] == "application/problem+json"
         assert [each["path"] for each in answer.json()["errors"]] == [path]
     assert await column(site.db, "SELECT count(*) FROM approval_request") == [0]
+
+
+HIDING = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[[checkpoint]]
+checkpoint_id = "deletions"
+action_pattern = "delete_*"
+redact = ["table_name"]
+"""
+
+
+@pytest.mark.parametrize("policy", [HIDING])
+async def test_lists_do_not_say_what_the_policy_hides(site: Street) -> None:
+    """A program's words and a reviewer's reason repeat a hidden argument: no list shows it, as no card does."""
+    program, grace = await site.program(), site.house.slack.person("U0GRACE")
+    said = "Delete 5 records from zanzibar"
+    asked = await program.ask(
+        action_description=said, arguments={"table_name": "zanzibar", "count": 5, "password": "hunter-22"}
+    )
+    assert asked.status_code == 201
+    assert (
+        await program.ask(
+            action_description=said, arguments={"table_name": "zanzibar", "count": 5, "password": "hunter-22"}
+        )
+    ).status_code == 200
+    await site.house.card()
+    listed = str((await grace.command("/approvals", "", "C0REVIEW")).response)
+    assert "Delete 5 records from ⟦redacted" in listed
+    reviewer = await site.reviewer()
+    await reviewer.decides(asked.json()["id"], "rejected", reason="Never zanzibar, nor hunter-22")
+    decided = str((await grace.command("/approvals", "history", "C0REVIEW")).response)
+    assert "Never ⟦redacted" in decided
+    for shown_there in (listed, decided):
+        assert "zanzibar" not in shown_there
+        assert "hunter-22" not in shown_there
+    assert await column(site.db, "SELECT action_description FROM pending_reviews") == [said]
