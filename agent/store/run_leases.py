@@ -59,6 +59,8 @@ class HeldRun:
     """Whether people were ever asked about one of its calls."""
     open: bool
     """Whether something goes on in the background, whose outcome its agent will hear and answer to."""
+    webhooks: bool
+    """Whether there are any, as far as is known."""
     head: ChainHead | None
 
 
@@ -92,6 +94,7 @@ def _held_run(run: Row[Any], calls: Row[Any] | None, head: Row[Any] | None) -> H
         runs.locked(run),
         asked=calls is not None and calls.asked,
         open=calls is not None and calls.open,
+        webhooks=calls is None or calls.webhooks,
         head=audit.chain_head(head, run.at) if head else None,
     )
 
@@ -158,8 +161,9 @@ SELECT locked.id, taken.id IS NOT NULL AS taken, taken.lease_epoch, taken.inputs
 FROM locked LEFT JOIN taken ON taken.id = locked.id
 """)
 _CALLS = text("""
-SELECT run_id, bool_or(ask_no > 0) AS asked, bool_or(state <> 'answered') AS open FROM tool_call
-WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) GROUP BY run_id
+SELECT run_id, bool_or(ask_no > 0) AS asked, bool_or(state <> 'answered') AS open,
+       EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks
+FROM tool_call WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) GROUP BY run_id
 """)
 # Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
 _BEAT = text("""

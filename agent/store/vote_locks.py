@@ -89,6 +89,8 @@ class ReviewedRequest(LockedRequest):
     """Its call goes on in the background of its run."""
     run_channel: str | None
     """Where the first message of its run is."""
+    webhooks: bool
+    """Whether there are any."""
     call: AskedCall | None
 
 
@@ -216,6 +218,7 @@ JOIN LATERAL (
            p.team_id AS place_team_id, p.user_id AS place_user_id,
            coalesce(NOT c.blocking, false) AS background, clock_timestamp() AS at,
            (SELECT channel_id FROM agent_run WHERE id = c.run_id) AS run_channel,
+           EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks,
            (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,
                                                        'revision', revision)), '[]'::json)
             FROM vote WHERE request_id = r.id AND superseded_by IS NULL) AS votes

@@ -58,6 +58,8 @@ class RequestEnding:
     """Its call may go on in the background, so that its run is told."""
     run_channel: str | None = None
     """Where the first message of its run is; a round of the deliveries finds what is not known here."""
+    webhooks: bool = True
+    """False: there are none to be told."""
 
     @property
     def explained(self) -> bool:
@@ -83,7 +85,7 @@ def end_requests(
     _continue_calls(tx, decided, told)
     heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
     tx.ended({each.request.id: heads[each.head.subject].seq for each in endings})
-    outbound.enqueue_decided(tx, [each.request.id for each in endings])
+    outbound.enqueue_decided(tx, [each.request.id for each in endings if each.webhooks])
     for each in endings:
         tx.after_commit(partial(_note, each, heads[each.head.subject]))
 

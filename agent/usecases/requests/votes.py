@@ -207,6 +207,7 @@ def _conclude(
         ballot.reason,
         background=request.background,
         run_channel=request.run_channel,
+        webhooks=request.webhooks,
     )
     if claimant and request.call and outcome is RequestStatus.APPROVED:
         _decide_and_claim(tx, request.call, decided, earlier, claimant)

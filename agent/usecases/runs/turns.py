@@ -133,6 +133,8 @@ class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
             tx.wake(Wakeup.run(run.id, run.agent))
         outbox.enqueue(tx, _messages(found, turn, answers=not proposed))
         if final:
+            if found.webhooks:
+                outbound.enqueue_finished(tx, run.id)
             _note_end(tx, run)
             if not found.open:
                 await call_answers.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
@@ -155,7 +157,6 @@ def _messages(held: HeldRun, turn: Turn, *, answers: bool) -> list[OutboxMessage
 
 
 def _note_end(tx: Transaction, run: LockedRun) -> None:
-    outbound.enqueue_finished(tx, run.id)
     tx.after_commit(partial(tracing.note_end, "run", run.id))
     facts = {"action": "run.ended", "run_id": str(run.id), "status": RunStatus.COMPLETED.value}
     tx.after_commit(partial(log.info, "run ended", **facts))
