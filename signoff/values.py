@@ -100,7 +100,7 @@ class Risk(StrEnum):
     @property
     def rank(self) -> int:
         """0 for low, 3 for critical."""
-        return list(Risk).index(self)
+        return _RANKS[self]
 
     # A string compares by its letters, by which "critical" would be the smallest.
     def __lt__(self, other: str) -> bool:
@@ -114,3 +114,6 @@ class Risk(StrEnum):
 
     def __ge__(self, other: str) -> bool:
         return self.rank >= Risk(other).rank
+
+
+_RANKS = {risk: rank for rank, risk in enumerate(Risk)}

@@ -47,8 +47,9 @@ class Exact:
         return canonical_bytes(self.value)
 
     def allows(self, given: FieldValue) -> bool:
-        # Python takes true for 1, and says of most values faster that they differ.
-        return bool(given.value == self.value) and given.canonical == self.canonical
+        # Python takes true for 1, and says of most values faster that they differ. Of texts it says all there is.
+        same_text = isinstance(given.value, str) and isinstance(self.value, str)
+        return bool(given.value == self.value) and (same_text or given.canonical == self.canonical)
 
 
 @dataclass(frozen=True, slots=True)
