@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from agent.database.pools import Database
+from agent.database.transaction import fetch
 from agent.domain.api_keys import Scope
 from agent.domain.checkpoints import load
 from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refusal, Refused
@@ -25,9 +26,11 @@ from agent.domain.people import Standing
 from agent.domain.policy import GrantLimits
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import CallState
-from agent.store import limits, views
+from agent.store import concurrency, limits, views
+from agent.store import grants as stored_grants
 from agent.store import pause as stored_pause
 from agent.store import policy as stored_policies
+from agent.store.concurrency import ConcurrencyLimit
 from agent.usecases import api_keys, executions, grants, pause, requests, runs
 from agent.usecases import policy as policies
 from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
@@ -367,7 +370,27 @@ async def test_a_limit_without_room_asks_whatever_is_granted(database: Database)
         assert await column(database, USED, id=grant_id) == [int(begins)]
 
 
-@pytest.mark.parametrize("held", ["limit", "switch"])
+async def test_what_a_program_may_do_in_advance_counts_in_limits(database: Database) -> None:
+    """It takes room, as what runs by itself does, and is asked about when there is none."""
+    grant_id, asked = await allow(database), await key_call(database)
+    limit = Limit("refunds", "process_refund", "args.amount", "all", timedelta(days=1), Decimal(10))
+    for amount, may in ((11, False), (10, True)):
+        taking = replace(asked, uses=(Use(limit, "all", Decimal(amount)),))
+        assert await grants.use_by_program(database, taking, cover(grant_id)) is may
+        assert await column(database, USED, id=grant_id) == [int(may)]
+    assert await column(database, "SELECT amount FROM limit_use WHERE settled") == [Decimal(10)]
+
+
+async def test_a_use_of_a_program_is_judged_by_the_policy_in_force(database: Database) -> None:
+    """What an earlier policy let a reviewer allow is judged by the one of now first."""
+    grant_id, asked = await allow(database), await key_call(database)
+    await policies.apply(database, load("[defaults]\n", filename="checkpoints.toml"), by="cli:root")
+    with pytest.raises(OutdatedPolicy):
+        await grants.use_by_program(database, asked, cover(grant_id))
+    assert await grants.use_by_program(database, asked, cover(grant_id), policy_epoch=1)
+
+
+@pytest.mark.parametrize("held", ["limit", "concurrency", "switch"])
 async def test_a_use_waits_for_what_changes_its_verdict(
     database: Database, owner: psycopg.Connection[Any], held: str
 ) -> None:
@@ -376,22 +399,26 @@ async def test_a_use_waits_for_what_changes_its_verdict(
     limit = Limit("refunds", "process_refund", "count", "all", timedelta(days=1), Decimal(1))
     last = Use(limit, "all", Decimal(1))
     run_id, (call_id,) = await start(database)
-    member = CallToClaim(call_id, run_id, None, ClaimTerms("w", idempotent=False, uses=(last,)))
+    alone_at_a_time = (ConcurrencyLimit("refunds", "refunds", 1),)
+    terms = ClaimTerms("w", idempotent=False, uses=(last,), concurrency=alone_at_a_time)
+    member = CallToClaim(call_id, run_id, None, terms)
     async with database.transaction() as tx:
         if held == "limit":
             await limits.lock(tx, uuid4(), [last])
             limits.settle_told(tx, uuid4(), [last])
+        elif held == "concurrency":
+            await fetch(tx, concurrency.TAKE, **concurrency.parameters(alone_at_a_time))
         else:
             await stored_pause.lock_switch(tx)
             stored_policies.insert(tx, 1, "[defaults]", b"d" * 32, "cli:root", None)
         claiming = asyncio.create_task(grants.claim(database, member, cover(grant_id)))
         await blocked(owner, 1)
-    if held == "limit":
-        assert await claiming is None
-    else:
+    if held == "switch":
         with pytest.raises(OutdatedPolicy):
             await claiming
-    assert await column(database, USED, id=grant_id) == [0]
+    else:
+        assert (await claiming is None) is (held == "limit")
+    assert await column(database, USED, id=grant_id) == [int(held == "concurrency")]
 
 
 async def test_a_call_that_people_are_asked_about_is_never_covered(database: Database) -> None:
@@ -435,6 +462,22 @@ async def test_a_lost_attempt_does_not_go_on_under_a_grant_that_has_ended(databa
     await executions.rescue(database)
     await grants.revoke_as_operator(database, grant_id, "cli:root")
     assert await use(database, cover(grant_id), (run_id, call_id)) is None
+
+
+async def test_a_further_attempt_is_one_at_the_same_call_under_the_same_grant(database: Database) -> None:
+    """Not at another action, not under another grant, and not where the first one was no use."""
+    first, other = await allow(database), await allow(database)
+    run_id, (call_id,) = await start(database)
+    await use(database, cover(first), (run_id, call_id), idempotent=True)
+    plain_run, (plain,) = await start(database)
+    assert await runs.pass_call(database, plain, to_cover().action)
+    assert await alone.claim(database, plain, worker="w", idempotent=True) is not None
+    await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
+    assert await executions.rescue(database) == 2
+    assert await use(database, cover(first, to_cover(order=9)), (run_id, call_id)) is None
+    assert await use(database, cover(other), (run_id, call_id)) is None
+    assert await use(database, cover(first), (plain_run, plain)) is None
+    assert await use(database, cover(first), (run_id, call_id)) is not None
 
 
 async def test_a_retry_is_no_use(database: Database) -> None:
@@ -657,6 +700,34 @@ async def test_grants_of_a_tool_are_few(database: Database) -> None:
         await allow(database)
     await grants.revoke_as_operator(database, last, "cli:root")
     await allow(database)
+
+
+async def test_only_live_grants_are_counted_and_by_one_at_a_time(
+    database: Database, owner: psycopg.Connection[Any]
+) -> None:
+    """What is over, ended or used up leaves room; whoever adds one waits for whoever counts."""
+    asked = await ask(database, granting_rule())
+    await approve(database, asked, GRACE)
+    live = await propose(database, wish(asked))
+    for change in (
+        {"until": "2026-01-01"},
+        {"uses": 3},
+        {"ended_at": "2026-01-01", "ended_by": "cli", "ended_because": "revoked"},
+    ):
+        other = str(uuid4())
+        for table, key in (("approval_request", "id"), ("approval_grant", "request_id")):
+            await write(
+                database,
+                f"INSERT INTO {table} SELECT (jsonb_populate_record(t, CAST(:changes AS jsonb))).*"
+                f" FROM {table} AS t WHERE {key} = :live",
+                changes=json.dumps({key: other, "client_id": other, **change}),
+                live=live,
+            )
+    async with database.transaction() as tx:
+        assert await stored_grants.lock_count(tx, "refunds", "process_refund") == 1
+        proposing = asyncio.create_task(allow(database))
+        await blocked(owner, 1)
+    await proposing
 
 
 async def test_the_command_line_lists_and_revokes(database: Database, signoff: Any) -> None:

@@ -104,12 +104,32 @@ def test_only_what_may_be_freed_has_an_input() -> None:
     assert terms.facts["region"] == Fits("eu|us")
 
 
-@pytest.mark.parametrize("typed", ["1..", "1 - 500", "one", "", "1 .. x", "NaN", "99999999999999999999 .. 1"])
+@pytest.mark.parametrize(
+    "typed", ["1..", "1 .. 5 each", "1 - 500", "one", "", "1 .. x", "NaN", "99999999999999999999 .. 1"]
+)
 def test_a_number_is_the_value_or_a_range(typed: str) -> None:
     """Anything else is an error at its input."""
     terms, errors = terms_of(view(), amount=typed)
     assert terms is None
     assert list(errors) == [f"{PREFIX}:field:0"]
+
+
+@pytest.mark.parametrize("total", ["NaN", "Infinity", "0.1234567890123456789", "five"])
+def test_a_sum_is_a_number_that_is_shown_as_it_counts(total: str) -> None:
+    """What a reviewer reads on the card of the grant is exactly what it may come to."""
+    entered = {"lasts": "1h", "uses": "1", "sum_of": "args.amount", "sum": total}
+    assert list(read_grant(view(), entered, CHOICES)[1]) == [f"{PREFIX}:sum"]
+
+
+def test_what_no_form_sends_frees_nothing() -> None:
+    """Another word than that of the choice leaves a field exact, and a grant for its requester; no choice is none."""
+    asked = view(facts=None)
+    terms, _ = read_grant(asked, {"lasts": "1h", "uses": "1", "field:2": "any", "whom": "all"}, CHOICES)
+    assert terms is not None
+    assert (terms.arguments["order_id"], terms.anyone, terms.facts) == (Exact("7"), False, None)
+    for chosen in ([], ["2"], ["9"], ["x"]):
+        entered = {"lasts": "1h", "uses": "1", "field:1": chosen}
+        assert list(read_grant(view(), entered, CHOICES)[1]) == [f"{PREFIX}:field:1"]
 
 
 def test_both_steps_stay_within_slacks_limits(referee: Referee) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,10 +12,10 @@ import pytest
 
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.field_constraints import Between, Exact, FieldValue, Fits, OneOf, read_constraint
-from agent.domain.grant_terms import freeing_problem, rule_of_grant
+from agent.domain.grant_terms import freeing_problem, limits_problem, rule_of_grant
 from agent.domain.grants import CallToCover, Grant, granters_refusal, uncoverable
 from agent.domain.people import Exclusion, Involvement, Standing
-from agent.domain.policy import Rule
+from agent.domain.policy import GrantLimits, Rule
 from signoff.values import Action, Person, Risk
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -244,6 +245,22 @@ def test_what_is_masked_or_of_another_kind_is_not_freed() -> None:
     assert freeing_problem(masked, "args", "amount", 100, bounds, ()) is not None
     assert freeing_problem(masked, "args", "amount", 100, Exact(100), ()) is None
     assert freeing_problem(RULE, "args", "reason", "late", bounds, ()) is not None
+
+
+def test_the_bounds_of_the_policy_are_allowed_themselves() -> None:
+    """A grant may last as long, and be used as often, as the policy says, and no second or time more."""
+    most = GrantLimits(timedelta(days=7), 100)
+    assert limits_problem(most, timedelta(days=7), 100, None, None) is None
+    assert limits_problem(most, timedelta(days=7, seconds=1), 100, None, None) is not None
+    assert limits_problem(most, timedelta(days=7), 101, None, None) is not None
+
+
+def test_a_choice_is_the_very_same_value() -> None:
+    """Python takes true for 1; consent to one is none to the other, and NaN is no number between any bounds."""
+    assert OneOf((1, 2)).allows(FieldValue(1))
+    assert not OneOf((1, 2)).allows(FieldValue(True))
+    assert not OneOf((True,)).allows(FieldValue(1))
+    assert not Between(Decimal(0), Decimal(9)).allows(FieldValue(math.nan))
 
 
 def test_the_request_of_a_grant_is_decided_by_the_same_people_and_offers_nothing_else() -> None:
