@@ -29,7 +29,7 @@ class Connection:
     """One open socket and the envelopes that it has not acknowledged yet."""
 
     ws: web.WebSocketResponse
-    transport: asyncio.BaseTransport | None
+    transport: asyncio.Transport | None
     waiting: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
 
 
@@ -122,7 +122,7 @@ class SocketModeServer:
         """Drop every connection without a word."""
         for connection in list(self.connections):
             self._forget(connection)
-            if isinstance(connection.transport, asyncio.WriteTransport):
+            if connection.transport is not None:
                 connection.transport.abort()
 
     async def close(self) -> None:
