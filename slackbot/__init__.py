@@ -1,1 +1,1 @@
-"""The Slack front end of Signoff; knows the agent package, never the other way round."""
+"""The Slack front end of Signoff. It imports the agent package, never the reverse."""

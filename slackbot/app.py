@@ -1,4 +1,4 @@
-"""The composition root: the one place that picks concrete parts and starts and stops them in order."""
+"""The composition root: builds, starts and stops all parts of a process, in order."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ from slackbot.web import (
 log = structlog.get_logger(__name__)
 
 KEYLESS = "not-set"
-"""What the model's client is given when no key is set; the model's server says what it thinks of it."""
+"""The model client's key if none is set; the model's server decides whether to accept it."""
 
 SPARE_THREADS = 32
-"""Threads for sync user code beyond one for each call: for edits, and for what outlived its timeout."""
+"""Threads for sync user code beyond one per call: for edits, and for calls that outlived their timeout."""
 
 
 class Service:
-    """One process of Signoff, with the roles it was given. `start`, then `run` until stopped, then `stop`.
+    """One process of Signoff with its roles. Call `start`, then `run` until stopped, then `stop`.
 
-    ``policy`` is that of the checkpoints file; the first start on a database puts it in force.
+    ``policy`` is from the checkpoints file; the first start on a database puts it into force.
     """
 
     def __init__(self, settings: Settings, db: Database, policy: Policy, registry: Registry) -> None:
@@ -121,18 +121,18 @@ class Service:
 
     @property
     def health_port(self) -> int | None:
-        """The port of the health routes alone, where SIGNOFF_HEALTH_PORT asks for one."""
+        """The port of the separate health routes, if SIGNOFF_HEALTH_PORT is set."""
         return self._health.port
 
     @property
     def port(self) -> int | None:
-        """The port that is listened on, once started with the role ``web``."""
+        """The listening port, once started with the role ``web``."""
         return self._http.port
 
     # --- life -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start every part. Slack being away is waited for.
+        """Start every part. If Slack is unreachable, wait for it.
 
         Raises SignoffError when a part can never work: a token that Slack rejects, a channel that does not exist.
         """
@@ -165,9 +165,9 @@ class Service:
         )
 
     async def _load_policy(self) -> None:
-        """Go by the policy in force, and say so where the file has another one."""
+        """Load the policy in force, and log if the file differs from it."""
         stored = await policies.put_first(self.db, self._file, by=f"worker:{self.name}")
-        with suppress(OutdatedPolicy):  # which has been logged; votes count and messages go out all the same
+        with suppress(OutdatedPolicy):  # already logged; votes still count and messages are still sent
             await self._policies.load()
             if self._policies.policy.digest != self._file.digest:
                 log.warning(
@@ -187,7 +187,7 @@ class Service:
         self.slack.follow()
 
     def _connections(self) -> int:
-        """How many connections to the database this process opens at most: its pools, and the executor's own."""
+        """The maximum number of database connections of this process: its pools, and the executor's own."""
         own = self._executor.connections if Role.WORKER in self.settings.roles else 0
         return sum(pool.most for pool in self.db.pools()) + own
 
@@ -197,7 +197,7 @@ class Service:
             await self._failed
 
     async def stop(self) -> None:
-        """Take nothing new, let what is under way end within the drain time, let go."""
+        """Accept no new work, let running work finish within the drain time, then release everything."""
         log.info("stopping", action="service.stopping", worker=self.name)
         self._draining = True
         self._scheduler.stop()
@@ -210,7 +210,7 @@ class Service:
             self.slack.stop_delivering(),
         )
         if Role.WEB in self.settings.roles:
-            # Until whoever balances the load has seen that we are not ready, calls still come in and are served.
+            # Until the load balancer has noticed that this process is not ready, requests still arrive and are served.
             await asyncio.sleep(self.settings.pre_stop_seconds)
             await self.slack.stop_listening()
             await self._watch.let_go()
@@ -230,7 +230,7 @@ class Service:
         await self.db.close()
 
     def _notify(self, target: str) -> None:
-        """What the executor does about notices that are due."""
+        """What the executor does with due notices."""
         self._outbound.found(target)
 
     # --- HTTP -----------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Service:
         ]
 
     async def check(self) -> tuple[bool, Mapping[str, Any]]:
-        """Readiness (database and schema), and how every part is."""
+        """Readiness (database and schema), and the health of each component."""
         database = await self._check_database()
         parts = {
             "database": database,
@@ -271,14 +271,14 @@ class Service:
         return database == "ok" and not self._draining, parts
 
     async def _scheduled(self) -> str | None:
-        """Whether every schedule names an agent that this process knows; ``None`` where that is not our part."""
+        """Whether every schedule's agent is loaded in this process; ``None`` without that role."""
         if Role.SCHEDULER not in self.settings.roles:
             return None
         unknown = await schedules.unknown_agents(self.db, [agent.name for agent in self.registry])
         return f"no such agents: {', '.join(unknown)}" if unknown else "ok"
 
     def _working(self) -> bool | None:
-        """Whether what is due is found, and every channel looked after; ``None`` where neither is our part."""
+        """Whether polling and delivery work; ``None`` without these roles."""
         if Role.WORKER not in self.settings.roles:
             return None
         return self._executor.alive and self.slack.delivers
@@ -296,7 +296,7 @@ class Service:
         try:
             async with asyncio.timeout(2), self.db.connection() as connection:
                 found, oldest = await views.schema_version(connection)
-        except Exception as error:  # whatever it is: not ready, and that is the answer
+        except Exception as error:  # any error means: not ready
             return str(error).splitlines()[0] if str(error) else "does not answer"
         if migrations.is_compatible(found, oldest):
             return "ok"
@@ -307,7 +307,7 @@ class Service:
 
 
 async def _nothing() -> None:
-    """What a process does that has no part to stop."""
+    """Work of a process that has nothing to stop."""
 
 
 def _openid(settings: Settings) -> OpenID | None:

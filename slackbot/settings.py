@@ -1,4 +1,4 @@
-"""Configuration: from the environment, `.env`, and files named by `*_FILE`. One line for each wrong setting."""
+"""Configuration from the environment, `.env`, and files named by `*_FILE`. One line per wrong setting."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ SECRETS = (
     "OPENAI_API_KEY",
     "SIGNOFF_SMTP_URL",
 )
-"""Each can be given as `<NAME>_FILE`: the path of a file that holds it."""
+"""Each can be given as `<NAME>_FILE`: the path of a file that contains it."""
 
 OURS = "SIGNOFF_"
 SHARED = ("SLACK_", "OPENAI_", "DATABASE_")
-"""Names that other programs use, too: these are questioned only where the one that was perhaps meant is not set."""
+"""Names that other programs also use: reported only if the probably intended setting is missing."""
 ELSEWHERE = frozenset(
     {"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL", "SIGNOFF_URL", "SIGNOFF_KEY", "SIGNOFF_KEY_FILE"}
 )
-"""Names of ours that are read where they are used, before or beside these settings."""
+"""Names of Signoff that are read where they are used, before or beside these settings."""
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SLACK_API = "https://slack.com/api/"
 
 
 class SettingsError(SignoffError):
-    """A setting is missing or wrong; one line each, with its name in the environment."""
+    """A setting is missing or wrong; one line each, with its environment name."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -57,7 +57,7 @@ class SettingsError(SignoffError):
 
 
 class Role(StrEnum):
-    """What a process does; any split over any number of processes works."""
+    """The role of a process; roles can be split over any number of processes."""
 
     WEB = "web"
     WORKER = "worker"
@@ -69,7 +69,7 @@ def _named(name: str, **more: Any) -> Any:
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. Secrets never show in a repr."""
+    """All settings. Secrets never show in a repr."""
 
     model_config = SettingsConfigDict(extra="ignore", hide_input_in_errors=True, env_ignore_empty=True)
 
@@ -114,7 +114,7 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = _named("SIGNOFF_LOG_FORMAT", default="text")
 
     unknown: tuple[str, ...] = ()
-    """Names that look like settings of ours and are none, each with the one that was perhaps meant."""
+    """Unknown names that look like settings, each with the probably intended one."""
 
     @field_validator("database_url", "owner_url")
     @classmethod
@@ -207,7 +207,7 @@ class Settings(BaseSettings):
 
     @property
     def no_mail(self) -> str | None:
-        """Why reviewers cannot be sent e-mail; ``None`` when they can."""
+        """Why reviewers cannot get e-mail; ``None`` if they can."""
         missing = [
             name
             for name, value in (
@@ -220,7 +220,7 @@ class Settings(BaseSettings):
         return f"set {' and '.join(missing)}" if missing else None
 
     def read_policy(self, source: str, name: str, *, now: datetime | None = None) -> Policy:
-        """The policy of this text, if it can be enforced with these settings. Raises PolicyError.
+        """Parse the policy and check that these settings can enforce it. Raises PolicyError.
 
         ``now``: for one that is yet to be applied.
         """
@@ -230,7 +230,7 @@ class Settings(BaseSettings):
 
     @property
     def no_lookups(self) -> str | None:
-        """Why Signoff cannot look up facts; ``None`` when it can."""
+        """Why Signoff cannot look up facts; ``None`` if it can."""
         return "set SIGNOFF_FACTS_SECRET" if self.facts_secret is None else None
 
     @property
@@ -247,7 +247,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what `read` hands over: it has merged environment, `.env` and files already."""
+        """Use only the input of `read`, which has merged environment, `.env` and files."""
         return (init_settings,)
 
 
@@ -256,9 +256,9 @@ def read(
     folder: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> Settings:
-    """``extra`` (the command line), the environment, then `.env` in the folder.
+    """Merge ``extra`` (the command line), the environment, then `.env` in the directory.
 
-    SettingsError: a line per wrong setting.
+    SettingsError: one line per wrong setting.
     """
     where = (folder or Path.cwd()) / ".env"
     try:
@@ -294,7 +294,7 @@ def _unknown(given: Collection[str]) -> Iterator[str]:
 
 
 def _read_files(given: dict[str, str | Any]) -> list[str]:
-    """Put the content of each `<NAME>_FILE` under `<NAME>`. Returns what is wrong."""
+    """Put the content of each `<NAME>_FILE` under `<NAME>`. Returns the problems."""
     problems = []
     for name in SECRETS:
         path = given.pop(f"{name}_FILE", None)
@@ -318,7 +318,7 @@ def _in_one_line(problem: Any) -> str:
 
 
 def _public_address(value: str) -> str:
-    """Where people reach us, without a slash behind. Raises ValueError."""
+    """The public address, without a trailing slash. Raises ValueError."""
     try:
         parts, _ = urlsplit(value), urlsplit(value).port
     except ValueError:

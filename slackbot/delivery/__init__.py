@@ -1,1 +1,1 @@
-"""Telling Slack what the database says: the poller finds channels, a drain empties one."""
+"""Deliver messages to Slack: the poller finds channels with due messages, a drain empties one channel."""

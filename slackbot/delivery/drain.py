@@ -1,7 +1,7 @@
-"""The drain: sends what is due in a channel, each thing once, in order, at Slack's pace.
+"""The drain: sends a channel's due messages, each once, in order, at Slack's pace.
 
-One drain per channel at a time. A card is drawn when it is sent, so what changed while it waited is not told twice.
-A post whose answer was lost is looked for by its metadata before it is sent again.
+One drain per channel at a time. A card is drawn when it is sent, so changes made while it waited need no second
+message. An unconfirmed post is looked up by its metadata before it is sent again.
 """
 
 from __future__ import annotations
@@ -45,24 +45,25 @@ STEP = 0.25
 a channel, and 50 changes a minute and more. It counts them apart, so a change does not wait for a post's second."""
 
 PATIENCE = 5.0
-"""Seconds that the drain waits for the channel's pace; what is due later is found by a later round."""
+"""Seconds that the drain waits for the channel's pace; the poller finds messages that are due later."""
 
 LOOK = 0.2
-"""Seconds between two looks that find nothing to send, however often a drain that waits for the pace is woken."""
+"""Minimum seconds between two polls that find nothing to send, however often a waiting drain is woken."""
 
 FRESH = 0.5
-"""Seconds after which a lease is renewed before Slack is called: a call may take almost as long as a lease lasts."""
+"""Seconds after which a lease is renewed before calling Slack: a call may take almost as long as a lease lasts."""
 
 LEAST = 0.25
-"""Seconds that every message counts for its sender, besides those for drawing and sending it. What is small goes before
-what is large, and yet many small ones do not push a large one back for long."""
+"""Seconds that every message costs its sender, in addition to drawing and sending it. Small messages go before large
+ones, but many small ones do not delay a large one for long.
+"""
 
 SETTLE = 3.0
-"""How many seconds an ambiguous post gets to appear in the channel's history before it is looked for."""
+"""Seconds that an unconfirmed post has to appear in the channel's history before it is looked up."""
 
 
 class Drain:
-    """Empties destinations."""
+    """Drains destinations."""
 
     def __init__(
         self,
@@ -90,15 +91,15 @@ class Drain:
         self._failures = Failures(db, directory, admin, pace)
         self._leaving = False
         self.problem: str | None = None
-        """Why what was to be said last was not said; None when it was. For health checks."""
+        """Why the last message was not sent; None if it was. For health checks."""
 
     def follow(self, admin: Destination | None, cards_per_minute: int) -> None:
-        """Go by another policy from now on."""
+        """Use another policy from now on."""
         self._admin, self._cards_per_minute = admin, cards_per_minute
         self.reviewers.admin = self._failures.admin = admin
 
     def wake(self, channel_id: str) -> None:
-        """There may be something to tell in a channel where the drain looks, speaks, or waits for the pace."""
+        """Notify the drain of a channel, in any state, that a message may be due."""
         self._awake[channel_id].set()
 
     def leave(self) -> None:
@@ -108,7 +109,7 @@ class Drain:
             awake.set()
 
     async def run(self, team_id: str, channel_id: str) -> None:
-        """Tell this channel what is due, unless another drain is at it."""
+        """Send this channel's due messages, unless another drain does."""
         here, awake, turns = (
             Destination(team_id, channel_id),
             self._awake[channel_id],
@@ -120,7 +121,7 @@ class Drain:
         try:
             while not self._leaving:
                 awake.clear()
-                if outcome is None:  # what has been said is stored at once
+                if outcome is None:  # outcomes are stored at once
                     await self._db.precedence.give_way(Rank.BACKGROUND)
                 began = monotonic()
                 look = await deliveries.take_next(
@@ -146,13 +147,13 @@ class Drain:
             raise
 
     def _least(self, look: deliveries.Look, idle: int) -> float:
-        """Seconds until the next look, even if the drain is woken."""
+        """Seconds until the next poll, even if the drain is woken."""
         if look.rests and look.wait is not None:
             return min(look.wait, self._pace)
         return LOOK if idle > 1 else 0.0
 
     async def _deliver(self, due: DueMessage, began: float) -> Outcome | None:
-        """Send one message, taken after ``began``. Returns what became of it; ``None``: the lease is lost."""
+        """Send one message, taken after ``began``. Returns its outcome; ``None``: the lease is lost."""
         try:
             ts = await self._send(due, began)
         except SlackError as error:
@@ -160,9 +161,9 @@ class Drain:
         except LeaseLost:
             return None
         except DatabaseError:
-            raise  # whoever comes next finds everything as it is
+            raise  # the next drain finds everything unchanged
         except Exception as error:
-            # A mistake of ours about one message must not keep all others in its channel waiting.
+            # Our own error in one message must not block the others in its channel.
             log.exception("cannot be sent yet", action="delivery.broken", **_names(due))
             return await self._fail(due, DrawingFailed(error))
         self.problem = None
@@ -204,7 +205,7 @@ class Drain:
         return ts
 
     async def _say(self, due: DueMessage, card: Card, ts: str | None, thread_ts: str | None) -> str:
-        """Change the message ``ts``, or post one. What Slack does not take as it looks is said plainly at once."""
+        """Change the message ``ts``, or post one. If Slack refuses its blocks, the plain form follows at once."""
         here = due.destination.channel_id
         try:
             return await self._messenger.say(here, card, ts=ts, thread_ts=thread_ts)
@@ -219,17 +220,17 @@ class Drain:
             return said
 
     async def _find(self, due: DueMessage, thread_ts: str | None) -> str | None:
-        """An earlier post of this very delivery that Slack took after all."""
+        """An earlier post of this delivery that Slack accepted after all."""
         await asyncio.sleep(SETTLE if due.attempts else 0.0)
         return await self._messenger.find(due.destination.channel_id, str(due.id), thread_ts)
 
     async def _hold(self, due: DueMessage, began: float) -> None:
-        """Make sure that the lease outlasts a call to Slack."""
+        """Ensure that the lease outlasts a call to Slack."""
         if monotonic() - began > FRESH and not await deliveries.renew(self._db, due):
             raise LeaseLost(f"another drain posts in {due.destination.channel_id}")
 
     async def _check_channel(self, channel_id: str) -> None:
-        """Cards hold what outsiders must not see: into a doubtful channel nothing is posted."""
+        """Cards hold what outsiders must not see: nothing is posted to a doubtful channel."""
         try:
             problem = await self._directory.channel_problem(channel_id)
         except (SlackError, TimeoutError) as error:
@@ -240,7 +241,7 @@ class Drain:
 
 
 async def _rest(awake: asyncio.Event, seconds: float | None, least: float) -> bool:
-    """Wait for the channel's pace, or for something that may go before it. False: nothing to wait for."""
+    """Wait for the channel's pace, or for a message that may go earlier. False: nothing to wait for."""
     if not awake.is_set() and (seconds is None or seconds > PATIENCE):
         return False
     with suppress(TimeoutError):

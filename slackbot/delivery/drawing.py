@@ -1,4 +1,4 @@
-"""What a message looks like: a card, a root, a digest or lines, drawn from the stored facts, without secrets."""
+"""Draw messages from stored facts, with secrets masked: cards, roots, digests and lines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
 PATIENT_LOOKS = 3
-"""How often a card is put off because the machine was too busy to look for secrets; then it is masked."""
+"""How often a card is postponed because the machine was too busy to check it for secrets; then it is masked."""
 
 _PLAIN = frozenset({"line", "team", "user", "at"})
-"""Members of a line's body that nobody writes freely."""
+"""Fields of a line's body that nobody writes freely."""
 
 
 class MessageDrawing:
@@ -33,7 +33,7 @@ class MessageDrawing:
         self._reviewers = reviewers
 
     async def draw(self, due: DueMessage) -> Card | None:
-        """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
+        """The current content, with secrets masked; ``None`` if there is nothing left to show."""
         with masking.work_for(masking.CARDS):
             return await self._draw(due)
 
@@ -61,7 +61,7 @@ class MessageDrawing:
         return cards.run_root(await masking.clean_run(run, hidden), card=link, delivery_id=due.id)
 
     async def draw_plainly(self, due: DueMessage, card: Card, code: str) -> Card:
-        """The same in the plainest form, after Slack has refused ``card`` with ``code``."""
+        """The plain form, after Slack has refused ``card`` with ``code``."""
         findable = "metadata" not in code
         if due.kind != "card" or due.request_id is None or (view := await self._view(due.request_id)) is None:
             return cards.plain_message(card, findable=findable)
@@ -82,7 +82,7 @@ class MessageDrawing:
             flood.highest,
             flood.tools,
             flood.first_deadline,
-            flood.notify if due.ts is None else (),  # a change of a message rings for nobody
+            flood.notify if due.ts is None else (),  # changing a message notifies nobody
         )
         return cards.flood_digest_card(digest, delivery_id=due.id)
 
@@ -91,7 +91,7 @@ class MessageDrawing:
             return await views.request_view(connection, request_id)
 
     async def _hidden(self, due: DueMessage) -> masking.Hidden:
-        """Values that are secret by their name or by policy, because a result or an answer may say them again."""
+        """Values that are secret by name or policy, because a result or an answer may repeat them."""
         hidden: masking.Hidden = ()
         if due.request_id and (view := await self._view(due.request_id)):
             hidden = await masking.hidden_values(view)
@@ -115,6 +115,6 @@ class MessageDrawing:
 
 
 def _quotes(due: DueMessage) -> bool:
-    """Whether it says more than who and when: in words of others there may be anything."""
+    """Whether it has more than ids and times: external text may contain anything."""
     said = [name for body in due.bodies for name, value in body.items() if value is not None]
     return due.kind == "run_root" or not _PLAIN.issuperset(said)

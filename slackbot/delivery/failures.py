@@ -1,4 +1,4 @@
-"""What follows when Slack does not take a message: it is tried again, posted anew or given up, and reported."""
+"""Decide what follows when Slack refuses a message: retry, post again or give up, and report."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from slackbot.slack_api.error_codes import Meaning
 LONGEST = 30.0
 LONGEST_FOR_PEOPLE = 60.0
 LONGEST_UNKNOWN = 300.0
-"""Seconds between attempts, at most: while Slack is away, while somebody has to mend something, and while Slack
-refuses for a reason that we do not know."""
+"""Maximum seconds between attempts: while Slack is unavailable, while somebody has to fix something, and while Slack
+refuses for an unknown reason.
+"""
 
 STUBBORN = 6
-"""Attempts (about a minute) after which operators hear of any message that Slack has not taken."""
+"""Attempts (about a minute) after which operators are notified of any unsent message."""
 
 _LONGEST = {
     Meaning.CHANNEL: LONGEST_FOR_PEOPLE,
@@ -35,13 +36,13 @@ _REPORTED_AT_ONCE = {Meaning.TOKEN, Meaning.SUSPENDED, Meaning.CLOSED, Meaning.U
 
 
 class ChannelClosed(SlackError):
-    """Nothing may be posted in this channel; why, as a sentence."""
+    """Posting in this channel is not allowed; why, as a sentence."""
 
     meaning = Meaning.CHANNEL
 
 
 class DrawingFailed(SlackError):
-    """A mistake of ours about one message; Slack may have taken it before."""
+    """Our own error in one message; Slack may have accepted it before."""
 
     meaning = Meaning.UNKNOWN
 
@@ -50,7 +51,7 @@ class DrawingFailed(SlackError):
 
 
 class Failures:
-    """Decides what becomes of a message that failed, and reports it."""
+    """Decides the outcome of a failed message, and reports it."""
 
     def __init__(self, db: Database, directory: Directory, admin: Destination | None, pace: float) -> None:
         self._db = db
@@ -59,7 +60,7 @@ class Failures:
         self._pace = pace
 
     async def outcome(self, due: DueMessage, error: SlackError) -> Outcome:
-        """What to store of a failed message. The channel rests, because Slack counts what it refuses."""
+        """What to store about a failed message. The channel pauses, because Slack counts refused calls."""
         if isinstance(error, SlackRefused) and error.meaning is Meaning.MESSAGE:
             return Dead(due, error.code, self._pace, self.admin)
         if isinstance(error, SlackRefused) and error.meaning is Meaning.CLOSED:
@@ -67,7 +68,7 @@ class Failures:
         return await self._put_off(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
-        """Post again what people need: a card, a digest, the root of a run that goes on. The rest stays deleted."""
+        """Post again what people need: a card, a digest, the root of a continuing run. The rest stays deleted."""
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)
         if due.run_id and due.kind in ("run_root", "run_line"):
@@ -99,14 +100,14 @@ class Failures:
         return view is not None and view.needs_people
 
     async def _put_off(self, due: DueMessage, error: SlackError) -> Postponed:
-        """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for all its like here."""
+        """Back-off: 1, 2, 4 … seconds, or Slack's Retry-After, which then applies to all such calls here."""
         words = _cause(error)
-        # Before the message is put off: after a crash in between, the next attempt still reports it.
+        # Report before postponing: after a crash in between, the next attempt still reports it.
         if error.meaning is Meaning.CHANNEL:
             await report_trouble(self._db, due, await self._trouble(due, words), self.admin)
         elif due.attempts == STUBBORN or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
             await report_trouble(self._db, due, words, self.admin)
-        # A change can be repeated: whether Slack has made it already matters for posts only.
+        # An update can be repeated; whether Slack already accepted it matters only for posts.
         ambiguous = (error.taken and due.ts is None) or due.ambiguous
         if error.seconds:
             return Postponed(due, words, 0.0, pause=error.seconds, ambiguous=ambiguous)
@@ -116,7 +117,7 @@ class Failures:
         return Postponed(due, words, seconds, pause=pause, ambiguous=ambiguous, refused=refused)
 
     async def _trouble(self, due: DueMessage, words: str) -> str:
-        """What is wrong with the channel, in the same words whether Slack refused or we saw it before."""
+        """The channel's problem, in the same words whether Slack refused or our check found it."""
         channel_id = due.destination.channel_id
         self._directory.forget_channel(channel_id)
         try:
@@ -126,7 +127,7 @@ class Failures:
 
 
 def _cause(error: SlackError) -> str:
-    """In words. Operators are told once per cause, so a code is the same cause whichever method it came from."""
+    """The error in words. Operators are notified once per cause, so a code is one cause across methods."""
     if isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN:
         return f"Slack answers with the error {error.code}; Signoff tries again"
     return str(error)

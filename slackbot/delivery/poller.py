@@ -1,7 +1,7 @@
-"""Finds the channels where something is due, and starts their drains.
+"""Find channels with due messages, and start their drains.
 
-Wake-ups name a channel at once. What none names (a message that was put off, what another process left) is found by
-rounds, one short statement each. Channels that another process drains are left to it.
+Wake-ups name a channel at once. Polling finds the rest (postponed messages, work of other processes), with one short
+statement per round. Channels that another process drains are left to it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from slackbot.delivery.drain import Drain
 log = structlog.get_logger(__name__)
 
 PACE = 1.0
-"""Seconds between two rounds."""
+"""Seconds between two polls."""
 
 AFTER_FAILURE = 1.0
-"""Seconds until the next round when the database did not answer."""
+"""Seconds until the next poll if the database did not answer."""
 
 LONGEST = 5.0
-"""Seconds of the longest pause: a round that takes long, because much is put off, is followed by a longer one."""
+"""Maximum pause in seconds: a slow poll, because much is postponed, is followed by a longer pause."""
 
 SHARE = 5
-"""After a round the database is left alone for so many times as long as the round took."""
+"""After a poll, the database rests for this many times the poll's duration."""
 
 AT_ONCE = 50
-"""Channels that one process speaks in at the same time; most of them rest most of the time."""
+"""Channels that one process posts in at the same time; most are idle most of the time."""
 
 OVERDUE = 10.0
-"""Seconds after which a round should have ended."""
+"""Seconds after which a poll should have ended."""
 
 
 class DeliveryPoller:
@@ -59,18 +59,18 @@ class DeliveryPoller:
 
     @property
     def alive(self) -> bool:
-        """Whether a round came to a good end lately."""
+        """Whether a poll recently succeeded."""
         return self._ended is not None and monotonic() - self._ended < OVERDUE
 
     def start(self) -> None:
-        """Begin; a database that is away is waited for."""
+        """Begin; wait for an unavailable database."""
         self._context = copy_context()
         wakeups = self._db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._going = asyncio.create_task(self._go(), name="rounds")
 
     async def stop(self, seconds: float) -> None:
-        """Begin no more, and let what is being told be told within so many seconds."""
+        """Start nothing new, and let running drains finish within this many seconds."""
         if self._going is None:
             return
         for leave in self._leave:
@@ -83,7 +83,7 @@ class DeliveryPoller:
         await shutdown.end_tasks(self._drains.values(), seconds)
 
     def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
-        """Tell the channels that these name; returns what others should look at."""
+        """Drain the named channels; returns those left to other processes."""
         return [
             each for each in wakeups if each.kind is not WakeupKind.CHANNEL or not self._wake(str(each.key))
         ]
@@ -96,7 +96,7 @@ class DeliveryPoller:
                 await self._round()
                 self._ended = monotonic()
                 rest = min(LONGEST, SHARE * (self._ended - began))
-            except Exception as error:  # whatever it is, the next round finds everything as it is
+            except Exception as error:  # on any error, the next poll finds everything unchanged
                 self._ended = None
                 rest = AFTER_FAILURE
                 log.warning(
@@ -112,13 +112,13 @@ class DeliveryPoller:
             self._wake(channel_id)
 
     def _wake(self, channel_id: str) -> bool:
-        """Have a drain look at the channel. False: too many speak already; the next round finds it."""
+        """Start a drain of the channel. False: too many are running; the next poll finds it."""
         if channel_id in self._drains:
             self._drain.wake(channel_id)
             return True
         self._is_full = len(self._drains) >= AT_ONCE
         if not self._is_full:
-            # Whoever has committed lends the drain nothing that its log lines would then say.
+            # The drain must not inherit the committer's log context.
             context = self._context.copy()
             task = asyncio.create_task(self._tell(channel_id), name=f"drain:{channel_id}", context=context)
             self._drains[channel_id] = task
@@ -127,7 +127,7 @@ class DeliveryPoller:
     async def _tell(self, channel_id: str) -> None:
         try:
             await self._drain.run(self._team_id, channel_id)
-        except Exception as error:  # the database, most likely; what was not told is found again
+        except Exception as error:  # most likely the database; unsent messages are found again
             log.warning(
                 "messages to a channel failed",
                 action="delivery.failed",

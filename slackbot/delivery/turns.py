@@ -1,7 +1,7 @@
-"""Whose message goes next in a channel: that of the sender who has used the least of the channel's time lately.
+"""Which sender goes next in a channel: the one that has recently used the least of its time.
 
-Slack takes about one message a second, and a large card takes longer to draw: ten senders that took turns one by one
-would delay another's single card by ten large ones.
+Slack accepts about one message a second, and a large card takes longer to draw: with simple turns, ten senders would
+delay another sender's single card by ten large ones.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from time import monotonic
 
 HALF_LIFE = 60.0
-"""Seconds after which what a sender has used counts half: as long as the limit on its new cards looks back."""
+"""The half-life of a sender's use, in seconds: the period of the limit on its new cards."""
 
 MOST_SENDERS = 100
-"""Senders that are remembered for each channel, those who have used the most."""
+"""The number of remembered senders per channel, those with the most use."""
 
 
 class Turns:
@@ -25,15 +25,15 @@ class Turns:
         self._used: dict[str, float] = {}
 
     def charge(self, turn: str, seconds: float) -> None:
-        """This sender (`DueMessage.turn`) has used so much of the channel's time."""
+        """Record that this sender (`DueMessage.turn`) has used this much of the channel's time."""
         now = self._clock()
         rest = 0.5 ** ((now - self._at) / HALF_LIFE)
         self._at = now
         used = {each: before * rest for each, before in self._used.items()}
-        used[turn] = used.pop(turn, 0.0) + seconds  # behind whoever has used as much before
+        used[turn] = used.pop(turn, 0.0) + seconds  # after all senders with the same use
         self._used = dict(sorted(used.items(), key=lambda item: item[1])[-MOST_SENDERS:])
 
     @property
     def least_first(self) -> list[str]:
-        """Who has used something. All others go before them."""
+        """The senders with recorded use. All others go first."""
         return list(self._used)

@@ -1,1 +1,1 @@
-"""What every way in shares: votes, edits, run starts, and what a person may see."""
+"""What all paths share: votes, edits, run starts, and what a person may see."""

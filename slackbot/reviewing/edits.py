@@ -29,10 +29,10 @@ async def save(
     path: str,
     place: Place | None = None,
 ) -> EditOutcome:
-    """Have the arguments judged and recorded as a new revision.
+    """Evaluate the arguments and record them as a new revision.
 
-    Who may not edit is refused before the tool's look-up runs. ``place``: of the pressed button on a card. Raises
-    Refused (recorded), MalformedArguments for a value that the tool does not take, and NotFound.
+    People who may not edit are refused before the tool's look-up runs. ``place``: of the pressed button on a card.
+    Raises Refused (recorded), MalformedArguments for a value that the tool does not accept, and NotFound.
     """
     editor = await directory.standing(person, view.approvers, view.channel_id)
     await requests.check_edit(services.db, EditAttempt(view.id, revision, editor, path, place))

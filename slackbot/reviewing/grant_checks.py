@@ -1,4 +1,4 @@
-"""What Slack and the scan for secrets say when a grant is used: whoever gave it must be a reviewer now."""
+"""Checks at the use of a grant that need Slack and the secret scan: are its givers still reviewers?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slackbot.slack_api.directory import Directory
 
 
 class Connected(Protocol):
-    """What asks Slack about people."""
+    """The client that asks Slack about people."""
 
     @property
     def directory(self) -> Directory: ...
@@ -23,19 +23,19 @@ class Connected(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SlackGrantChecks:
-    """The checks of a process; ``connection`` returns ``None`` until Slack has told us who we are."""
+    """A process's checks; ``connection`` returns ``None`` until our Slack identity is known."""
 
     connection: Callable[[], Connected | None]
 
     async def standings(
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> Mapping[Person, Standing]:
-        """What these people may do now, from answers that are at most a minute old."""
+        """The current rights of these people, from answers that are at most a minute old."""
         connected = self.connection()
         if connected is None:
             return {each: Standing(each, refusal=Refusal.LOOKUP_FAILED) for each in people}
         return await connected.directory.standings(people, approvers, channel_id)
 
     async def is_scanned(self, call: CallToCover) -> bool:
-        """Whether all of the call could be looked through in time."""
+        """Whether the whole call could be checked for secrets in time."""
         return await is_scanned(call.action.arguments, call.facts.values, call.rule.redact)

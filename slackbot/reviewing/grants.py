@@ -1,4 +1,4 @@
-"""Allowing calls like an approved one in advance, and revoking that, the same on every path."""
+"""Give, preview and revoke grants, the same on every path."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENDED = "This grant has already ended."
 
 
 async def limits_for(services: Services, view: RequestView) -> GrantLimits:
-    """The bounds of a grant from this request. Raises ``GrantRefused`` where there can be none."""
+    """The bounds of a grant from this request. Raises ``GrantRefused`` if there can be none."""
     limits = services.policy.grants
     if limits is None or not view.allow_grants or view.grant is not None:
         raise GrantRefused(NONE_HERE)
@@ -50,7 +50,7 @@ async def limits_for(services: Services, view: RequestView) -> GrantLimits:
 
 
 def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]]:
-    """The values that arguments may have where the tool lists them."""
+    """The allowed values of arguments, where the tool lists them."""
     try:
         schema = schema_of(registry, view)
     except NotFound:
@@ -60,7 +60,7 @@ def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]
 
 
 async def preview(db: Database, view: RequestView, terms: GrantTerms) -> tuple[Preview, list[DecidedCall]]:
-    """How the latest decided calls compare with these terms, and the rejected ones among those that match."""
+    """Compare the latest decided calls with these terms; includes the rejected ones that match."""
     async with db.connection() as connection:
         decided = await views.decided_calls(connection, view.team_id, view.agent, view.action.tool)
     grant = _as_grant(view, terms)
@@ -77,9 +77,9 @@ async def save(
     view: RequestView,
     terms: GrantTerms,
 ) -> None:
-    """Count the approval of the request, then propose the grant and count it there, too.
+    """Count the approval of the request, then propose the grant and count the approval there, too.
 
-    Whatever ends in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused`` when only the approval
+    A failure in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused`` if only the approval
     counts.
     """
     policy_epoch = services.policy.epoch
@@ -124,7 +124,7 @@ async def revocable(db: Database, directory: Directory, person: Person) -> list[
 
 
 async def revocable_lines(db: Database, directory: Directory, person: Person) -> list[GrantLine]:
-    """The same as lines of a list, without secrets."""
+    """The same grants as lines of a list, with secrets masked."""
     found = await revocable(db, directory, person)
     texts = await clean_value([each.description for each in found])
     return [

@@ -1,4 +1,4 @@
-"""How the limits over time stand, as far as every member may see it: totals, those of agents, one's own."""
+"""The limits over time that every member may see: totals, each agent's use, the reader's own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from signoff.values import Person
 from slackbot.cards.limit_list import LimitLine
 
 MOST_AGENTS = 10
-"""Agents that are shown of each limit, those first that have used the most."""
+"""The number of agents shown per limit, those with the most use first."""
 
 
 async def visible(db: Database, policy: Policy, person: Person) -> list[LimitLine]:
-    """The limits of the policy in its order. What others have used who ask for something stays with operators."""
+    """The limits in the policy's order. Other requesters' use is shown to operators only."""
     shared = [limit for limit in policy.limits if limit.per != "requester"]
     found = await limits.by_subject(db, shared, most=MOST_AGENTS) if shared else []
     own = [Use(limit, limit.subject("", person), None) for limit in policy.limits if limit.per == "requester"]
@@ -46,7 +46,7 @@ def _agent(subject: str) -> str:
 
 
 def _is_hidden(policy: Policy, limit: Limit) -> bool:
-    """Whether any checkpoint, or the defaults, mask what it adds up."""
+    """Whether any checkpoint, or the defaults, mask the amounts."""
     root, *steps = limit.of.split(".")
     masks = [policy.defaults.redact, *(rule.redact for rule in policy.rules)]
     return any(is_redacted(tuple(steps), redact, root) for redact in masks)

@@ -1,4 +1,4 @@
-"""Lists of what a person may see, the same on every surface: a page at a time, looked up again for each page."""
+"""Lists of what a person may see, the same on every surface, one page at a time; each page is looked up again."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from there.
 """
 
 MOST_COUNTED = 1000
-"""Requests that are counted with a page, so that the page stays quick."""
+"""The maximum count that a page includes, so that it stays quick."""
 
 EVERY_ONE = 1_000_000_000
-"""More than there are: the count is exact."""
+"""Beyond any real number: the count is exact."""
 
 MOST_CHOICES = 200
 """The latest requests whose agents, rules, people and channels a filter offers."""
@@ -47,12 +47,12 @@ MOST_CHOICES = 200
 EVERYTHING = RequestFilter()
 
 GOING = frozenset({RunStatus.WORKING, RunStatus.PENDING_APPROVAL})
-"""A run in one of these states can be cancelled."""
+"""The states in which a run can be cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """A page of a list, without secrets, where the pages beside it begin, and the ``count`` on all pages if counted."""
+    """A page of a list, with secrets masked, its neighbours, and the ``count`` over all pages if counted."""
 
     lines: Sequence[T] = ()
     back: Cursor | None = None
@@ -62,7 +62,7 @@ class ListPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class FilterChoices:
-    """What the latest requests that a person may see can be filtered by."""
+    """The filter values among the latest requests that a person may see."""
 
     agents: Sequence[str] = ()
     checkpoints: Sequence[str] = ()

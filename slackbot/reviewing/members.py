@@ -1,4 +1,4 @@
-"""Who may start agents, talk to them and list what waits: members of the workspace."""
+"""Who may start agents, write to them and list what waits: members of the workspace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAY_NOT = {
 
 
 class NotAMember(Refused):
-    """Somebody may not start agents or talk to them."""
+    """The person may not start agents or write to them."""
 
     def __init__(self, code: Refusal) -> None:
         super().__init__(code)
@@ -27,7 +27,7 @@ class NotAMember(Refused):
 
 
 async def check_member(directory: Directory, person: Person | None) -> None:
-    """Raise NotAMember unless Slack says now that this person belongs to the workspace. None (a program) passes."""
+    """Raise NotAMember unless Slack now confirms membership of the workspace. None (a program) passes."""
     standing = await directory.identify(person) if person else None
     if standing is not None and standing.refusal is not None:
         raise NotAMember(standing.refusal)

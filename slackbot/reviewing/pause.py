@@ -1,4 +1,4 @@
-"""Pausing agents and letting them go on, on every path: administrators of the workspace may."""
+"""Pause and resume agents, on every path: workspace administrators may."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from slackbot.slack_api.directory import Directory
 async def pause(
     db: Database, directory: Directory, person: Person, agent: str | None, reason: str | None
 ) -> bool:
-    """Stop this agent, or all (None). False: it was stopped already. Raises Refused."""
+    """Stop this agent, or all (None). False: it was already stopped. Raises Refused."""
     await _check_administrator(directory, person)
     return await stop_switch.pause(db, agent, by=person, reason=reason)
 
 
 async def resume(db: Database, directory: Directory, person: Person, agent: str | None) -> bool:
-    """Let this agent go on, or end the stop of all. False: there was no such stop. Raises Refused."""
+    """Resume this agent, or end the stop of all. False: there was no such stop. Raises Refused."""
     await _check_administrator(directory, person)
     return await stop_switch.resume(db, agent, by=person)
 

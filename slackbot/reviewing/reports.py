@@ -1,4 +1,4 @@
-"""Reports for one reader: about everything for administrators of the workspace, else about what the reader may see."""
+"""Reports for one reader: about everything for workspace administrators, else about what the reader may see."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackbot.slack_api.directory import Directory
 
 
 async def report_for(db: Database, directory: Directory, person: Person, days: int) -> Report:
-    """What this person may see of the last days; `Report.everything` says whether that is all there is."""
+    """The report on recent days for this person; `Report.everything` says whether it covers the whole workspace."""
     everything = await directory.is_admin(person)
     async with db.connection() as connection:
         found = [] if everything else await views.report_audiences(connection, directory.own_team_id, days)

@@ -1,4 +1,4 @@
-"""Starting a run, on every path: who may start which agent where."""
+"""Start a run, on every path: who may start which agent where."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class NotStarted(SignoffError):
 
 
 class ChannelUnknown(NotStarted):
-    """Slack did not say whether the channel can be used; it may later."""
+    """Slack did not confirm that the channel can be used; it may later."""
 
 
 class RunOptions(TypedDict, total=False):
-    """What may be said of a run's start besides."""
+    """Optional parts of a run's start."""
 
     channel_id: str | None
     start_key: str | None
@@ -43,7 +43,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Requester a run starts, and how that is known. No person: nobody in Slack."""
+    """A run's requester, and how that is known. No person: nobody in Slack."""
 
     person: Person | None
     asserted: Literal["slack", "key-owner", "on-behalf", "schedule", "none"]

@@ -1,4 +1,4 @@
-"""A reviewer's word on an execution in doubt: what everybody concerned may do now, then the use case that judges."""
+"""A reviewer settles an execution in doubt: everybody's current rights, then the use case, which decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody may see: requests of their own, of channels they are in, and those that they may decide."""
+"""Who may see what: their own requests, those of their channels, and those that they may decide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Line = TypeVar("Line", bound=RequestLine)
 
 
 async def view_refusal(directory: Directory, person: Person, view: RequestView) -> Refusal | None:
-    """Why this person may not look at this request; `None`: they may. In doubt they may not."""
+    """Why this person may not view this request; `None`: they may. In doubt they may not."""
     member = await directory.identify(person)
     if member.refusal is not None or view.team_id != directory.own_team_id:
         return member.refusal or Refusal.UNKNOWN_REQUEST
@@ -46,7 +46,7 @@ async def visible_request(
 
 @dataclass(frozen=True, slots=True)
 class ReviewerScope:
-    """As whom somebody decides: by id, `roles` (user groups) and `channels`; `doubt`: why a look-up did not say."""
+    """A person's standing: id, `roles` (user groups) and `channels`; `doubt`: why a look-up failed."""
 
     roles: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class ReviewerScope:
 
 
 class Audience(Protocol):
-    """What says who may see something: its approvers, and its channel."""
+    """What determines visibility: approvers and channel."""
 
     @property
     def approvers(self) -> tuple[str, ...]: ...
@@ -65,7 +65,7 @@ class Audience(Protocol):
 async def reviewer_scope(
     directory: Directory, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
 ) -> ReviewerScope:
-    """Where this person sits, among reviewers given as (approvers, channel id). What is in doubt is left out."""
+    """This person's standing among reviewers given as (approvers, channel id). Doubtful memberships are left out."""
     standings = await directory.standing_in(person, audiences)
     roles = {role for each in standings for role in each.roles} - {CHANNEL}
     named = zip(audiences, standings, strict=True)
@@ -82,7 +82,7 @@ async def channels_of(directory: Directory, person: Person, channel_ids: Collect
 
 
 async def visible_lines(directory: Directory, person: Person, lines: Sequence[Line]) -> list[Line]:
-    """Those of these requests that this person may see, as `view_refusal` judges each; in doubt they may not."""
+    """Those of these requests that this person may see, by `view_refusal`; in doubt they may not."""
     seen = await visible_audiences(directory, person, lines)
     return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
 
@@ -108,7 +108,7 @@ async def seen_audiences(
 
 
 async def visible_runs(directory: Directory, person: Person, runs: Sequence[RunView]) -> list[RunView]:
-    """Those of this person, and of channels that they are in; all of them for an administrator."""
+    """This person's runs, and those of their channels; all runs for an administrator."""
     if await directory.is_admin(person):
         return list(runs)
     named = {run.channel_id for run in runs if run.channel_id}

@@ -1,4 +1,4 @@
-"""A person's vote, on every path: what they may do now, then the use case that judges."""
+"""A person's vote, on every path: their current rights, then the use case, which decides."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
 BUDGET = 2.6
-"""Seconds for a click, which Slack stops waiting for after 3."""
+"""Seconds for a click; Slack stops waiting after 3."""
 
 VOTE_BUDGET = 2.4
-"""Seconds after which a vote is not counted any more: 0.8 for identities, 0.4 for a connection, 1.2 for the rest."""
+"""Seconds after which a vote no longer counts: 0.8 for identities, 0.4 for a connection, 1.2 for the rest."""
 
 OUTCOME_UNKNOWN = (
     "Something took too long or failed, and it is not known whether your answer was recorded. It is safe to try "
@@ -46,7 +46,7 @@ class NewVote:
 
 
 async def vote_context(db: Database, directory: Directory, request_id: UUID) -> VoteContext:
-    """What is known of the request before a vote. Raises Refused."""
+    """The request's facts before a vote. Raises Refused."""
     async with db.connection() as connection:
         known = await views.vote_context(connection, request_id)
     if known is None or known.team_id != directory.own_team_id:
@@ -57,7 +57,7 @@ async def vote_context(db: Database, directory: Directory, request_id: UUID) -> 
 async def cast_vote(
     votes: Votes, directory: Directory, vote: NewVote, known: VoteContext | None = None
 ) -> requests.VoteOutcome:
-    """Count this vote. Raises Refused (recorded); with any other error nothing is known to be recorded."""
+    """Count this vote. Raises Refused (recorded); after any other error it is unknown whether the vote was recorded."""
     with votes.db.precedence.at_work(Rank.PERSON):
         known = known or await vote_context(votes.db, directory, vote.request_id)
         while True:
@@ -65,7 +65,7 @@ async def cast_vote(
                 return await votes.cast(
                     await _ballot(votes.db, directory, vote, known), vote.arrived + VOTE_BUDGET
                 )
-            except requests.NewVoters as since:  # in time: past its deadline a vote is not counted
+            except requests.NewVoters as since:  # in time: a vote past its deadline does not count
                 known = replace(known, voters=(*known.voters, *since.people))
 
 
@@ -89,8 +89,8 @@ async def _standings(
 ) -> dict[Person, Standing]:
     """The standings of the voter and of everybody whose vote is live.
 
-    When an earlier vote cannot be judged now, this one has to wait: without it a quorum would be missed, and nobody
-    left to complete it.
+    If an earlier voter cannot be checked now, this vote has to wait: counted alone, it could miss the quorum, with
+    nobody left to complete it.
     """
     standings = await directory.standings([vote.person, *known.voters], known.approvers, known.channel_id)
     doubt = next((each.refusal for each in standings.values() if each.refusal in DOUBTFUL), None)

@@ -1,4 +1,4 @@
-"""Keeps open App Homes fresh: one look each two seconds, a view when it differs, once per person and `PACE`."""
+"""Keep open App Homes up to date: poll every two seconds, publish on change, once per person and `PACE`."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from slackbot.slack_api.permalinks import Permalinks
 log = logging.getLogger(__name__)
 
 LOOK = 0.5
-"""Seconds between two looks at the database, and at least between two drawings for one person."""
+"""Seconds between two polls of the database, and the minimum between two drawings for one person."""
 
 PACE = 2.0
-"""Seconds between two drawings for one person, in the long run."""
+"""Seconds between two drawings for one person, on average."""
 
 REMEMBERED = 6 * 3600.0
-"""Seconds after which a Home that was not looked at again is left as it is. Slack does not tell who closed it."""
+"""Seconds after which a Home that was not opened again is no longer updated. Slack does not report closing."""
 
 MOST = 500
-"""People whose Homes are kept fresh; beyond that, those who opened theirs longest ago are forgotten."""
+"""The number of people whose Homes are updated; beyond that, those opened longest ago are dropped."""
 
 AT_ONCE = 4
 
@@ -54,7 +54,7 @@ HASH_CONFLICT = "hash_conflict"
 
 @dataclass
 class HomeViewer:
-    """Somebody who has opened their Home, and where in its lists they are."""
+    """A person with an open Home, and their position in its lists."""
 
     person: Person
     allowance: Allowance
@@ -64,11 +64,11 @@ class HomeViewer:
     not_before: float = 0.0
     stale: bool = True
     shown: bytes = b""
-    hash: str = ""  # Slack's own, of the view that we published last
+    hash: str = ""  # Slack's hash of the view that we published last
 
 
 class AppHomes:
-    """The Homes that are open somewhere. `opened`, `turned` and `touched` return at once; one task publishes."""
+    """The open Homes. `opened`, `turned` and `touched` return at once; one task publishes."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class AppHomes:
 
     @property
     def open(self) -> int:
-        """How many are kept fresh here."""
+        """The number of Homes updated here."""
         return len(self._viewers)
 
     # --- what listeners say -----------------------------------------------------------------------------
 
     def show(self, person: Person) -> None:
-        """They look at it now: drawn from its first page, whether or not it differs from what we published."""
+        """The person opened their Home: draw its first page, even if it does not differ."""
         before = self._viewers.pop(person, None) or self._viewer(person)
         self._viewers[person] = HomeViewer(
             person, before.allowance, opened_at=self._clock(), not_before=before.not_before
@@ -120,7 +120,7 @@ class AppHomes:
         self._rouse()
 
     def refresh(self, person: Person) -> None:
-        """They did something there; what it led to is shown as soon as the pace allows."""
+        """The person acted there; the result is shown as soon as the pace allows."""
         viewer = self._viewers.setdefault(person, self._viewer(person))
         viewer.stale, viewer.opened_at = True, self._clock()
         self._rouse()
@@ -129,7 +129,7 @@ class AppHomes:
         return HomeViewer(person, Allowance(self._look_every, self._pace))
 
     async def stop(self) -> None:
-        """Let go."""
+        """Release everything."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -143,7 +143,7 @@ class AppHomes:
             self._task = asyncio.create_task(self._watch(), name="homes")
 
     async def _watch(self) -> None:
-        """As long as there is somebody to keep a Home fresh for."""
+        """Run as long as there is a Home to update."""
         while self._viewers:
             self._wake.clear()
             try:
@@ -159,7 +159,7 @@ class AppHomes:
                     await self._wake.wait()
 
     async def _look(self) -> None:
-        """Whether anything has happened since the last look; then every Home may be out of date."""
+        """Whether anything happened since the last poll; then every Home may be outdated."""
         if self._clock() - self._looked_at < self._look_every:
             return
         self._looked_at = self._clock()
@@ -182,7 +182,7 @@ class AppHomes:
         await asyncio.gather(*(one(viewer) for viewer in due))
 
     async def _publish(self, viewer: HomeViewer) -> None:
-        viewer.stale = False  # before looking: what changes meanwhile makes it stale again
+        viewer.stale = False  # before looking: changes in the meantime make it stale again
         viewer.not_before = self._clock() + viewer.allowance.spend(self._clock())
         try:
             async with asyncio.timeout(10.0):
@@ -202,14 +202,14 @@ class AppHomes:
             log.warning("a Home was not drawn: %s", type(error).__name__, extra={"action": "home_failed"})
 
     async def _publish_notice(self, viewer: HomeViewer) -> None:
-        """Slack does not take this Home: say so there, in the plainest form."""
+        """Slack refused this Home: publish a plain one that says so."""
         view = {"type": "home", "blocks": notice_modal("Home", NOT_SHOWN)["blocks"]}
         viewer.shown, viewer.hash = b"", ""
         with suppress(SlackError, TimeoutError):
             await self._client.views_publish(user_id=viewer.person.user_id, view=view)
 
     def _not_published(self, viewer: HomeViewer, error: SlackError) -> None:
-        """Try later, when Slack says or after a refusal. A conflict of hashes: another process has published."""
+        """Retry later, when Slack says or after a refusal. A hash conflict: another process has published."""
         viewer.stale = True
         if isinstance(error, SlackRefused) and error.code == HASH_CONFLICT:
             if self._viewers.get(viewer.person) is viewer:
@@ -260,7 +260,7 @@ class AppHomes:
         )
 
     async def _with_places(self, person: Person, lines: Sequence[RequestLine]) -> list[RequestView]:
-        """Each with the nonce under which its buttons work here, and without secrets."""
+        """Each with the nonce for its buttons here, and with secrets masked."""
         async with self._db.connection() as connection:
             waiting_views = await views.request_views(connection, [line.id for line in lines])
         nonces = await requests.create_places(self._db, [view.id for view in waiting_views], "home", person)
@@ -270,7 +270,7 @@ class AppHomes:
 
 
 def _pages(viewer: HomeViewer, which: str, page: ListPage[Any]) -> Pages:
-    """Where Back and Next of one of the two lists lead; the other one stays where it is."""
+    """The targets of Back and Next of one list; the other list keeps its position."""
     here = {"waiting": viewer.waiting, "mine": viewer.mine}
 
     def to(cursor: Cursor | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The Bolt application, with the switches that our promises need."""
+"""The Bolt application, with the settings that Signoff's guarantees need."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str)
 async def _count_withheld_events(
     body: dict[str, object], next_: Callable[[], Awaitable[BoltResponse]]
 ) -> BoltResponse | None:
-    """Answer `app_rate_limited`: it has no event inside, so no listener of Bolt's would see it."""
+    """Answer `app_rate_limited`: it contains no event, so no Bolt listener would see it."""
     if body.get("type") != "app_rate_limited":
         await next_()
         return None
@@ -74,13 +74,13 @@ async def _count_withheld_events(
 
 
 async def _answer_cleanly(context: AsyncBoltContext, next_: Callable[[], Awaitable[BoltResponse]]) -> None:
-    """What an acknowledgement shows (a card, a form) is looked through for secrets, like any other message."""
+    """Responses to Slack (a card, a form) are checked for secrets like any other message."""
     context["ack"] = CleanAck()
     await next_()
 
 
 async def _on_error(error: Exception) -> None:
-    """A listener failed, so Slack is told of a failure. What we raise on purpose needs no traceback."""
+    """A listener failed, so Slack gets a failure. Deliberate errors need no traceback."""
     expected = isinstance(error, SignoffError | TimeoutError)
     log.error(
         "a listener failed: %s",

@@ -1,4 +1,4 @@
-"""Slack's payloads become typed values, are judged and answered. Thin: every rule lies behind these doors."""
+"""Turn Slack's payloads into typed values, call the shared logic and respond. No rules live here."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ _ROOMS = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Put every listener into an application made by `new_app`."""
+    """Register every listener in an application made by `new_app`."""
     for room in (*_ROOMS, catch_all):
         room.register(app, ctx)

@@ -1,4 +1,4 @@
-"""`/agent`: start agents, see how runs are doing, end them."""
+"""`/agent`: start agents, show runs, cancel them."""
 
 from __future__ import annotations
 

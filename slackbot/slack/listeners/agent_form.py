@@ -1,4 +1,4 @@
-"""The form behind a bare `/agent`: choose an agent, say what for, fill in what it asks for."""
+"""The form behind a bare `/agent`: choose an agent, write its task, fill in its inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOT_KNOWN = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """The choice of another agent, and the submission."""
+    """Register the agent choice and the submission."""
 
     @app.action(ACTION_AGENT)
     async def chosen(ack: AsyncAck, body: dict[str, Any]) -> None:
@@ -78,17 +78,19 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def show_form(ctx: ListenerContext, said: SlashCommand) -> bool:
-    """Open the form for who typed the command; the run will belong to that channel. False: Slack did not open it."""
+    """Open the form for the person who typed the command; the run belongs to that channel. False: Slack did not open
+    it.
+    """
     return await show(ctx, said.body, agent_modal(forms(ctx), carry=said.channel_id)) is not None
 
 
 def forms(ctx: ListenerContext) -> list[AgentForm]:
-    """The agents, as the form offers them."""
+    """The agents, as options of the form."""
     return [AgentForm(agent.name, agent.description, agent.inputs) for agent in ctx.agents]
 
 
 def _with_inputs(task: str, inputs: Mapping[str, Any]) -> str:
-    """The task as the model reads it: what was typed, then each input by its name."""
+    """The task for the model: the typed text, then each input by name."""
     named = [f"{name}: {_text(value)}" for name, value in inputs.items()]
     return "\n\n".join(part for part in (task, "\n".join(named)) if part)
 

@@ -1,4 +1,4 @@
-"""The whole of an agent's answer, for those who may see its run."""
+"""An agent's full answer, for people who may see its run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def begin(ctx: ListenerContext, body: Mapping[str, Any], view_id: str, query: Mapping[str, str]) -> bool:
-    """Begin to draw a page of an answer into a modal. False: the query is none of ours."""
+    """Start drawing a page of an answer into a modal. False: the query belongs to another list."""
     run_id, turn, page = parse_id(query.get("run")), query.get("turn", ""), query.get("page", "")
     if run_id is None or not turn.isdecimal() or not page.isdecimal():
         return False
@@ -73,7 +73,7 @@ async def _fill(
 
 
 async def _answer(ctx: ListenerContext, person: Person, run_id: UUID, turn: int, page: int) -> Shown:
-    """Raises Refused for who does not belong here."""
+    """Raises Refused for people who may not see it."""
     await check_member(ctx.directory, person)
     async with ctx.db.connection() as connection:
         run = await views.run_view(connection, run_id)

@@ -1,4 +1,4 @@
-"""Somebody looks at the app's Home."""
+"""A person opens App Home."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackbot.slack.listeners.context import ListenerContext
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """`app_home_opened` comes for the Messages tab too, which is none of ours."""
+    """`app_home_opened` also comes for the Messages tab, which Signoff does not use."""
 
     @app.event("app_home_opened")
     async def opened(event: dict[str, Any], body: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`/approvals`: what waits for whom, and what has been decided."""
+"""`/approvals`: what waits, and what was decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a payload to a `ButtonClick`, and to the request whose card was pressed."""
+"""From a payload to a `ButtonClick`, and to the request on its card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_BUTTON = {"channel": "slack_button", "home": "slack_home", "modal": "slack_d
 
 @dataclass(frozen=True, slots=True)
 class ButtonClick:
-    """Who pressed which button where. All of it is a claim until it is compared with what is stored."""
+    """Who pressed which button where. A claim until it is compared with what is stored."""
 
     person: Person
     value: ButtonValue
@@ -27,13 +27,13 @@ class ButtonClick:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> ButtonClick | None:
-        """From a `block_actions` payload; `None` for a button that we never made."""
+        """From a `block_actions` payload; `None` for a button that Signoff never made."""
         value = parse_button_value(body["actions"][0].get("value"))
         return None if value is None else cls(person_of(body), value, _place(value.nonce, body))
 
     @classmethod
     def resume(cls, body: Mapping[str, Any], carried: str) -> ButtonClick | None:
-        """From the submission of a modal that `carry` was put into; it counts at the place that was pressed."""
+        """From the submission of a modal that contains `carry`; it counts at the place of the pressed button."""
         text, *place = carried.split(" ")
         value = parse_button_value(text)
         match place:
@@ -45,14 +45,14 @@ class ButtonClick:
                 return None
 
     def carry(self) -> str:
-        """What a modal's `private_metadata` says, so that its submission counts where the button was pressed."""
+        """A modal's `private_metadata`, so that its submission counts where the button was pressed."""
         if self.place.surface == "channel":
             return f"{self.value} {self.place.channel_id} {self.place.message_ts}"
         return f"{self.value} {self.place.surface}"
 
     @property
     def path(self) -> str:
-        """By which door the press came, for the record."""
+        """The path of the click, for the audit log."""
         return _BY_BUTTON[self.place.surface]
 
     def vote(self, verdict: Verdict, path: str, reason: str | None = None) -> NewVote:
@@ -61,7 +61,7 @@ class ButtonClick:
 
 
 def person_of(body: Mapping[str, Any]) -> Person:
-    """Who acted, by the team that Slack says the person belongs to (not the workspace it happened in)."""
+    """The person, by the team that Slack says they belong to (not the workspace where it happened)."""
     user = body["user"]
     return Person(str(user.get("team_id") or ""), str(user["id"]))
 
@@ -74,7 +74,7 @@ def _place(nonce: str, body: Mapping[str, Any]) -> Place:
 
 
 async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
-    """The request of a button on its own place, by nonce, channel and (once known) `ts`; Refused elsewhere."""
+    """The request of a button in its own place, by nonce, channel and (once known) `ts`; Refused elsewhere."""
     async with ctx.db.connection() as connection:
         found = await views.request_at(connection, click.value.request_id, click.place.nonce)
     if found is None or found[0].team_id != ctx.directory.own_team_id:

@@ -17,7 +17,7 @@ from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import tell
 
 Work = Callable[[ListenerContext, dict[str, Any]], Awaitable[str | None]]
-"""Does what a button is for, from its payload; returns what the person should be told beyond what they will see."""
+"""Does a button's work; returns what to tell the person beyond what they will see."""
 
 
 def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) -> None:

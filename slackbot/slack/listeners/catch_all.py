@@ -1,4 +1,4 @@
-"""Whatever nobody else answers: old buttons and forms stay answered, and Slack does not call events failures."""
+"""Answer payloads without another listener: old buttons and forms get a reply, and Slack sees no failure."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def _only_a_link(body: dict[str, object]) -> bool:
-    """A button with a `url` opens it in the browser and tells us as well; there is nothing to add."""
+    """A button with a `url` opens it in the browser and also sends an action; nothing else is needed."""
     actions = body.get("actions")
     return isinstance(actions, list) and bool(actions) and "url" in actions[0]

@@ -46,7 +46,7 @@ NOT_IN_DOUBT = "This was already settled, or is no longer in doubt."
 GONE = "It no longer exists."
 
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | None]]
-"""The work of a button of a request, from its click and its payload."""
+"""The work of a request's button, from its click and payload."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
@@ -109,7 +109,7 @@ async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[s
 async def _open_form(
     ctx: ListenerContext, click: ButtonClick, body: dict[str, Any], form: Callable[[RequestView, str], Shown]
 ) -> str | None:
-    """A trigger lives for three seconds, so nobody is looked up first: the form's submission is judged."""
+    """A trigger lives for three seconds, so nobody is looked up first: rights are checked at the submission."""
     view = await clean_view(await card_of(ctx, click))
     return None if await show(ctx, body, form(view, click.carry())) else FORM_NOT_OPENED
 
@@ -125,7 +125,7 @@ async def _ask_again(ctx: ListenerContext, click: ButtonClick, body: dict[str, A
     except NotFound:
         return GONE
     details.show_change(ctx, click, body)
-    return ASKED_AGAIN  # the card of the expired request stays as it is
+    return ASKED_AGAIN  # the expired request's card stays unchanged
 
 
 async def _settle(
@@ -147,7 +147,7 @@ async def _settle(
 
 
 async def _acted_on(ctx: ListenerContext, click: ButtonClick, kind: AuditKind) -> RequestView:
-    """`card_of`, for an act whose refusals are recorded as `kind`: so is a button from another place."""
+    """`card_of`, for an act whose refusals are recorded as `kind`, including those of a button in another place."""
     try:
         return await card_of(ctx, click)
     except Refused as refused:

@@ -14,7 +14,7 @@ from slackbot.slack.listeners.run_starts import split, unescape
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """`verb` is its first word in small letters, `rest` what follows; `body` Slack's own form."""
+    """`verb` is the first word in lower case, `rest` the remainder; `body` is Slack's form."""
 
     person: Person
     channel_id: str
@@ -25,11 +25,11 @@ class SlashCommand:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> SlashCommand:
-        """From a slash command's form. Slack has its `team_id` as the team that the person typed it in."""
+        """From a slash command's form. Slack's `team_id` is the team in which the person typed it."""
         verb, rest = split(unescape(body.get("text") or ""))
         person = Person(body["team_id"], body["user_id"])
         return cls(person, body["channel_id"], body["trigger_id"], verb.lower(), rest, body)
 
 
 Verb = Callable[[ListenerContext, SlashCommand], Awaitable[Card | None]]
-"""What a command does, and its answer; `None` when a modal is the answer."""
+"""Runs a command and returns its answer; `None` if a modal is the answer."""

@@ -1,4 +1,4 @@
-"""What listeners need from the rest of the house, and how they tell somebody something beside the acknowledgement."""
+"""What listeners share: services, and replies beside the acknowledgement."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do this soon; a failure is logged, never raised."""
+        """Run this soon; a failure is logged, never raised."""
         task = asyncio.create_task(self._quietly(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self, seconds: float = 2.0) -> None:
-        """Wait for what is under way, at the end of the service; what takes longer is dropped."""
+        """Wait for running work at shutdown; slow work is dropped."""
         await shutdown.end_tasks(self._tasks, seconds)
 
     async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
@@ -50,7 +50,9 @@ class BackgroundTasks:
 
 @dataclass(frozen=True)
 class ListenerContext:
-    """What listeners use. `budget`: seconds from payload to answer; `invitation`: a personal link from its secret."""
+    """The services of listeners. `budget`: seconds from payload to answer; `invitation`: a personal link from its
+    secret.
+    """
 
     db: Database
     directory: Directory
@@ -69,11 +71,11 @@ class ListenerContext:
         return self.services.registry
 
     def reply_ephemeral(self, body: Mapping[str, Any], text: str) -> None:
-        """Tell only the person who acted, where they acted; the message that they acted on stays as it is."""
+        """Reply only to the person who acted, where they acted; the original message stays unchanged."""
         self.background.start(self._reply_ephemeral(body, text))
 
     def post(self, channel_id: str, card: Card, thread_ts: str | None = None) -> None:
-        """Say something in a conversation that only the app and one person have."""
+        """Write in a conversation of only the app and one person."""
         self.background.start(
             self.client.chat_postMessage(
                 channel=channel_id,
@@ -86,7 +88,7 @@ class ListenerContext:
         )
 
     def post_ephemeral(self, channel_id: str, user_id: str, card: Card, thread_ts: str | None = None) -> None:
-        """Tell one person something in a channel, for events, which have no response_url."""
+        """Write to one person in a channel, for events, which have no response_url."""
         self.background.start(
             self.client.chat_postEphemeral(
                 channel=channel_id,
@@ -98,7 +100,7 @@ class ListenerContext:
         )
 
     async def _reply_ephemeral(self, body: Mapping[str, Any], text: str) -> None:
-        """Slack puts what a `response_url` says about a message with a thread into that thread, where nobody looks."""
+        """Slack puts a `response_url` reply to a message with a thread into that thread, where nobody looks."""
         if (pressed := body.get("message")) is not None:
             above = pressed.get("thread_ts")
             place = {"channel": body["channel"]["id"], "thread_ts": above if above != pressed["ts"] else None}
