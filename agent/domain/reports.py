@@ -119,6 +119,7 @@ class Report:
     unread: Share
     unread_by_risk: tuple[tuple[Risk, Share], ...]
     cut: bool = False  # there are more outcomes than are read; the earliest are left out
+    waiting_cut: bool = False  # more requests may wait than are read; the latest are left out
 
     @property
     def waiting(self) -> int:

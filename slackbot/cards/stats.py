@@ -20,7 +20,7 @@ def stats(report: Report) -> Card:
     about = "the whole workspace" if report.everything else "what you may see"
     heading = f"The last {report.days} days, of {about}"
     lines = [
-        f"Waiting now: {report.waiting:,}{_overdue(report)}",
+        f"Waiting now: {'at least ' if report.waiting_cut else ''}{report.waiting:,}{_overdue(report)}",
         f"Outcomes: {report.outcomes.total:,}; {outcomes_said(report.outcomes)}",
     ]
     if report.median is not None and report.slowest is not None:

@@ -16,6 +16,7 @@ from agent.store.views import reports
 from agent.store.views.reports import ReportScope
 from agent.usecases import requests
 from signoff.values import Risk
+from slackbot.cards.stats import stats
 from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, LINUS, TEAM, Asked, ask, ballot, reviewer, rule, write
 
@@ -127,6 +128,12 @@ async def test_a_report_covers_its_days_and_no_more(
     monkeypatch.setattr(reports, "MOST", 2)
     cut = await read(database, ReportScope(ADA, everything=True), 30)
     assert (cut.cut, cut.outcomes.total) == (True, 2)
+    assert not cut.waiting_cut
+    for _ in range(2):
+        await ask(database)
+    waiting = await read(database, ReportScope(ADA, everything=True))
+    assert (waiting.waiting, waiting.waiting_cut) == (2, True)
+    assert "Waiting now: at least 2" in stats(waiting).text
 
 
 async def test_a_report_of_nothing(database: Database) -> None:

@@ -85,6 +85,7 @@ async def report(connection: Connection, scope: ReportScope, days: int) -> Repor
         unread=_unread(all_votes),
         unread_by_risk=tuple((risk, risks[risk.value]) for risk in Risk if risk.value in risks),
         cut=whole.looked_at >= MOST,
+        waiting_cut=any(row.looked_at >= MOST for row in waiting),
     )
 
 
@@ -138,7 +139,7 @@ WITH latest AS MATERIALIZED (
               FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
 )
 SELECT CASE WHEN grouping(age) = 0 THEN 'age' ELSE 'left' END AS kind,
-       coalesce(age, "left") AS class_, count(*) AS number
+       coalesce(age, "left") AS class_, count(*) AS number, (SELECT count(*) FROM latest) AS looked_at
 FROM seen GROUP BY GROUPING SETS ((age), ("left"))
 """)
 _DECIDED = text("""
