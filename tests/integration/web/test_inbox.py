@@ -522,6 +522,7 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
         assert (await reader.send(f"/inbox/requests/{asked}/{verb}", {"revision": "1"})).status_code == 303
     await search.store_words(porch.house.db, words_of_request)
     await reader.open("/inbox/history")
+    assert "Since (UTC)" in reader.words
     first = re.findall(r"for order (\d+)</a>", reader.page)
     assert first == [str(order) for order in range(27, 2, -1)]
     forward = re.search(r'rel="next" href="([^"]+)"', reader.page)
