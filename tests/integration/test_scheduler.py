@@ -114,6 +114,7 @@ async def test_a_long_sweep_holds_up_no_other(database: Database, monkeypatch: p
     await look(scheduler)
     assert begun == ["expire", "remind"]
     done.set()
+    await asyncio.wait(scheduler._sweeping.values())
     await look(scheduler)
     assert begun.count("expire") == 2
     scheduler.stop()
