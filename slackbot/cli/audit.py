@@ -1,4 +1,4 @@
-"""`signoff audit`: the record."""
+"""`signoff audit`: verify the audit log."""
 
 from __future__ import annotations
 

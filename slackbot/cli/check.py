@@ -1,4 +1,4 @@
-"""`signoff check`: what the checkpoints file makes of each tool, and of what is open."""
+"""`signoff check`: what the checkpoints file does with each tool, and with open work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands stand on: the settings, the policy, and a database that is there, current, and let go at the end."""
+"""What commands share: settings, policy, and a database that is available, current, and closed at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EmbeddedFlag = Annotated[
 
 
 def read_settings(**overrides: str | int | None) -> Settings:
-    """The settings, with what the command line says instead; logging goes by them. Raises SettingsError."""
+    """The settings, with command-line overrides; also sets up logging. Raises SettingsError."""
     given = {f"SIGNOFF_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
     configured = settings.read(extra=given)
     logs.configure(configured.log_level, configured.log_format)
@@ -34,7 +34,7 @@ def read_settings(**overrides: str | int | None) -> Settings:
 
 
 def read_policy(configured: Settings) -> Policy:
-    """The checkpoints file. Raises SettingsError (not there), PolicyError (not right)."""
+    """Read the checkpoints file. Raises SettingsError (missing), PolicyError (invalid)."""
     path = configured.checkpoints
     try:
         text = path.read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ def read_policy(configured: Settings) -> Policy:
 
 
 def check_channels(configured: Settings, policy: Policy) -> None:
-    """Raises SettingsError when a request could have no channel."""
+    """Raises SettingsError if a request could have no channel."""
     everywhere = all(rule.channel for rule in policy.rules) and policy.defaults.channel
     if not everywhere and configured.channel is None:
         raise SettingsError(
@@ -75,20 +75,20 @@ def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = Tr
 
 @contextmanager
 def current_database_url(configured: Settings, use_embedded: bool) -> Iterator[str]:
-    """The same, with a schema that fits this version. Raises SignoffError when it does not."""
+    """The same, with a schema that fits this version. Raises SignoffError if it does not."""
     with database_url(configured, use_embedded) as url:
         check_schema(configured, url)
         yield url
 
 
 def check_schema(configured: Settings, url: str) -> None:
-    """Raises SignoffError, with the command to run, when the schema is not current."""
+    """Raises SignoffError, with the command to run, if the schema is not current."""
     if migrations.pending(url, configured.db_schema, role=configured.db_role):
         raise SignoffError("the database's schema is not current: run `signoff db upgrade` first")
 
 
 def open_database(configured: Settings, url: str) -> Database:
-    """The database as the service opens it, with as many connections as a command needs."""
+    """Open the database like the service, with as many connections as a command needs."""
     return Database(
         url,
         configured.db_schema,
@@ -100,7 +100,9 @@ def open_database(configured: Settings, url: str) -> Database:
 
 
 def with_database(configured: Settings, use_embedded: bool, work: Callable[[Database], Awaitable[T]]) -> T:
-    """Do this with a database whose schema is current. Raises what it raises, and SignoffError when there is none."""
+    """Run this with a database whose schema is current. Raises what it raises, and SignoffError without such a
+    database.
+    """
 
     async def do(url: str) -> T:
         async with open_database(configured, url) as db:

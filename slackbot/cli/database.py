@@ -22,7 +22,7 @@ def upgrade(use_embedded: EmbeddedFlag = False) -> None:
 
 @commands.command()
 def current(use_embedded: EmbeddedFlag = False) -> None:
-    """Tell which revision the schema is at, and which one this version needs."""
+    """Show the schema's revision, and the one that this version needs."""
     configured = read_settings()
     with database_url(configured, use_embedded, migrate=False) as url:
         found = migrations.current(url, configured.db_schema, role=configured.db_role)

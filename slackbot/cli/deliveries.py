@@ -1,4 +1,4 @@
-"""`signoff deliveries`: messages that Slack did not take, and trying them again."""
+"""`signoff deliveries`: messages that Slack refused; list and retry them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_dead(
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """List what was given up, the latest first."""
+    """List messages that were given up, newest first."""
 
     async def work(db: Database) -> Sequence[DeadMessage]:
         return await undelivered.list_dead(db, limit)
@@ -60,7 +60,7 @@ def retry(
     everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Try again what was given up; workers send it as soon as they look."""
+    """Retry messages that were given up; workers send them at their next poll."""
     if (delivery is None) != everything:
         raise SignoffError("name one message (`signoff deliveries list` shows them), or --all")
 

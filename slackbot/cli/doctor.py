@@ -1,4 +1,4 @@
-"""`signoff doctor`: tells what was found, as it is found."""
+"""`signoff doctor`: prints each finding as it comes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _policy(configured: Settings) -> Policy | SignoffError:
 
 
 async def _examine(configured: Settings, policy: Policy | SignoffError, url: str | None) -> int:
-    """Tell each finding as it comes. Returns the exit code."""
+    """Print each finding as it comes. Returns the exit code."""
     from slackbot.service import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second that only this owes
 
     database = open_database(configured, url) if url else None

@@ -1,4 +1,4 @@
-"""`signoff check explain`: what the checkpoints file says of one action, and why."""
+"""`signoff check explain`: what the checkpoints file does with one action, and why."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def explain(
     requester: Annotated[str | None, typer.Option(help="A Slack user id.")] = None,
     policy: Annotated[Path | None, typer.Option(help="The checkpoints file to use instead.")] = None,
 ) -> None:
-    """Say what the checkpoints file makes of one action: which rule wins, why, and who would be asked until when."""
+    """Explain one action: which rule wins, why, and who would be asked until when."""
     configured = read_settings(checkpoints=None if policy is None else str(policy))
     judging, registry = read_policy(configured), load_agents(configured.agents)
     facts = _values("--fact", fact) if fact else None
@@ -74,7 +74,7 @@ def _asked(judged: Judgement) -> list[str]:
 
 
 def _observed(judged: Judgement) -> list[str]:
-    """What checkpoints would do that are only observed."""
+    """What observed checkpoints would do."""
     return [
         f"observed until {terminal.when(each.until)}: {each.because}; {'asks' if each.applies else 'lets pass'}. "
         f"If it were in force, the verdict would be {each.verdict}"
@@ -83,7 +83,7 @@ def _observed(judged: Judgement) -> list[str]:
 
 
 def _traits(registry: Registry, agent: str, tool: str) -> ToolTraits:
-    """What the tool says of itself, where an agent that is loaded has it."""
+    """The tool's own options, if a loaded agent has it."""
     served = [each for each in registry if agent in ("", each.name)]
     found = next((known for each in served if (known := each.tool(tool)) is not None), None)
     return found.traits if found else ToolTraits(tool, EXTERNAL)

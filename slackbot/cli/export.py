@@ -1,4 +1,4 @@
-"""`signoff export`: the history as a stream of records, in as much memory as one page of them takes."""
+"""`signoff export`: the history as a stream of records, using the memory of one page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slackbot.masking import clean_text, clean_value, clean_view
 from slackbot.settings import Settings
 
 PAGE = 200
-"""Records that are read at once."""
+"""Records read at once."""
 
 
 class Format(StrEnum):
@@ -90,7 +90,7 @@ COLUMNS = (
     ),
     *("run_id", "erased_at"),
 )
-"""Of the CSV: those of requests, of votes and of events, each empty where a record has none."""
+"""The columns of the CSV for requests, votes and events; empty where a record has none."""
 
 # What spreadsheets calculate (OWASP): at the start of a cell, behind blanks and characters that are drawn as nothing,
 # and behind what some of them take for the end of a cell.
@@ -129,7 +129,7 @@ def export(
 
     try:
         count = with_database(configured, use_embedded, write)
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     typer.echo(f"{count:,} records", err=True)
@@ -138,7 +138,7 @@ def export(
 async def records(
     db: Database, configured: Settings, since: datetime, until: datetime, *, audit: bool
 ) -> AsyncIterator[Record]:
-    """Requests, then votes, then events, each in the order in which they came to be."""
+    """Requests, then votes, then events, each in order of creation."""
     after = None
     while True:
         async with db.connection() as connection:
@@ -214,7 +214,7 @@ def _writer(form: Format, out: TextIO) -> Any:
 
 
 def row(record: Record) -> list[str]:
-    """A record's cells. What a spreadsheet would calculate is text: it gets an apostrophe, within cells too."""
+    """A record's cells. A formula becomes text: it gets an apostrophe, within cells too."""
     action = record.get("action") or {}
     flat = {**record, **{name: action.get(name) for name in ("tool", "tool_version", "arguments")}}
     flat["at"] = record.get("at") or record.get("timestamp")
@@ -234,7 +234,7 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def _target(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file for its owner's eyes alone that is there only when it is whole."""
+    """Standard output, or a private file that only appears when it is complete."""
     if path is None:
         yield sys.stdout
         sys.stdout.flush()

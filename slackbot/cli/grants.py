@@ -1,4 +1,4 @@
-"""`signoff grants`: what reviewers have allowed in advance, and an end to it."""
+"""`signoff grants`: list and revoke grants."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JsonFlag = Annotated[
 
 @commands.command("list")
 def list_grants(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
-    """List the grants that hold now, the first to end first."""
+    """List the live grants, those that end first at the top."""
     found = with_database(read_settings(), use_embedded, _live)
     if as_json:
         for each in found:
@@ -61,7 +61,7 @@ def revoke(
     grant_id: Annotated[UUID, typer.Argument(metavar="ID", help="The grant's id, in full.")],
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """End a grant for good: people are asked about such calls again."""
+    """Revoke a grant for good: people are asked about such calls again."""
     end = partial(grants.revoke_as_operator, grant_id=grant_id, by=terminal.actor())
     ended = with_database(read_settings(), use_embedded, end)
     typer.echo("revoked" if ended else "it had already ended")

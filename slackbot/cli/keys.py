@@ -44,7 +44,7 @@ def create(
     per_minute: Annotated[int, typer.Option(help="How many calls per minute it may make.", min=1)] = 600,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Make a key and print it, once."""
+    """Create a key and print it once."""
     until = datetime.now(UTC) + duration("--expires", expires) if expires else None
     configured = read_settings()
     person = _owner(configured, owner, team)
@@ -70,7 +70,7 @@ def list_keys(
     use_json: Annotated[bool, typer.Option("--json", help="A JSON array instead of a table.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """List all keys; of each only its beginning is known."""
+    """List all keys; only their prefixes are known."""
     found = with_database(read_settings(), use_embedded, api_keys.list_keys)
     if use_json:
         typer.echo(terminal.as_json([_as_json(key) for key in found], indent=2))
@@ -96,7 +96,7 @@ def list_keys(
 
 @commands.command()
 def revoke(name: Name, use_embedded: EmbeddedFlag = False) -> None:
-    """End a key at once, and for good."""
+    """Revoke a key at once and for good."""
     with_database(read_settings(), use_embedded, lambda db: api_keys.revoke(db, name, by=terminal.actor()))
     typer.echo(f"the key {terminal.line(name, 64)} is revoked")
 
@@ -110,7 +110,7 @@ def rotate(
     ] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Give a key a new secret and print it, once; name, scopes and owner stay."""
+    """Give a key a new secret and print it once; name, scopes and owner stay."""
     keep = duration("--keep-old", keep_old) if keep_old else timedelta()
     secret = with_database(
         read_settings(),
@@ -124,7 +124,7 @@ def rotate(
 
 
 def _show_once(secret: str) -> None:
-    """The key alone on standard output, for a pipe; the warning beside it."""
+    """Only the key on standard output, for a pipe; the warning goes to standard error."""
     typer.echo(secret)
     typer.echo(ONCE, err=True)
 

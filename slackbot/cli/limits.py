@@ -1,4 +1,4 @@
-"""`signoff limits`: how much of each limit over time is used, by whom."""
+"""`signoff limits`: the use of each limit over time, by subject."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object per line, with amounts as exact strings.")
 ]
 MOST = 50
-"""Subjects that are shown of each limit, those first that have used the most."""
+"""The number of subjects shown per limit, those with the most use first."""
 
 
 def limits(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
     """Show the use of each limit over time under the policy in force, by subject.
 
-    `waiting` is what people are asked about.
+    `waiting` is what people are being asked about.
     """
     configured = read_settings()
 

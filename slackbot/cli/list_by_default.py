@@ -1,4 +1,4 @@
-"""Groups of commands that list when no command is named: `signoff requests --status waiting`."""
+"""Command groups that list by default: `signoff requests --status waiting`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 
 class ListByDefault(TyperGroup):
-    """What begins with an option, or is empty, is for `list`."""
+    """Empty arguments, or a leading option, mean `list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] != "--help"):

@@ -1,4 +1,4 @@
-"""`signoff policy observed`: what checkpoints that are only observed would have asked."""
+"""`signoff policy observed`: what observed checkpoints would have asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, w
 from slackbot.masking import clean_text
 
 Rules = dict[tuple[str, str], ObservedRule]
-"""What the policy in force observes, by checkpoint and version."""
+"""The observed rules of the policy in force, by checkpoint and version."""
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object per line, one for each checkpoint.")
 ]
@@ -31,10 +31,10 @@ def observed(
     as_json: JsonFlag = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Show what observed checkpoints would have asked, of the policy in force and of earlier ones.
+    """Show what observed checkpoints would have asked, under this policy and earlier ones.
 
-    `asked anyway`: by another rule. `would run`: was asked about, and would not be if the checkpoint were in force. A
-    checkpoint that was changed is counted anew.
+    `asked anyway`: by another rule. `would run`: was asked, and would not be if the checkpoint were in force. Changing
+    a checkpoint resets its count.
     """
     configured, start = read_settings(), terminal.moment("--since", since)
 
@@ -82,7 +82,7 @@ def _until(count: ObservedCount, rule: ObservedRule | None) -> str:
 
 
 async def _example(each: ObservedExample, rule: Rule) -> str:
-    """An action in a line, without secrets."""
+    """An action in one line, with secrets masked."""
     said = {"ask": "was asked anyway", "run": "ran", "deny": "was denied"}[each.verdict]
     asked = f", request {short_id(each.request_id)}" if each.request_id else ""
     what = await clean_text(rule.describe(each.action, each.facts))

@@ -1,4 +1,4 @@
-"""`signoff check --pending`: what is open and would be stranded by the code and the policy of this folder."""
+"""`signoff check --pending`: open work that the code and the policy of this directory would strand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKED_ANEW = "asked again under the service's new version"
 
 
 class OpenWorkChoice(StrEnum):
-    """What becomes of what would be stranded."""
+    """What to do with stranded work."""
 
     KEEP = "keep"
     ASK_AGAIN = "re-ask"
@@ -32,7 +32,7 @@ class OpenWorkChoice(StrEnum):
 def check_pending(
     configured: Settings, policy: Policy, registry: Registry, choice: OpenWorkChoice, *, use_embedded: bool
 ) -> None:
-    """List it, and do what was chosen; exits with 1 when anything of it is left as it was."""
+    """List stranded work and apply the choice; exits with 1 if any is left unchanged."""
 
     async def look(db: Database) -> tuple[list[tuple[StrandedItem, str]], int]:
         found = await find_stranded(db, registry, policy)
@@ -72,7 +72,7 @@ def _row(each: StrandedItem, what: str) -> Sequence[str]:
 
 
 async def _resolve(db: Database, each: StrandedItem, choice: OpenWorkChoice) -> bool:
-    """Whether it is not stranded any more. What was approved is asked again by the service itself, once it runs."""
+    """Whether it is no longer stranded. The service itself asks again about approved calls, once it runs."""
     actor, call = terminal.actor(), each.call
     if choice is OpenWorkChoice.KEEP or (
         choice is OpenWorkChoice.ASK_AGAIN and each.remedy is not Remedy.ASK_AGAIN

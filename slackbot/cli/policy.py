@@ -1,4 +1,4 @@
-"""`signoff policy`: which policy is in force, which ones were, and putting another one in force."""
+"""`signoff policy`: show the policy in force and earlier ones, and put another one into force."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def policy() -> None:
 def apply(
     file: Annotated[Path, typer.Argument(help="The checkpoints file.")], use_embedded: EmbeddedFlag = False
 ) -> None:
-    """Put a checkpoints file in force, at once and everywhere. A file with a mistake changes nothing."""
+    """Put a checkpoints file into force in every process at once. A file with a mistake changes nothing."""
     configured = read_settings(checkpoints=str(file))
     wanted = read_policy(configured)
 
@@ -60,7 +60,7 @@ def back(
     to: Annotated[int | None, typer.Option(min=1, help="Its number; the previous one by default.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Put an earlier policy in force again, as `history` numbers them."""
+    """Put an earlier policy back into force, by its number in `history`."""
     configured = read_settings()
 
     async def work(db: Database) -> tuple[Policy, StoredPolicy]:
@@ -96,7 +96,7 @@ def history(
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """List the policies that were in force, the latest first."""
+    """List the policies that were in force, newest first."""
 
     async def work(db: Database) -> list[StoredPolicy]:
         return await policies.history(db, limit)
@@ -128,9 +128,9 @@ def _in_force(stored: StoredPolicy, wanted: Policy) -> str:
 
 
 async def _check(configured: Settings, wanted: Policy) -> None:
-    """What a start checks, too: that there is a channel for every request, and that Slack knows the channels.
+    """Check as a start does: every request has a channel, and Slack knows the channels.
 
-    Raises SignoffError. While Slack is away, a policy can be applied; the channels are looked for when it is back.
+    Raises SignoffError. A policy can be applied while Slack is unreachable; the channels are checked later.
     """
     check_channels(configured, wanted)
     if configured.slack_bot_token is None:

@@ -1,4 +1,4 @@
-"""`signoff init`, `signoff demo`, `signoff manifest`: how somebody begins."""
+"""`signoff init`, `signoff demo`, `signoff manifest`: the first steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def init(
 
 
 def _this_command() -> str:
-    """How this program is called from any folder: by its name where that is found, else by its path."""
+    """How to call this program from any directory: by name if that is found, else by path."""
     called = Path(sys.argv[0]).absolute()
     found = shutil.which("signoff")
     return "signoff" if found and Path(found).resolve() == called.resolve() else shlex.quote(str(called))

@@ -1,4 +1,4 @@
-"""`signoff check replay`: what another policy would have said of what was judged lately."""
+"""`signoff check replay`: evaluate recent actions under another policy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def replay(
     show: Annotated[int, typer.Option(min=0, help="How many of the latest changed verdicts to list.")] = 20,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Judge again what was judged lately, by this file: what comes out otherwise, and what people had said."""
+    """Evaluate recent actions under this file: which verdicts change, and how people decided."""
     configured = read_settings(checkpoints=None if policy is None else str(policy))
     trying, start = read_policy(configured), terminal.moment("--since", since)
 

@@ -1,4 +1,4 @@
-"""`signoff requests`: look at requests, and take one back. Nobody decides here: a command line knows nobody's name."""
+"""`signoff requests`: show and withdraw requests. Deciding is impossible here: a command line identifies nobody."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RequestId = Annotated[str, typer.Argument(help="The request's id: in full, as ca
 
 
 def _named_status(word: str) -> RequestStatus:
-    """The status that people call so. Raises typer.BadParameter."""
+    """The status with this name. Raises typer.BadParameter."""
     for status in RequestStatus:
         if word in (status.word, status.value):
             return status
@@ -68,7 +68,7 @@ def list_requests(
     use_json: JsonFlag = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """List requests, the latest first; with --json one object a line."""
+    """List requests, newest first; with --json one object per line."""
     configured = read_settings()
     from_then = terminal.moment("--since", since) if since else None
 
@@ -91,7 +91,7 @@ def list_requests(
 
 @commands.command()
 def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
-    """Show all of one request."""
+    """Show one request in full."""
     from slackbot.cards import details_text  # noqa: PLC0415 - Block Kit's models take a moment that only this owes
 
     configured = read_settings()
@@ -125,7 +125,7 @@ def withdraw(
     reason: Annotated[str | None, typer.Option(help="The reason, for the agent and the audit log.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Take a waiting request back: nobody can decide it any more, and nothing is executed."""
+    """Withdraw a waiting request: nobody can decide it any more, and nothing is executed."""
 
     async def take_back(db: Database) -> tuple[UUID, bool]:
         found = await _id(db, request_id)
@@ -151,7 +151,7 @@ def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoRetu
 
 
 def review(configured: Settings, view: RequestView) -> dict[str, object]:
-    """A request in the API's shape."""
+    """A request in the API's format."""
     from slackbot.web.api.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI takes a moment that only this owes
 
     address = configured.public_url

@@ -1,4 +1,4 @@
-"""`signoff retention`: erase what ended long ago."""
+"""`signoff retention`: erase old content."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def retention(
 ) -> None:
     """Erase the content of requests and runs that ended before a given age.
 
-    Votes, decisions, digests and the record stay, and `signoff audit verify` still holds. What waits, is under way or
-    is in doubt is never touched. Nothing brings back what was erased. It needs the rights of the schema's owner:
-    SIGNOFF_OWNER_URL, or DATABASE_URL where they are the same.
+    Votes, decisions, digests and the audit log stay, and `signoff audit verify` still succeeds. Waiting, running or
+    doubtful work is never touched. This cannot be undone. It needs the rights of the schema's owner: SIGNOFF_OWNER_URL,
+    or DATABASE_URL if they are the same.
     """
     ago = duration("--after", after)
     configured = read_settings()

@@ -1,4 +1,4 @@
-"""`signoff runs`: look at agents at work, and at what they have done."""
+"""`signoff runs`: list, show and resume runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_runs(
     use_json: JsonFlag = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """List runs, the latest first; with --json one object a line."""
+    """List runs, newest first; with --json one object per line."""
     from_then = terminal.moment("--since", since) if since else None
 
     async def look(db: Database) -> list[RunView]:
@@ -93,7 +93,7 @@ def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag =
 
 @commands.command()
 def resume(run_id: RunId, use_embedded: EmbeddedFlag = False) -> None:
-    """Let a run that failed go on where it stood; what was executed is not repeated."""
+    """Resume a failed run where it stopped; nothing that was executed is repeated."""
 
     async def go_on(db: Database) -> UUID:
         found = await _id(db, run_id)
@@ -108,7 +108,7 @@ def resume(run_id: RunId, use_embedded: EmbeddedFlag = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call as it may be shown."""
+    """A call, ready to be shown."""
 
     view: CallView
     turn: int
@@ -124,7 +124,7 @@ class _Seen:
 
 
 async def _one(db: Database, prefix: str) -> _Seen:
-    """The run whose id begins so, without secrets. Raises SignoffError."""
+    """The run with this id or prefix, with secrets masked. Raises SignoffError."""
     found = await _id(db, prefix)
     async with db.connection() as connection:
         run = await views.run_view(connection, found)
@@ -189,12 +189,12 @@ def _row(view: RunView) -> list[str]:
 
 
 def _why(run: RunView) -> str:
-    """Why it stands as it does."""
+    """The reason for its state."""
     return f"sleeps until {terminal.when(run.sleeping_until)}" if run.sleeping_until else run.cause or ""
 
 
 def _waiting(run: RunView) -> str:
-    """How many requests wait, and whose below it."""
+    """The number of waiting requests, and the child agents that asked."""
     asked = f"{run.asked:,} for people" if run.asked else ""
     below = ", ".join(run.askers_below)
     return terminal.line(f"{asked}, asked by {below}" if below else asked, 200)

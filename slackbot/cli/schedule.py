@@ -1,4 +1,4 @@
-"""`signoff schedule`: agents that are started at certain times."""
+"""`signoff schedule`: agents that start at fixed times."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def add(
 
 @commands.command("list")
 def list_schedules(use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
-    """List the schedules, and what came of each the last time."""
+    """List the schedules, with the result of each last time."""
     found = with_database(read_settings(), use_embedded, schedules.list_schedules)
     if use_json:
         for each in found:
@@ -104,7 +104,7 @@ def list_schedules(use_json: JsonFlag = False, use_embedded: EmbeddedFlag = Fals
 
 @commands.command()
 def remove(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
-    """Start nothing by a schedule any more; runs that it has started go on."""
+    """Remove a schedule; runs that it has started continue."""
 
     async def work(db: Database) -> UUID:
         found = await schedules.find(db, schedule_id)
@@ -116,7 +116,7 @@ def remove(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
 
 @commands.command()
 def pause(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
-    """Let the times of a schedule pass; none of them is made up for later."""
+    """Pause a schedule: its times pass, and none is made up for later."""
 
     async def work(db: Database) -> tuple[UUID, bool]:
         found = await schedules.find(db, schedule_id)
@@ -128,7 +128,7 @@ def pause(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
 
 @commands.command()
 def resume(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
-    """Go on with the next time of a paused schedule."""
+    """Resume a paused schedule with its next time."""
 
     async def work(db: Database) -> tuple[UUID, bool]:
         found = await schedules.find(db, schedule_id)
@@ -142,7 +142,7 @@ def resume(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
 
 
 def _known(configured: Settings) -> Sequence[str] | None:
-    """The agents that are loaded here; None where they cannot be."""
+    """The agents loaded here; None if they cannot be loaded."""
     try:
         return [agent.name for agent in load_agents(configured.agents)]
     except LoadError:

@@ -28,11 +28,12 @@ from slackbot.settings import Role, Settings, SettingsError
 log = structlog.get_logger(__name__)
 
 SWITCH = 0.0005
-"""Seconds until a busy event loop lets threads go on: those that look for secrets would take ten times as long."""
+"""Seconds until a busy event loop yields to threads: with more, the secret scan would take ten times as long."""
 
 SELDOM = 200
-"""Collections of younger garbage (ten by default) between two looks through everything that lives: with thousands of
-waiters such a look stops the process for half a second, and finds next to nothing."""
+"""Younger collections (ten by default) between two full garbage collections: with thousands of waiting clients a full
+one stops the process for half a second, and finds next to nothing.
+"""
 
 if TYPE_CHECKING:
     from slackbot.app import Service
@@ -72,7 +73,7 @@ async def _serve(configured: Settings, url: str, policy: Policy, registry: Regis
         pass
     finally:
         for stop in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(stop)  # whoever asks twice does not want to wait
+            loop.remove_signal_handler(stop)  # a second signal means: do not wait
         await service.stop()
 
 
@@ -82,7 +83,7 @@ async def _live(service: Service, configured: Settings) -> None:
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, SELDOM)
     gc.collect()
-    gc.freeze()  # what is there now stays: no later collection has to look through it while clicks wait
+    gc.freeze()  # freeze current objects: no later collection scans them while clicks wait
     if service.port is not None:
         typer.echo(f"signoff is listening on http://{configured.host}:{service.port}", err=True)
     await service.run()
@@ -98,7 +99,7 @@ def _database(configured: Settings, url: str) -> Database:
 
 
 def _warn(configured: Settings, registry: Registry) -> None:
-    """What `serve` can do without, and nobody would want it to."""
+    """Problems that `serve` can run with, but that nobody wants."""
     for name in configured.unknown:
         log.warning("no such setting; it is ignored", action="settings.unknown", name=name)
     if not list(registry) and configured.roles != {Role.SCHEDULER}:
@@ -110,7 +111,7 @@ def _warn(configured: Settings, registry: Registry) -> None:
 
 
 def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) -> None:
-    """What `serve` cannot do without. Raises SettingsError with a line for each."""
+    """Settings that `serve` requires. Raises SettingsError with a line for each missing one."""
     problems = []
     if configured.database_url is None and not use_embedded:
         problems.append("no database: set DATABASE_URL, or start with --embedded, which brings its own")

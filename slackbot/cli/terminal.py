@@ -1,4 +1,4 @@
-"""What commands print: texts of agents and people that can do nothing to a terminal, and tables of them."""
+"""Output of commands: external texts made inert for a terminal, and tables of them."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from signoff.values import Person
 from slackbot.cards import inert
 
 PIPED = 200
-"""Characters in a line of a table that no terminal's width bounds, such as for grep."""
+"""Maximum characters in a line without a terminal's width, for example for grep."""
 
 
 def actor() -> str:
-    """Who uses this command, as the record names it: the login of the operating system."""
+    """The operator's name for the audit log: the operating system login."""
     return f"cli:{storable_text(getpass.getuser())}"
 
 
 def line(text: str, limit: int = 2000) -> str:
-    """One line that moves no cursor and colours nothing: control characters are shown as signs."""
+    """One line without control characters, which are shown as signs."""
     return inert.line(text, limit)
 
 
 def when(at: datetime | None) -> str:
-    """A time as people read it; empty for none."""
+    """A time for people; empty for none."""
     return formats.moment(at) if at else ""
 
 
 def rfc3339(at: datetime | None) -> str | None:
-    """A time as programs read it."""
+    """A time for programs."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z") if at else None
 
 
@@ -61,7 +61,7 @@ def moment(option: str, text: str) -> datetime:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str) -> None:
-    """Rows of inert texts; what looks like markup is text. The first column names the row, so it is never cut."""
+    """Rows of inert texts; apparent markup is text. The first column names the row, so it is never cut."""
     first, *others = columns
     folded = (Column(each, overflow="fold") for each in others)
     drawn = Table(Column(first, no_wrap=True), *folded, title_justify="left")
@@ -74,7 +74,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and values, one pair a line; what is empty stays out."""
+    """Names and values, one pair per line; empty values are left out."""
     drawn = Table.grid(padding=(0, 2))
     for name, value in pairs:
         if value:
@@ -83,5 +83,5 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON without a character that a terminal acts on: all but printable ASCII is escaped."""
+    """JSON without characters that affect a terminal: everything but printable ASCII is escaped."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""`signoff webhooks`: who else is told of requests, decisions and runs, and what could not be told."""
+"""`signoff webhooks`: who else is notified of requests, decisions and runs, and failed notices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.masking import clean_now
 
 SHOWN = 20
-"""Dead notices in the list; all of them count in its table."""
+"""Dead notices in the list; the table counts all of them."""
 
 commands = typer.Typer(no_args_is_help=True, help="Manage webhooks, and replay notices that were given up.")
 
@@ -34,7 +34,7 @@ def add(
     ] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Tell an address of requests, decisions and runs. Prints the secret that signs it, once."""
+    """Notify a URL of requests, decisions and runs. Prints the signing secret once."""
     configured = read_settings()
     events = event or list(OutboundEvent)
 
@@ -51,7 +51,7 @@ def add(
 
 @commands.command("list")
 def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
-    """List all webhooks, and the latest of what could not be delivered."""
+    """List all webhooks, and the latest notices that could not be delivered."""
 
     async def work(db: Database) -> tuple[list[WebhookLine], list[DeadMessage]]:
         return await webhooks.list_webhooks(db), await webhooks.list_dead(db, SHOWN)
@@ -84,7 +84,7 @@ def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
 def remove(
     name: Annotated[str, typer.Argument(help="Which one.")], use_embedded: EmbeddedFlag = False
 ) -> None:
-    """Tell it nothing more, also not what is pending."""
+    """Remove a webhook; its pending notices are dropped."""
 
     async def work(db: Database) -> None:
         await webhooks.remove(db, name, by=terminal.actor())
@@ -99,7 +99,7 @@ def replay(
     everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Tell again what was given up, as from the beginning."""
+    """Send notices that were given up again, with all attempts."""
     if (notice is None) != everything:
         raise SignoffError("name one dead notice (`signoff webhooks list` shows them), or --all")
 

@@ -1,1 +1,1 @@
-"""Webhooks and e-mail. A receiver that fails never holds up a decision."""
+"""Webhooks and e-mail. A failing receiver never delays a decision."""

@@ -1,4 +1,4 @@
-"""What a webhook is told: the request or the run as the API shows it at this moment, without secrets."""
+"""The content of a webhook: the request or the run as the API shows it now, with secrets masked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slackbot.web.http.context import WebContext
 
 
 class RunOut(ResponseModel):
-    """A run as it stands now."""
+    """The current state of a run."""
 
     id: UUID
     agent: str
@@ -33,7 +33,7 @@ class RunOut(ResponseModel):
 
     @classmethod
     def of(cls, run: RunView) -> RunOut:
-        """Of a run that `clean_run` has made fit to be shown."""
+        """From a run that `clean_run` has masked."""
         return cls(
             id=run.id,
             agent=run.agent,

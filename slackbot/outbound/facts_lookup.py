@@ -1,4 +1,4 @@
-"""Facts that Signoff looks up itself: it posts the arguments to an address of the operator that knows what is true."""
+"""Facts that Signoff looks up itself: it posts the arguments to an operator's URL that knows the truth."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from signoff.values import Action
 from slackbot.outbound.pinned_post import FAILURES, PinnedPoster
 
 TIMEOUT = 5.0
-"""Seconds for one look-up, that of the name included."""
+"""Seconds for one look-up, including name resolution."""
 
 AT_ONCE = 32
-"""Look-ups of this process under way; more wait, within their time."""
+"""Concurrent look-ups in this process; more wait, within their time."""
 
 EVENT = "facts.wanted"
 
@@ -30,7 +30,7 @@ FAILED = Facts(failed=True, source=FactsSource.SIGNOFF)
 
 
 class FactsLookups:
-    """Looks facts up, with posts signed by `secret`. `allowed` are networks that are barred otherwise."""
+    """Looks facts up with posts signed by `secret`. `allowed` are networks that are refused otherwise."""
 
     def __init__(self, secret: str | None, allowed: Sequence[Network] = ()) -> None:
         self._secret = secret
@@ -43,10 +43,10 @@ class FactsLookups:
     async def look_up(
         self, lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = TIMEOUT
     ) -> Facts:
-        """What that address says of this action; failed facts if it says nothing that could be used, or too late."""
+        """The facts from that URL for this action; failed facts if the answer is unusable or late."""
         try:
             async with asyncio.timeout(min(within, TIMEOUT)), self._turns:
-                # In a thread: of the largest arguments and facts this takes some ten milliseconds.
+                # In a thread: for the largest arguments and facts this takes some ten milliseconds.
                 content = {"tool": action.tool, "agent": agent, "requester": requester}
                 body = await asyncio.to_thread(_body, content, action)
                 return await asyncio.to_thread(_facts, await self._answer(lookup, body))
@@ -60,7 +60,7 @@ class FactsLookups:
         return FAILED
 
     async def _answer(self, lookup: FactsLookup, body: bytes) -> bytes:
-        """The body of the answer, as it was sent. Raises one of `FAILURES`."""
+        """The raw body of the response. Raises one of `FAILURES`."""
         if self._secret is None:
             raise ValueError("SIGNOFF_FACTS_SECRET is not set, so the request cannot be signed")
         headers = {"Signoff-Event": EVENT, "Accept-Encoding": "identity"}

@@ -1,10 +1,10 @@
-"""How an attempt to tell somebody can fail."""
+"""How an attempt to notify a receiver can fail."""
 
 from __future__ import annotations
 
 
 class RetryLater(Exception):
-    """It may be taken later; `seconds` is how long the receiver asked us to wait, if it did."""
+    """A later attempt may succeed; `seconds` is the receiver's Retry-After, if any."""
 
     def __init__(self, words: str, seconds: float | None = None) -> None:
         super().__init__(words)
@@ -12,4 +12,4 @@ class RetryLater(Exception):
 
 
 class Undeliverable(Exception):
-    """The receiver does not want it, now or later."""
+    """The receiver does not accept it, now or later."""

@@ -1,4 +1,4 @@
-"""E-mail to reviewers. No link decides anything; what an agent wrote is one inert line and becomes no link."""
+"""E-mail to reviewers. No link decides anything; an agent's text is one inert line and never becomes a link."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LINKS = (("Review it", ""), ("Approve …", "?go=approve"), ("Reject …", "?go=
 def message(
     notice: OutboundMessage, recipient: str, view: RequestView, url: str, sender: str
 ) -> EmailMessage:
-    """What a reviewer reads. `view` has no secrets any more; the message's id is that of the notice."""
+    """The reviewer's e-mail. `view` has its secrets masked; the message id is that of the notice."""
     description = without_links(view.description, MAX_DESCRIPTION)
     lines = [
         ("Agent", without_links(view.chain, 100)),
@@ -71,7 +71,7 @@ def _html(description: str, lines: Pairs, links: Pairs) -> str:
 
 
 def _named_facts(view: RequestView) -> list[tuple[str, str]]:
-    """The facts that policy names, in its order; what was not looked up says so."""
+    """The facts that policy names, in its order; facts that were not looked up are marked so."""
     found = []
     for path in view.email_facts:
         *above, last = path.split(".")
@@ -85,14 +85,14 @@ def _named_facts(view: RequestView) -> list[tuple[str, str]]:
 
 
 class Mailer:
-    """Hands messages in."""
+    """Sends messages to the mail server."""
 
     def __init__(self, server: MailServer, sender: str) -> None:
         self._server = server
         self.sender = sender
 
     async def send(self, mail: EmailMessage) -> None:
-        """Raises RetryLater, or Undeliverable when the server will not take mail to this address."""
+        """Raises RetryLater, or Undeliverable if the server refuses the address."""
         import aiosmtplib  # noqa: PLC0415 - most services send no mail
 
         server = self._server

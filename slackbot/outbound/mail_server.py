@@ -1,4 +1,4 @@
-"""Where mail is handed in and whom it is from, as the settings say it."""
+"""The mail server and the sender, from the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where mail is handed in, as `SIGNOFF_SMTP_URL` says."""
+    """The mail server in `SIGNOFF_SMTP_URL`."""
 
     host: str
     port: int
@@ -22,7 +22,7 @@ class MailServer:
 
     @classmethod
     def read(cls, url: str) -> MailServer:
-        """Raises ValueError, with a phrase."""
+        """Raises ValueError with a phrase."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -38,14 +38,14 @@ class MailServer:
 
     @property
     def start_tls(self) -> bool | None:
-        """A password goes over an encrypted line or not at all, but to this very machine; ``None``: if offered."""
+        """A password is sent over TLS only, except to this machine; ``None``: use TLS if offered."""
         if self.encrypted:
             return False
         return True if self.user is not None and not _is_local(self.host) else None
 
 
 def sender_address(text: str) -> str:
-    """`SIGNOFF_SMTP_FROM`, as it goes into a header. Raises ValueError, with a phrase."""
+    """`SIGNOFF_SMTP_FROM` as a header value. Raises ValueError with a phrase."""
     name, address = parseaddr(text)
     if "@" not in address or any(character in text for character in "\r\n"):
         raise ValueError('must be like "Signoff <signoff@example.com>"')

@@ -1,4 +1,4 @@
-"""Signed POSTs to addresses that are looked at before anything is sent there: no redirects, no proxy."""
+"""Signed POSTs to addresses that are checked before anything is sent: no redirects, no proxy."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ import httpx2
 from agent.domain.webhook_urls import Address, Network, check_address, check_url
 
 FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
-"""What a post may raise beside a time-out."""
+"""Errors that a post may raise beside a timeout."""
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """What `Signoff-Signature` says: `v1=` and the HMAC-SHA-256 over `<timestamp>.<body>`, in hex."""
+    """The value of `Signoff-Signature`: `v1=` and the HMAC-SHA-256 over `<timestamp>.<body>`, in hex."""
     signed = f"{timestamp}.".encode() + body
     return f"v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The certificates that the system trusts, loaded once per process."""
+    """The system's trusted certificates, loaded once per process."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 class PinnedPoster:
-    """Posts to where a name leads now. `allowed` are networks that are barred otherwise."""
+    """Posts to the address that a name resolves to now. `allowed` are networks that are refused otherwise."""
 
     def __init__(self, allowed: Sequence[Network], *, seconds: float) -> None:
         self._allowed = allowed
@@ -56,7 +56,7 @@ class PinnedPoster:
     async def post(
         self, where: str, secret: str, body: bytes, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx2.Response]:
-        """The answer, of which nothing has been read but its head. Raises one of `FAILURES`."""
+        """The response, with only its head read. Raises one of `FAILURES`."""
         url = httpx2.URL(where)
         address = await self._address(url)
         timestamp = int(datetime.now(UTC).timestamp())
@@ -77,7 +77,9 @@ class PinnedPoster:
             yield answer
 
     async def _address(self, url: httpx2.URL) -> Address:
-        """Where the name leads now; we connect to just this address. Raises ValueError when it may not be reached."""
+        """The address that the name resolves to; the connection goes to just this address. Raises ValueError if it is
+        refused.
+        """
         check_url(str(url), self._allowed)
         encrypted = url.scheme == "https"
         port = url.port or (443 if encrypted else 80)
@@ -86,5 +88,5 @@ class PinnedPoster:
         addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
         for address in addresses:
             check_address(address, self._allowed, encrypted=encrypted)
-        # Of a name with both kinds the older one: a machine without a way into the newer net is the commoner case.
+        # For a name with both kinds, IPv4: machines without IPv6 access are the more common case.
         return min(addresses, key=lambda address: address.version)

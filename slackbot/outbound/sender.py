@@ -1,4 +1,4 @@
-"""Tells all targets at once what is due, each in its own time; drawn from the facts at that moment, without secrets."""
+"""Sends due notices to all targets concurrently, drawn from the facts at that moment, with secrets masked."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slackbot.web.http.context import WebContext
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 10
-"""How many notices one target is sent at the same time."""
+"""Notices sent to one target at the same time."""
 
 REST = 2.0
-"""Seconds for which looks begin nothing for a target that has taken nothing."""
+"""Seconds for which polls start nothing for a target that has accepted nothing."""
 
 
 class OutboundSender:
-    """Sends notices in this process. Without a mailer, mail is kept until there is one."""
+    """Sends notices in this process. Without a mailer, e-mails stay until there is one."""
 
     def __init__(self, ctx: WebContext, poster: WebhookPoster, mailer: Mailer | None = None) -> None:
         self._web_context = ctx
@@ -42,7 +42,7 @@ class OutboundSender:
         self._stopping = False
 
     def look(self, target: str) -> None:
-        """Begin to tell this target what is due, unless that is under way; then it looks once more."""
+        """Start sending this target's due notices; if that is running, it polls once more."""
         if target in self._tasks:
             self._again.add(target)
         elif not self._stopping:
@@ -50,12 +50,12 @@ class OutboundSender:
             task.add_done_callback(lambda _: self._tasks.pop(target, None))
 
     def found(self, target: str) -> None:
-        """A look has found something for it: begin, unless it has just taken nothing."""
+        """A poll found due notices: start, unless the target has just accepted nothing."""
         if target not in self._resting:
             self.look(target)
 
     async def stop(self, seconds: float) -> None:
-        """Take nothing more, and let what is under way arrive within so many seconds."""
+        """Accept nothing new, and let running attempts finish within this many seconds."""
         self._stopping = True
         await shutdown.end_tasks(self._tasks.values(), seconds)
         await self._poster.close()
@@ -71,7 +71,7 @@ class OutboundSender:
                     return
                 if not taken and target not in self._again:
                     return
-        except Exception as error:  # the database: the notices are taken again when their lease is over
+        except Exception as error:  # the database: the notices are taken again when their lease expires
             self._rest(target)
             log.warning(
                 "notices are postponed", action="notice.interrupted", error=str(error) or type(error).__name__
@@ -82,14 +82,14 @@ class OutboundSender:
         asyncio.get_running_loop().call_later(REST, self._resting.discard, target)
 
     async def _tell(self, notice: OutboundMessage) -> bool:
-        """One attempt, and what became of it. True: it has arrived."""
+        """One attempt and its outcome. True: it has arrived."""
         try:
             await self._send(notice)
         except Undeliverable as never:
             await self._give_up(notice, str(never))
         except RetryLater as later:
             await self._put_off(notice, str(later), later.seconds)
-        except Exception as error:  # a mistake of ours about one notice must not stop the others
+        except Exception as error:  # our own error in one notice must not stop the others
             log.exception("a notice could not be created", action="notice.broken", **_names(notice))
             await self._put_off(notice, f"{type(error).__name__}: {error}"[:300], None)
         else:
@@ -122,7 +122,7 @@ class OutboundSender:
         view = await view_of(self._db, notice.request_id)
         url = page_url(self._web_context.public_url, view.id) if view else None
         if view is None or view.decision is not None:
-            return  # nobody needs to look any more
+            return  # no further poll is needed
         if self._mailer is None or url is None:
             raise RetryLater(
                 "no mail server and public address are set: SIGNOFF_SMTP_URL, SIGNOFF_PUBLIC_URL"

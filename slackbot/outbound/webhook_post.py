@@ -17,11 +17,11 @@ from slackbot.outbound.failures import RetryLater, Undeliverable
 from slackbot.outbound.pinned_post import FAILURES, PinnedPoster
 
 TIMEOUT = 10.0
-"""Seconds for one attempt, the look-up of the name included."""
+"""Seconds for one attempt, including name resolution."""
 
 
 class WebhookPoster:
-    """Posts notices. `allowed` are networks that are barred for webhooks otherwise."""
+    """Posts notices. `allowed` are networks that are refused otherwise."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._poster = PinnedPoster(allowed, seconds=TIMEOUT)
@@ -30,7 +30,7 @@ class WebhookPoster:
         await self._poster.close()
 
     async def post(self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]) -> None:
-        """Deliver this. Raises RetryLater, or Undeliverable when the receiver is gone (410)."""
+        """Deliver this. Raises RetryLater, or Undeliverable if the receiver is gone (410)."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 status, asked = await self._post(notice, webhook, content)
@@ -48,7 +48,7 @@ class WebhookPoster:
     async def _post(
         self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]
     ) -> tuple[int, str | None]:
-        """The status that it answers, and its Retry-After; nothing else of the answer is read."""
+        """The response's status and Retry-After; the rest is not read."""
         body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
         headers = {"Signoff-Event": notice.event.value, "Signoff-Delivery": str(notice.id)}
         async with self._poster.post(webhook.url, webhook.secret, body, headers) as answer:

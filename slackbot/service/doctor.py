@@ -1,4 +1,4 @@
-"""`signoff doctor`: is everything there that the service needs, and what mends it. Changes nothing."""
+"""`signoff doctor`: check everything that the service needs, and say how to fix it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.workspace import identify
 
 MAX_SKEW = 60.0
-"""Seconds that our clock may differ from Slack's: requests older than five minutes are refused."""
+"""Seconds that the clock may differ from Slack's: requests older than five minutes are refused."""
 
 
 MODEL_PATIENCE = 60.0
-"""Seconds for an answer of the model: a local server may have to load it first."""
+"""Seconds for the model's response: a local server may have to load it first."""
 
 DEAD_SHOWN = 5
-"""Messages that were given up and are named; the command lists all of them."""
+"""The number of given-up messages named here; the command lists all of them."""
 
 SILENCE = timedelta(minutes=15)
-"""Without a record for so long, the service was stopped, or the database is a copy of an earlier one."""
+"""Without events for this long, the service was stopped, or the database is a restored copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``remedy`` says what mends it, when it is not ``well``."""
+    """The result of one check. ``remedy`` says how to fix it, unless it is ``well``."""
 
     part: str
     well: bool
@@ -58,7 +58,7 @@ class Finding:
 async def examine(
     configured: Settings, policy: Policy | SignoffError, database: Database | None, url: str | None
 ) -> AsyncIterator[Finding]:
-    """Look at everything in turn; what fails is a finding. ``policy`` may be why it cannot be enforced."""
+    """Check everything in turn; a failure is a finding. ``policy`` may be the reason why it cannot be enforced."""
     for name in configured.unknown:
         yield Finding("settings", False, f"there is no setting {name}", "correct its name, or remove it")
     yield _checkpoints(policy)
@@ -110,7 +110,7 @@ async def _database(configured: Settings, database: Database | None, url: str | 
 
 
 async def _policy(configured: Settings, file: Policy, database: Database) -> tuple[Finding, Policy]:
-    """The policy in force, which the service goes by, if it can be read here."""
+    """The policy in force, if it can be loaded here."""
     stored = await policies.in_force(database)
     if stored is None:
         return Finding("policy", True, "none is in force; the first start puts the file in force"), file
@@ -129,7 +129,7 @@ async def _policy(configured: Settings, file: Policy, database: Database) -> tup
 
 
 async def _backlog(database: Database) -> Finding:
-    """What the next start begins; after a long silence it may have been done already by what was restored."""
+    """What the next start begins; after a long silence the restored database may not know that it was done."""
     async with database.connection() as connection:
         found = await views.backlog(connection)
     begins = {
@@ -156,7 +156,7 @@ async def _backlog(database: Database) -> Finding:
 
 
 async def _dead(database: Database) -> Finding:
-    """Messages that Slack did not take."""
+    """Messages that Slack refused."""
     found = await undelivered.list_dead(database, DEAD_SHOWN + 1)
     if not found:
         return Finding("messages", True, "none was given up")
@@ -167,7 +167,7 @@ async def _dead(database: Database) -> Finding:
 
 
 async def _schedules(configured: Settings, database: Database) -> Finding:
-    """Schedules whose agents exist nowhere start nothing."""
+    """Schedules whose agents are loaded nowhere start nothing."""
     if not (named := await schedules.unknown_agents(database, [])):
         return Finding("schedules", True, "there are none")
     try:
@@ -264,7 +264,7 @@ async def _group(client: SlackClient, group: str) -> Finding:
 
 
 async def find_model(configured: Settings) -> Finding:
-    """Whether the provider can be reached, accepts the key, and has the model."""
+    """Whether the provider is reachable, accepts the key, and has the model."""
     key = configured.openai_api_key
     if key is None:
         return Finding("model", False, "OPENAI_API_KEY is not set", "set it (any text for a local server)")
@@ -292,7 +292,7 @@ def _model_trouble(error: OpenAIError, name: str, address: str) -> str:
 
 
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
-    """Raises OpenAIError when the model cannot be used. Without `GET /models/{id}`, the server is asked a question."""
+    """Raises OpenAIError if the model cannot be used. Without `GET /models/{id}`, the server is asked a question."""
     try:
         await client.models.retrieve(name)
     except APIStatusError as error:

@@ -1,4 +1,4 @@
-"""Logs: one event a line, with a stable ``action`` key; as text for people or JSON for machines, never with secrets."""
+"""Logs: one event per line with a stable ``action`` key; text for people or JSON for machines, secrets masked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CONTROL_IN_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\
 
 
 def configure(level: str = "INFO", form: str = "text") -> None:
-    """Write structlog's and the standard library's records to standard error, in one form."""
+    """Write records of structlog and the standard library to standard error, in one format."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -1,4 +1,4 @@
-"""Starts the agents whose schedules are due, with the rights that their requesters have then."""
+"""Starts agents whose schedules are due, with their requesters' current rights."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from slackbot.reviewing.run_starts import ChannelUnknown, NotStarted, Requester
 from slackbot.web import SlackConnection
 
 AGAIN = 10.0
-"""Seconds until a schedule is tried again whose start has to wait for Slack, or for a process that knows its agent."""
+"""Seconds until a schedule is retried whose start waits for Slack, or for a process with its agent."""
 
 log = structlog.get_logger(__name__)
 
 
 class NotNow(Exception):
-    """It cannot be known yet whether this may start."""
+    """It is not yet known whether this may start."""
 
 
 class ScheduledStarts:
-    """The sweep of schedules in one process; the database lets each time come once."""
+    """The sweep of schedules in one process; the database allows each time once."""
 
     def __init__(self, services: Services, connected: Callable[[], SlackConnection | None]) -> None:
         self._services = services
@@ -41,7 +41,7 @@ class ScheduledStarts:
         self._not_before: dict[UUID, float] = {}
 
     async def sweep(self, db: Database) -> int:
-        """Start what is due. Returns how many runs there are now that were not there before."""
+        """Start what is due. Returns the number of new runs."""
         if self._connected() is None:
             return 0
         begun = 0
@@ -76,7 +76,7 @@ class ScheduledStarts:
         return await schedules.start(db, schedule, at or schedule.next_at, due.now, run, missed) is not None
 
     async def _prepared(self, schedule: Schedule) -> NewRun:
-        """The run to begin. Raises NotNow, NotAMember and NotStarted."""
+        """The run to start. Raises NotNow, NotAMember and NotStarted."""
         agent, slack = self._services.registry.find(schedule.agent), self._connected()
         if agent is None or slack is None:
             raise NotNow(f"no agent named {schedule.agent} is loaded here (SIGNOFF_AGENTS)")
@@ -99,7 +99,7 @@ class ScheduledStarts:
             raise
 
     def _without_rights(self, schedule: Schedule) -> NewRun:
-        """The run that stands for a time at which nothing could begin."""
+        """The failed run for a time at which nothing could start."""
         agent, home = self._services.registry.find(schedule.agent), self._services.destination(None)
         return NewRun(
             agent=schedule.agent,

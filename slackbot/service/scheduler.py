@@ -1,4 +1,4 @@
-"""The timer that wakes the sweeps. They are idempotent, and the database knows what is due: any number may run."""
+"""The timer of the sweeps. They are idempotent, and the database knows what is due: any number may run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 Sweep = Callable[[Database], Awaitable[int]]
 
 LOOK = 1.0
-"""Seconds between two looks at what is overdue."""
+"""Seconds between two polls for due sweeps."""
 
 OVERDUE: dict[str, Sweep] = {
     "expire": requests.expire_due,
@@ -45,7 +45,7 @@ OVERDUE: dict[str, Sweep] = {
     "orphans": runs.end_orphans,
     "search": partial(search.store_words, words_of=words_of_request),
 }
-"""The sweeps that a look begins."""
+"""The sweeps that a poll starts."""
 
 EVERY: dict[str, tuple[Sweep, float]] = {
     "pauses": (deliveries.bound_pauses, 60.0),
@@ -54,13 +54,13 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "limits": (limits.settle_ended, 5.0),
     "forget_notices": (outbound.forget, 3600.0),
 }
-"""What is swept without looking, and how many seconds lie between."""
+"""The sweeps that run without a poll, and the seconds in between."""
 
 
 class Scheduler:
-    """Sweeps in this process until stopped. ``age`` tells health checks whether it still does.
+    """Runs sweeps in this process until stopped. ``age`` shows health checks that it works.
 
-    ``admin``: where operators read, once that is known.
+    ``admin``: the operators' channel, once known.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Scheduler:
             seconds=seconds,
             args=args,
             id=name,
-            next_run_time=datetime.now(UTC),  # what an earlier process left undone need not wait
+            next_run_time=datetime.now(UTC),  # work left by an earlier process need not wait
             misfire_grace_time=None,
             coalesce=True,
             max_instances=1,
@@ -101,7 +101,7 @@ class Scheduler:
 
     @property
     def age(self) -> float | None:
-        """Seconds since a sweep last came to its end; ``None`` before the first one."""
+        """Seconds since a sweep last ended; ``None`` before the first one."""
         return None if self._swept is None else monotonic() - self._swept
 
     def start(self) -> None:
@@ -121,7 +121,7 @@ class Scheduler:
         return await observations.tell_week(db, self.policy, self._admin())
 
     async def _look(self) -> None:
-        """Begin the sweeps that have something to do, unless they are under way."""
+        """Start the due sweeps, unless they are running."""
         await self._run("look", self._begin_due)
 
     async def _begin_due(self, db: Database) -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LOOK = 0.5
-"""Seconds between two looks at what has ended."""
+"""Seconds between two polls for ended work."""
 
 TRIES = 6
 """Looks at something that has not ended in the database; then its transaction was rolled back."""
@@ -53,7 +53,7 @@ class Ids:
 
 
 def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the standard variables of OpenTelemetry ask for traces to be sent."""
+    """Whether the standard variables of OpenTelemetry request traces."""
     off = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     none = environment.get("OTEL_TRACES_EXPORTER", "otlp").strip().lower() != "otlp"
     named = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -61,7 +61,7 @@ def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def exporting(worker: str) -> TracerProvider | None:
-    """What sends spans by OTLP over HTTP, as the environment says; None, with a line in the log, without the extra."""
+    """The OTLP exporter over HTTP, from the environment; None, with a log line, without the extra."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
@@ -87,7 +87,7 @@ def new_provider(worker: str) -> TracerProvider:
 
 
 class Telemetry:
-    """Follows what ends in this process, and makes spans of it."""
+    """Tracks work that ends in this process, and creates its spans."""
 
     def __init__(self, db: Database, provider: TracerProvider) -> None:
         self._db = db
@@ -97,7 +97,7 @@ class Telemetry:
 
     @classmethod
     def of(cls, db: Database, worker: str) -> Self | None:
-        """As the environment wants it; None: nobody follows."""
+        """From the environment; None: traces are off."""
         provider = exporting(worker) if is_wanted() else None
         return None if provider is None else cls(db, provider)
 
@@ -105,7 +105,7 @@ class Telemetry:
         self._task = asyncio.create_task(self._follow(), name="telemetry")
 
     async def stop(self) -> None:
-        """Tell what is left, as far as that takes no longer than five seconds."""
+        """Send what is left, for at most five seconds."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -128,7 +128,7 @@ class Telemetry:
                 log.exception("spans of ended work were not created", action="tracing.failed")
 
     async def look(self) -> None:
-        """Make spans of everything that was noted and is over."""
+        """Create spans of all noted work that has ended."""
         for _ in range(len(self._noted)):
             each = self._noted.popleft()
             tell = {"run": self._run, "request": self._request, "attempt": self._attempt}[each.kind]
@@ -173,7 +173,7 @@ class Telemetry:
         return True
 
     async def _attempt(self, request_id: UUID) -> bool:
-        """What an executor outside did, from its claim to its report, or to when it had been silent for too long."""
+        """An external execution, from its claim to its report, or until it was silent for too long."""
         async with self._db.connection() as connection:
             request = await views.request_view(connection, request_id)
         attempt = request.execution if request else None

@@ -1,4 +1,4 @@
-"""All that is stored about a request, in a modal with buttons of its own, or as a file to who asked for it."""
+"""Everything stored about a request: a modal with its own buttons, or a file for the person who asked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 HEADING = "Details"
 PATIENCE = 8.0
-"""Seconds for what follows an acknowledgement."""
+"""Seconds for work after an acknowledgement."""
 NOT_OPENED = "Slack did not open the details in time. Please press the button again."
 FAILED = "This could not be looked up. Please close it and try again."
 FILE_FAILED = "The file could not be sent to you. The pages of Details show the same."
@@ -67,7 +67,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], request_id: UUID | None) -> None:
-    """The modal opens at once; what belongs into it is looked up behind the acknowledgement."""
+    """The modal opens at once; its content is looked up after the acknowledgement."""
     if request_id is None:
         await ack()
         tell(ctx, body, OLD_BUTTON)
@@ -82,7 +82,7 @@ async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], reque
 
 
 async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: UUID, page: int = 1) -> None:
-    """Draw a page of the details into a modal of this person's, or why they may not see it."""
+    """Draw a page of the details into this person's modal, or why they may not see it."""
     try:
         async with asyncio.timeout(PATIENCE):
             await draw(ctx, view_id, await _details(ctx, person, request_id, page))
@@ -96,7 +96,7 @@ async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: U
 def show_change(
     ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any], *, outdated: bool = False
 ) -> None:
-    """A person's own surface is outdated: draw it again, and the channel's card when it was ``outdated``."""
+    """A person's own surface is outdated: redraw it, and the channel's card if it was ``outdated``."""
     if click.place.surface == "modal":
         view = body["view"]
         # A form lies on top of the details that it came from.
@@ -126,7 +126,7 @@ async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:
 
 
 async def _send_file(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> None:
-    """To the person's own conversation with the app: the channel has not asked for it."""
+    """Sent to the person's own conversation with the app, not to the channel."""
     try:
         async with asyncio.timeout(4 * PATIENCE):
             await card_of(ctx, click)

@@ -1,4 +1,4 @@
-"""What people write to the app itself: `help`, `run AGENT TASK`, or a task for the agent that policy names."""
+"""Direct messages to the app: `help`, `run AGENT TASK`, or a task for the policy's default agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackbot.slack.listeners.unstorable_texts import objection
 
 
 async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
-    """Start the agent that is meant, which opens a thread of its own, or say what can be written here."""
+    """Start the requested agent, which opens its own thread, or explain what can be written here."""
     async with asyncio.timeout(ctx.budget):
         told = await _start(ctx, message)
     if told is not None:
@@ -20,7 +20,7 @@ async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
 
 
 async def _start(ctx: ListenerContext, message: IncomingMessage) -> Card | None:
-    """`None`: the run has begun. The key of the message makes a repeated event one run."""
+    """`None`: the run has started. The message's key makes a repeated event one run."""
     if problem := objection(message.words):
         return Card(refusal_text(problem), [])
     verb, rest = split(message.words)

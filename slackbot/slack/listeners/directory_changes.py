@@ -1,4 +1,4 @@
-"""Slack tells that people or places have changed: what was looked up about them is forgotten."""
+"""Slack reports changed people or channels: invalidate the look-ups about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edit: a form made from the tool's own schema."""
+"""Edit: a form built from the tool's own schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATH = "slack_edit"
 
 
 async def form_for(ctx: ListenerContext, view: RequestView, click: ButtonClick) -> Shown:
-    """The form. Raises Refused when there is nothing to edit (any more), and NotFound."""
+    """The form. Raises Refused if there is nothing (left) to edit, and NotFound."""
     if not view.allow_edit:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
     if (refused := eligibility.state_refusal(view, click.value.revision)) is not None:

@@ -1,4 +1,4 @@
-"""What a submitted form is answered with, beside being closed."""
+"""The response to a submitted form, besides closing it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FormError:
-    """Why a form was not taken: errors of its inputs by block_id, or a sentence, or the next step, in its place."""
+    """Why a form was refused: input errors by block_id, or a message, or the next step, in its place."""
 
     errors: dict[str, str] = field(default_factory=dict)
     notice: str = ""

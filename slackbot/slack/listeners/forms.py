@@ -1,4 +1,4 @@
-"""The forms of a decision: submitting one is the vote or the edit, and what is wrong with it is said in the form."""
+"""The forms of a decision: submitting one is the vote or the edit; errors appear in the form."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _ABOUT_THE_EDIT = (
 
 
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[FormError | None]]
-"""Does what a form is for, from its submission's `view`; `None`: done."""
+"""Does a form's work, from its submission's `view`; `None`: done."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
@@ -83,7 +83,7 @@ async def _answer(
     except Refused as refused:
         wrong, outdated = _refused(view, refused), refused.code in OUTDATED
     except Exception as error:
-        # The form stays open with what was typed, and says that it may be sent again.
+        # The form stays open with its content, and says that it may be sent again.
         log.exception("a form failed", extra={"action": "listener_failed", "kind": type(error).__name__})
         wrong = FormError(errors=_somewhere(view, OUTCOME_UNKNOWN), notice=OUTCOME_UNKNOWN)
     if wrong is None:
@@ -146,13 +146,13 @@ async def _edit(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) 
 
 
 def _refused(view: dict[str, Any], refused: Refused) -> FormError:
-    """What may be sent again soon stays in the form, with all that was typed; anything else takes its place."""
+    """If it may be sent again soon, the form keeps its content; any other refusal replaces it."""
     if refused.code in DOUBTFUL:
         return FormError(_somewhere(view, refused.sentence), refused.sentence)
     return FormError(notice=refused.sentence)
 
 
 def _somewhere(view: dict[str, Any], problem: str) -> dict[str, str]:
-    """Slack takes errors for inputs only: below the last one, which is next to the button."""
+    """Slack accepts errors for inputs only: use the last one, next to the button."""
     inputs = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
     return {inputs[-1]: problem} if inputs else {}

@@ -1,4 +1,4 @@
-"""What people type behind `/approvals history`, read forgivingly: keys may be short, left out or misspelt."""
+"""The query after `/approvals history`, read forgivingly: keys may be short, left out or misspelt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
 
 
 class UnclearQuery(SignoffError):
-    """A query that cannot be meant; the text says what could be. `meant`: the probable word, or the query with it."""
+    """An invalid query; the text suggests a valid one. `meant`: the probable word, or the query with it."""
 
     def __init__(self, problem: str, meant: str | None = None) -> None:
         super().__init__(problem)
@@ -133,7 +133,7 @@ def _status(value: str) -> str:
 
 
 def _agent(value: str, agents: Sequence[str]) -> str:
-    """Agents of earlier days have a history too, so an unknown name is only questioned when it looks misspelt."""
+    """Former agents have a history too, so an unknown name is questioned only if it looks misspelt."""
     guess = closest_name(value, agents)
     if value not in agents and guess is not None:
         raise UnclearQuery(f'There is no agent "{value[:60]}"; did you mean "{guess}"?', guess)

@@ -1,4 +1,4 @@
-"""A person's message as it was typed."""
+"""A person's message as typed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class IncomingMessage:
 
     @property
     def key(self) -> str:
-        """A mention arrives as two events, and each of them perhaps several times: this names the message."""
+        """A mention arrives as two events, each possibly several times: this key identifies the message."""
         return f"message:{self.channel_id}:{self.ts}"
 
     @classmethod
     def read(cls, event: Mapping[str, Any], ctx: ListenerContext) -> IncomingMessage | None:
-        """`None` for what no person has just written: edits, joins, bots, our own."""
+        """`None` if no person has just written it: edits, joins, bots, our own."""
         user = event.get("user")
         if event.get("subtype") not in _SPOKEN or event.get("bot_id") or not isinstance(user, str):
             return None

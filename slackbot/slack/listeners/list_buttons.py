@@ -1,4 +1,4 @@
-"""The buttons below lists and pages: what they lead to is looked up anew for who presses them."""
+"""The buttons below lists and pages: each page is looked up again for the person who presses them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAILED = "The list could not be looked up. Please try again."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Forward and back; and the list behind a card that stands for many requests."""
+    """Forward and back, and the list behind a digest card."""
 
     async def turned(ack: AsyncAck, body: dict[str, Any]) -> None:
         await ack()
@@ -60,7 +60,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def _turn(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> bool:
-    """Begin to draw the page where its button is. False: it is none of ours."""
+    """Start drawing the page in place of its button's message. False: it belongs to another list."""
     view = body.get("view") or {}
     match what, view.get("type"):
         case _, "modal" if what == PAGE_OF_DETAILS:
@@ -91,7 +91,7 @@ async def _in_modal(
 
 
 async def _in_answer(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> None:
-    """Only a `response_url` can replace an ephemeral answer; every press brings a fresh one (5 uses, 30 min)."""
+    """Only a `response_url` can replace an ephemeral answer; every click brings a new one (5 uses, 30 min)."""
     card = await _page(ctx, body, what, query)
     if isinstance(card, str):
         tell(ctx, body, card)
@@ -106,7 +106,7 @@ async def _in_answer(ctx: ListenerContext, body: dict[str, Any], what: str, quer
 
 
 async def _page(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> Card | str:
-    """The page, or a sentence in its place."""
+    """The page, or a message in its place."""
     try:
         async with asyncio.timeout(details.PATIENCE):
             return await listing.page(ctx, person_of(body), what, query) or OLD_BUTTON
