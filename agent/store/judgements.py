@@ -127,6 +127,7 @@ FROM json_to_recordset(:rows) AS t (
     revision int, grant_id uuid, ruled text, ruled_by text, observed jsonb)
 LIMIT (SELECT CAST(:many AS int))
 """)
+# OFFSET 0 keeps PostgreSQL from reading whole tables for each page: it does not know how many rows a page has.
 _RECORDED = text("""
 SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_failed,
        coalesce(j.ruled, j.verdict) AS verdict,
@@ -134,7 +135,8 @@ SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_faile
        j.request_id, coalesce(j.action, v.action) AS action, coalesce(j.facts, v.facts) AS facts,
        CASE WHEN j.grant_id IS NULL THEN r.status::text ELSE 'allowed in advance' END AS outcome
 FROM (SELECT * FROM judgement WHERE id > :after ORDER BY id LIMIT :limit) AS j
-LEFT JOIN approval_request AS r ON r.id = j.request_id
-LEFT JOIN request_revision AS v ON v.request_id = j.request_id AND v.n = coalesce(j.revision, 1)
+LEFT JOIN LATERAL (SELECT status FROM approval_request WHERE id = j.request_id OFFSET 0) AS r ON true
+LEFT JOIN LATERAL (SELECT action, facts FROM request_revision
+                   WHERE request_id = j.request_id AND n = coalesce(j.revision, 1) OFFSET 0) AS v ON true
 ORDER BY j.id
 """)
