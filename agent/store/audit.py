@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import Row, bindparam, select, text
 
@@ -61,6 +62,13 @@ TRY_HEADS = text("""
 SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[]))))
 ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
 """)
+
+
+def ids_and_heads(taken: Iterable[Iterable[Row[Any]]]) -> tuple[set[UUID], dict[str, Row[Any]]]:
+    """What locking statements returned: ids of rows, and heads of chains by their subjects."""
+    rows = [row for each in taken for row in each]
+    heads = [row for row in rows if getattr(row, "subject", None) is not None]
+    return {found for row in rows if (found := getattr(row, "id", None))}, {row.subject: row for row in heads}
 
 
 def chain_head(row: Row[Any], at: datetime) -> ChainHead:

@@ -214,10 +214,6 @@ TAKE = text("""
 SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
 WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e
 """)
-TRY = text("""
-SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
-WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e SKIP LOCKED
-""")
 READ = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker,
        e.claim_hash IS NOT NULL AS outside, e.result, e.error, e.late_result,

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
+from sqlalchemy import text
+
 from agent.database.transaction import Connection, query
 from agent.store import audit, executions, runs
 from agent.store.audit import ChainHead
@@ -31,12 +33,8 @@ async def lock(
     wait: bool,
 ) -> dict[UUID, ReportedAttempt]:
     """These attempts, locked; unknown ones stay out, and without ``wait`` those that somebody else holds."""
-    locks = (
-        (runs.TAKE, executions.TAKE, audit.TAKE_HEADS)
-        if wait
-        else (runs.TRY, executions.TRY, audit.TRY_HEADS)
-    )
-    taken, found, chains, run_rows, attempt_rows = await query(
+    locks = (runs.TAKE, executions.TAKE, audit.TAKE_HEADS) if wait else (_TRY,)
+    *taken, run_rows, attempt_rows = await query(
         connection,
         *locks,
         runs.READ,
@@ -45,8 +43,7 @@ async def lock(
         runs=list(run_ids),
         subjects=list(subjects),
     )
-    held = {row.id for row in (*taken, *found)}
-    heads = {row.subject: row for row in chains}
+    held, heads = audit.ids_and_heads(taken)
     locked = {row.id: runs.locked(row) for row in run_rows if row.id in held}
     return {
         row.id: ReportedAttempt(
@@ -55,3 +52,23 @@ async def lock(
         for row in attempt_rows
         if row.id in held and row.run_id in locked and row.subject in heads
     }
+
+
+# One statement, because nothing here waits: each part goes by those before it. A row that was written since the
+# statement began is locked and read as it is now.
+_TRY = text("""
+WITH run AS MATERIALIZED (
+    SELECT a.id FROM agent_run AS a WHERE a.id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
+    ORDER BY a.id FOR NO KEY UPDATE OF a SKIP LOCKED
+), attempt AS MATERIALIZED (
+    SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
+    WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND (SELECT count(*) FROM run) >= 0
+    ORDER BY c.id FOR NO KEY UPDATE OF c, e SKIP LOCKED
+), head AS MATERIALIZED (
+    SELECT h.subject, h.seq, h.hash FROM audit_head AS h
+    WHERE h.subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[])))) AND (SELECT count(*) FROM attempt) >= 0
+    ORDER BY h.subject FOR NO KEY UPDATE OF h SKIP LOCKED
+)
+SELECT CAST(NULL AS uuid) AS id, subject, seq, hash FROM head
+UNION ALL SELECT id, NULL, NULL, NULL FROM run UNION ALL SELECT id, NULL, NULL, NULL FROM attempt
+""")

@@ -74,11 +74,11 @@ async def try_lock(
     connection: Connection, run_ids: Collection[UUID], subjects: Collection[str]
 ) -> dict[UUID, HeldRun]:
     """Lock these runs and the heads of these chains, as far as nobody else holds them."""
-    taken, heads, found, states = await query(
-        connection, runs.TRY, audit.TRY_HEADS, runs.READ, _CALLS, runs=list(run_ids), subjects=list(subjects)
+    *taken, found, states = await query(
+        connection, _TRY, runs.READ, _CALLS, runs=list(run_ids), subjects=list(subjects)
     )
-    known = {row.id for row in taken}
-    return _held([row for row in found if row.id in known], states, heads)
+    known, heads = audit.ids_and_heads(taken)
+    return _held([row for row in found if row.id in known], states, list(heads.values()))
 
 
 def _held(
@@ -159,6 +159,18 @@ WITH locked AS (
 )
 SELECT locked.id, taken.id IS NOT NULL AS taken, taken.lease_epoch, taken.inputs, taken.model_failures, taken.at
 FROM locked LEFT JOIN taken ON taken.id = locked.id
+""")
+# One statement, because nothing here waits. A head that was written since it began is locked and read as it is now.
+_TRY = text("""
+WITH run AS MATERIALIZED (
+    SELECT a.id FROM agent_run AS a WHERE a.id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
+    ORDER BY a.id FOR NO KEY UPDATE OF a SKIP LOCKED
+), head AS MATERIALIZED (
+    SELECT h.subject, h.seq, h.hash FROM audit_head AS h
+    WHERE h.subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[])))) AND (SELECT count(*) FROM run) >= 0
+    ORDER BY h.subject FOR NO KEY UPDATE OF h SKIP LOCKED
+)
+SELECT CAST(NULL AS uuid) AS id, subject, seq, hash FROM head UNION ALL SELECT id, NULL, NULL, NULL FROM run
 """)
 _CALLS = text("""
 SELECT run_id, bool_or(ask_no > 0) AS asked, bool_or(state <> 'answered') AS open,

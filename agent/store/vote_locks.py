@@ -108,12 +108,8 @@ async def lock(
     where these may be claimed; neither the stop switch nor a run is waited for. ``judged``: hold the switch, for what
     comes of a judgement.
     """
-    locks = (
-        (_TAKE_REQUESTS, call_locks.TAKE_ASKED, audit.TAKE_HEADS)
-        if wait
-        else (_TRY_REQUESTS, _TRY_CALLS, audit.TRY_HEADS)
-    )
-    first = (pause.TRY_HOLD, _TRY_RUNS) if claims else (pause.HOLD,) if judged else ()
+    first = (pause.TRY_HOLD, _TRY_RUNS) if claims and wait else (pause.HOLD,) if judged else ()
+    locks = (_TAKE_REQUESTS, call_locks.TAKE_ASKED, audit.TAKE_HEADS) if wait else (_TRY,)
     found = await query(
         connection,
         *first,
@@ -125,10 +121,11 @@ async def lock(
         nonces=list(asked.values()),
         claims=list(claims),
     )
-    requests, calls, heads, read = found[len(first) : len(first) + 4]
-    locked = {row.id for row in (*requests, *calls)}
-    chains = {row.subject: row for row in heads}
-    to_claim = _asked_calls(found[0], found[1], found[-1]) if claims else {}
+    calls = found.pop() if claims else []
+    *taken, read = found
+    locked, chains = audit.ids_and_heads(taken)
+    held = any(getattr(row, "held", False) for each in taken for row in each)
+    to_claim = {row.request_id: _asked_call(row) for row in calls if held and row.run_id in locked}
     return {
         row.id: _reviewed(row, chains[request_subject(row.id)], to_claim.get(row.id))
         for row in read
@@ -140,14 +137,6 @@ def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) 
     """Whether everything that an act on the request may write is."""
     of_call = row.status != RequestStatus.WAITING or row.call_id is None or row.call_id in locked
     return row.id in locked and of_call and request_subject(row.id) in heads
-
-
-def _asked_calls(
-    switch: list[Row[Any]], runs: list[Row[Any]], calls: list[Row[Any]]
-) -> dict[UUID, AskedCall]:
-    """The calls that may be claimed, by request: those whose runs are locked, if the stop switch is held."""
-    held = {row.id for row in runs} if switch[0].held else set()
-    return {row.request_id: _asked_call(row) for row in calls if row.run_id in held}
 
 
 def _asked_call(row: Row[Any]) -> AskedCall:
@@ -193,15 +182,37 @@ _TAKE_REQUESTS = text("""
 SELECT id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE
 """)
-_TRY_REQUESTS = text("""
-SELECT id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
-ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-""")
-_TRY_CALLS = text("""
-SELECT id FROM tool_call WHERE id = ANY (ARRAY(
-    SELECT call_id FROM approval_request
-    WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND status = 'waiting'))
-ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+# One statement, because nothing here waits: each part goes by those before it. A row that was written since the
+# statement began is locked and read as it is now.
+_TRY = text("""
+WITH switch AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0)) AS held
+    WHERE cardinality(CAST(:claims AS uuid[])) > 0
+), run AS MATERIALIZED (
+    SELECT a.id FROM agent_run AS a WHERE a.id = ANY (ARRAY(
+        SELECT run_id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:claims AS uuid[]))))))
+      AND (SELECT count(*) FROM switch) >= 0
+    ORDER BY a.id FOR NO KEY UPDATE OF a SKIP LOCKED
+), request AS MATERIALIZED (
+    SELECT r.id FROM approval_request AS r WHERE r.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
+      AND (SELECT count(*) FROM run) >= 0
+    ORDER BY r.id FOR NO KEY UPDATE OF r SKIP LOCKED
+), call AS MATERIALIZED (
+    SELECT c.id FROM tool_call AS c WHERE c.id = ANY (ARRAY(
+        SELECT call_id FROM approval_request
+        WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND status = 'waiting'))
+      AND (SELECT count(*) FROM request) >= 0
+    ORDER BY c.id FOR NO KEY UPDATE OF c SKIP LOCKED
+), head AS MATERIALIZED (
+    SELECT h.subject, h.seq, h.hash FROM audit_head AS h
+    WHERE h.subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[])))) AND (SELECT count(*) FROM call) >= 0
+    ORDER BY h.subject FOR NO KEY UPDATE OF h SKIP LOCKED
+)
+SELECT CAST(NULL AS uuid) AS id, CAST(NULL AS boolean) AS held, subject, seq, hash FROM head
+UNION ALL SELECT NULL, held, NULL, NULL, NULL FROM switch
+UNION ALL SELECT id, NULL, NULL, NULL, NULL FROM run
+UNION ALL SELECT id, NULL, NULL, NULL, NULL FROM request
+UNION ALL SELECT id, NULL, NULL, NULL, NULL FROM call
 """)
 _READ = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[]))), ARRAY(SELECT unnest(CAST(:nonces AS text[]))))
