@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +19,7 @@ from signoff.client.webhook import is_from_signoff
 from signoff.errors import AlreadyClaimed, CollaborationError
 from signoff.integrations import dbos_names
 from signoff.integrations.dbos import DBOSApprovals, NotFromSignoff
+from tests.databases import Postgres
 from tests.integration.integrations.conftest import ROOT, Desk
 from tests.integration.web.conftest import GRACE, until
 from tests.integration.web.receiver import LOOPBACK, a_receiver
@@ -68,19 +69,38 @@ def perform(decision: Approval, idempotent: bool) -> str:
     return approvals.perform(decision, delete_records, idempotent=idempotent)
 
 
+def launch(url: str) -> None:
+    """Start DBOS in this process, on this database."""
+    config: DBOSConfig = {"name": "test", "system_database_url": url, "log_level": "WARNING"}
+    DBOS(config=config)
+    DBOS.launch()
+
+
+@pytest.fixture(scope="module")
+def template(postgres: Postgres) -> Iterator[str]:
+    """A database in which DBOS has made its tables, to be copied: making them takes longer than most tests."""
+    name = postgres.create()
+    launch(postgres.url(name))
+    DBOS.destroy()
+    yield name
+    postgres.drop(name)
+
+
+@pytest.fixture
+def framework_url(postgres: Postgres, template: str) -> Iterator[str]:
+    """A database of DBOS' own, in which nothing has run."""
+    name = postgres.create(template)
+    yield postgres.url(name)
+    postgres.drop(name)
+
+
 @pytest.fixture
 async def launched(actors: Desk, framework_url: str) -> AsyncIterator[Desk]:
     """DBOS in this process, on a database of its own."""
     global approvals  # noqa: PLW0603 - a workflow finds it as it finds any module's globals
     approvals = DBOSApprovals(actors.url, actors.key, webhook_secret="s3cret")
     deleted.clear()
-    config: DBOSConfig = {
-        "name": "test",
-        "system_database_url": framework_url,
-        "log_level": "WARNING",
-    }
-    DBOS(config=config)
-    await asyncio.to_thread(DBOS.launch)
+    await asyncio.to_thread(launch, framework_url)
     yield actors
     await asyncio.to_thread(DBOS.destroy)
     # DBOS gave its threads to the loop, which goes on with the next test, and has just ended them.
