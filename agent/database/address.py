@@ -1,4 +1,4 @@
-"""Where the database is, and how every session there begins: schema, role, time zone, signs of life."""
+"""The database's address, and the settings of every session: schema, role, time zone, keepalives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver below SQLAlchemy: its connection, and statements in the form that it takes."""
+"""The driver below SQLAlchemy: its connection, and statements in its own form."""
 
 from __future__ import annotations
 

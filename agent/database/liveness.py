@@ -1,4 +1,4 @@
-"""Whether the other end of a connection is still there, and how to leave when it does not answer."""
+"""Detect dead connections, and abandon those that do not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server and its files: programs, start, answer, end. `embedded_server` decides who may start and stop it."""
+"""The server process and its files: programs, start, readiness, end. `embedded_server` decides when."""
 
 import os
 import shutil

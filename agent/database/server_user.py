@@ -1,4 +1,4 @@
-"""Who runs the embedded server: PostgreSQL refuses to run as root, so root lends it an account of its own."""
+"""The user of the embedded server: PostgreSQL refuses to run as root, so root uses a separate account."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What a transaction has collected to write, in the order in which it goes out."""
+"""A transaction's collected writes, in the order in which they are sent."""
 
 from __future__ import annotations
 

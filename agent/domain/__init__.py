@@ -1,1 +1,1 @@
-"""The pure rooms: no I/O, no clock, no environment, and no import of ours but `signoff`'s pure modules."""
+"""The pure core: no I/O, no clock, no environment, and only pure imports from `signoff`."""

@@ -1,4 +1,4 @@
-"""How people read who works: the agent, behind those that handed the task down to it, with the label of its run."""
+"""How an agent is shown: behind the agents that delegated the task to it, with its run's label."""
 
 from collections.abc import Iterable
 

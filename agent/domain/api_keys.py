@@ -1,4 +1,4 @@
-"""Programs that call us: what a key may do, and on whose behalf."""
+"""API keys of programs: what a key may do, and on whose behalf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the answer of a call means for the model that reads it, for its run, and for the runs above."""
+"""What a call's answer means for the model, for its run, and for parent runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an edit changed: the differing values of two sets of arguments, each with its path."""
+"""The changes of an edit: the differing values of two sets of arguments, each with its path."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Keys of a checkpoints file that contradict one another: a quorum nobody can reach, an escalation to nobody."""
+"""Contradictory keys in a checkpoints file: a quorum that nobody can reach, an escalation to nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each key of a checkpoints file may say: TOML to field, or a ValueError that follows the key's name."""
+"""Parse each key of a checkpoints file, or raise a ValueError whose text follows the key's name."""
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
 

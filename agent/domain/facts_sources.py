@@ -1,4 +1,4 @@
-"""`[[facts]]` of the policy: where Signoff itself looks up the facts about what programs ask."""
+"""`[[facts]]` of the policy: where Signoff looks up the facts of programs' actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reviewer may allow in advance: within the policy's `[grants]`, and only what the checkpoint lets them free."""
+"""What a reviewer may allow in advance: within `[grants]`, and only what the checkpoint lets them free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An action as people see it: secrets masked, and yet the digest of what would run."""
+"""An action as people see it: secrets masked, but with the digest of what would run."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What checkpoints in observe mode would have asked: one entry for each judgement, and the counts of many."""
+"""What checkpoints in observe mode would have asked: one entry per evaluation, and their counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs and people outside Slack are told: webhooks, and e-mail to those whom policy names."""
+"""Outbound notices: webhooks for programs, e-mail for people whom policy names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping agents: what is approved does not begin while its agent, or every agent, is paused."""
+"""Pausing: approved calls do not begin while their agent, or every agent, is paused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People, as far as approvals need to know them: who somebody is and what speaks against their vote."""
+"""People, as far as approvals need to know them: identity, and what disqualifies their vote."""
 
 from __future__ import annotations
 

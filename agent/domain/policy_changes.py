@@ -1,4 +1,4 @@
-"""Compares a new policy with the one before it."""
+"""Compare a new policy with the previous one."""
 
 from __future__ import annotations
 

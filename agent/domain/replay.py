@@ -1,4 +1,4 @@
-"""What another policy would have said of what was judged."""
+"""Evaluate past actions under another policy."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

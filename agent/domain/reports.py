@@ -1,4 +1,4 @@
-"""What a report counts: how long people are waited for, what they decide, and how closely they look."""
+"""The counts of a report: how long requests wait, how people decide, and how closely they look."""
 
 from __future__ import annotations
 

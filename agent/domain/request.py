@@ -1,4 +1,4 @@
-"""The question put to people. ``waiting -> approved | rejected | expired | cancelled``, final."""
+"""A request to people. ``waiting -> approved | rejected | expired | cancelled``, final."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters and orders of lists of requests."""
+"""Filters and sort orders for lists of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: agents that are started again and again, each time on behalf of the person who answers for it."""
+"""Schedules: agents that start repeatedly, each time on behalf of the person responsible."""
 
 from __future__ import annotations
 

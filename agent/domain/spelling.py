@@ -1,4 +1,4 @@
-"""What somebody probably meant by a name that is not known."""
+"""Suggest a known name for a misspelt one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the live votes on one revision add up to a decision, or not yet."""
+"""Count the live votes on one revision towards a decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a policy makes of the calls of one tool, in one line."""
+"""What a policy does with the calls of one tool, in one line."""
 
 from __future__ import annotations
 

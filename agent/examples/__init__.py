@@ -1,1 +1,1 @@
-"""Agents to try Signoff with, and their own small tables."""
+"""Example agents, and their own small tables."""

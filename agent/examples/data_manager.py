@@ -1,4 +1,4 @@
-"""An agent that changes data and tells people: both of its tools are asked about, whatever the checkpoints say."""
+"""An agent that changes data and notifies people: both of its tools require approval, whatever the checkpoints say."""
 
 from signoff import Agent, tool
 

@@ -1,4 +1,4 @@
-"""An agent without a model: it works, asks whether it may go on, waits for days, and goes on or ends denied."""
+"""An agent without a model: it works, asks for approval, waits for days if necessary, and continues or ends denied."""
 
 from __future__ import annotations
 

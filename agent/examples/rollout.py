@@ -1,4 +1,4 @@
-"""Two questions at once: each region is deployed as soon as somebody approves it, and watched for a moment."""
+"""Two concurrent questions: each region is deployed as soon as somebody approves it, then watched for a moment."""
 
 from __future__ import annotations
 

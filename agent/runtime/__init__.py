@@ -1,1 +1,1 @@
-"""Running agents: what an agent is (`Agent`, `@tool`), its model turns, and the execution of its calls."""
+"""Running agents: their definition (`Agent`, `@tool`), model turns, and the execution of calls."""

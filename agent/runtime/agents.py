@@ -1,4 +1,4 @@
-"""`Agent`: a model with instructions and tools; and the registry of those that this process serves."""
+"""`Agent`: a model with instructions and tools; and the registry of agents served by this process."""
 
 import importlib
 import re

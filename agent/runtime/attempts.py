@@ -1,4 +1,4 @@
-"""One attempt at a claimed call: call the tool (at most once, if not idempotent), say truly how it ended."""
+"""One attempt at a claimed call: run the tool (at most once, unless idempotent), and report exactly how it ended."""
 
 import asyncio
 from functools import partial

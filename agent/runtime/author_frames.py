@@ -1,4 +1,4 @@
-"""Where an exception was raised in the code of an agent's author: file, line and function, never a value."""
+"""Where an exception was raised in the author's code: file, line and function, never a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of a function agent. Each has a place, which is the same at every replay however the tasks interleave."""
+"""The tasks of a function agent. Each has a place, the same at every replay, however the tasks interleave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claim a call that may run, and have its tool run; or claim one that cannot run any more, and end it."""
+"""Claim a call that may run and run its tool, or claim one that can no longer run and end it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress

@@ -1,4 +1,4 @@
-"""How many calls of a tool or agent run at once: counted here, and across processes by the claim, which this spares."""
+"""How many calls of a tool or agent run at once: counted here, so that fewer claims have to count across processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a docstring tells the model: its lead paragraph, and a line for each parameter of its `Args:`."""
+"""What a docstring gives the model: its lead paragraph, and a line for each parameter under `Args:`."""
 
 import inspect
 import re

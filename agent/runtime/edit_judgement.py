@@ -1,4 +1,4 @@
-"""An edited action, judged as its tool and policy would judge a proposal of it."""
+"""Evaluate an edited action as its tool and policy would evaluate a proposal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

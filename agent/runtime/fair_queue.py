@@ -1,4 +1,4 @@
-"""What waits for a free slot: the agents take turns, so a flood of one holds up no other."""
+"""Work that waits for a free slot: the agents take turns, so a flood of one delays no other."""
 
 from __future__ import annotations
 

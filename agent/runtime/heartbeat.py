@@ -1,4 +1,4 @@
-"""One task per process that extends every lease this process holds, in one statement for all of them."""
+"""One task per process that renews all its leases in one statement."""
 
 import asyncio
 import time

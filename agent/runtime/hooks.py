@@ -1,4 +1,4 @@
-"""Telling a tool that its call waits for people, or that the answer was no."""
+"""Call a tool's hooks: its call waits for people, or was refused."""
 
 import asyncio
 from collections.abc import Callable

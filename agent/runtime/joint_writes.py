@@ -1,4 +1,4 @@
-"""What this process writes for many runs together."""
+"""The waves of this process: what it writes for many runs together."""
 
 from __future__ import annotations
 

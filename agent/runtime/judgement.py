@@ -1,4 +1,4 @@
-"""From a proposed call to a verdict. What is in doubt becomes a question to people; nothing here executes anything."""
+"""From a proposed call to a verdict. In doubt people are asked; nothing here executes anything."""
 
 from collections.abc import Mapping
 from dataclasses import replace

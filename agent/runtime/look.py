@@ -1,4 +1,4 @@
-"""Looks at what there is to do, page by page, so that what cannot be done now does not hide the rest."""
+"""Poll for due work, page by page, so that blocked work does not hide the rest."""
 
 from __future__ import annotations
 

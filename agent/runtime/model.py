@@ -1,4 +1,4 @@
-"""One question to a language model over the Chat Completions API. Retries are its caller's, counted in the database."""
+"""One request to a language model over the Chat Completions API. The caller retries, and counts in the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That a model gave no usable answer: of what was said on the way, and of the answer itself."""
+"""Errors of a model without a usable answer: in transport, and in the answer itself."""
 
 from __future__ import annotations
 

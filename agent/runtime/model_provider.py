@@ -1,4 +1,4 @@
-"""One call of the `openai` library, and its errors in our words. Loaded late, because it is larger than the service."""
+"""One call of the `openai` library, and its errors in our terms. Loaded late, because it is larger than the service."""
 
 from __future__ import annotations
 

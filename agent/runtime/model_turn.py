@@ -1,4 +1,4 @@
-"""`advance_run`: lease a run, make one model turn, journal it, let go. All state is in rows; it never runs tools."""
+"""`advance_run`: lease a run, make one model turn, journal it, release it. State is in rows; it runs no tools."""
 
 import random
 from functools import partial

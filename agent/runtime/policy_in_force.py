@@ -1,4 +1,4 @@
-"""The policy that this process judges by, kept the same as the one in force."""
+"""The policy of this process, kept equal to the one in force."""
 
 from __future__ import annotations
 

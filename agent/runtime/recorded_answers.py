@@ -1,4 +1,4 @@
-"""What the recorded answer of a step or a question means for the function that hears it."""
+"""What the recorded answer of a step or question means for the function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a function agent from its start through what is recorded to its next steps, whose answers wake the run."""
+"""Replay a function agent from its start through its recorded calls to its next steps, whose answers wake the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a run may go by itself: turns, tokens, and time in which it did not wait for people."""
+"""The limits of a run without people: turns, tokens, and time not spent waiting for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What running agents needs, put together once per process by the composition root."""
+"""The services of running agents, assembled once per process by the composition root."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Ending what is under way when a service stops."""
+"""Finish running work when a service stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function agent does, as tools: steps and questions are judged like any call, and all of it is recorded."""
+"""A function agent's operations as tools: steps and questions are evaluated like any call, and all are recorded."""
 
 from __future__ import annotations
 

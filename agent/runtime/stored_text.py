@@ -1,4 +1,4 @@
-"""Texts made by models and tools, cut and cleaned so that they can be stored and read by a model."""
+"""Texts from models and tools, cut and cleaned so that they can be stored and read by a model."""
 
 import json
 import re

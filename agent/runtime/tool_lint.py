@@ -1,4 +1,4 @@
-"""What an author probably did not mean about tools: words that the model misses, and code that holds up others."""
+"""Likely mistakes in tools: words that the model does not see, and code that blocks others."""
 
 from __future__ import annotations
 

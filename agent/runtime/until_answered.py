@@ -1,4 +1,4 @@
-"""Asking the database again for as long as it is away: for what has happened and must be written down."""
+"""Repeat a write while the database is unavailable: for events that happened and must be stored."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

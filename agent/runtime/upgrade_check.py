@@ -1,4 +1,4 @@
-"""What the code and the policy at hand would make of what is open: asked again, never run, or never looked at."""
+"""What this code and policy would do with open work: ask again, never run it, or never pick it up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of a user's function, which runs in another thread, as the service's event loop sees it."""
+"""One call of a user's function, running in another thread, as seen from the service's event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell when an event loop of this process does not answer: some code blocks it, and everything in it waits."""
+"""Report when an event loop of this process does not respond: some code blocks it, and everything in it waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waves: members that arrive while a transaction is under way share the next one, at about the cost of one member."""
+"""Waves: members that arrive during a transaction share the next one, at about the cost of one member."""
 
 from __future__ import annotations
 

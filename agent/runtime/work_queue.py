@@ -1,4 +1,4 @@
-"""Work of one kind in this process: so many at a time, each thing by one task, the agents in turn."""
+"""Work of one kind in this process: a bounded number of tasks, one per item, with the agents taking turns."""
 
 from __future__ import annotations
 

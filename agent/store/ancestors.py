@@ -1,4 +1,4 @@
-"""Writes between runs and those above them. Locks go upwards: the run below, then the one above, then its call."""
+"""Writes between child and parent runs. Locks go upwards: the child run, then its parent, then the parent's call."""
 
 from __future__ import annotations
 

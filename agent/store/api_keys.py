@@ -1,4 +1,4 @@
-"""Keys of programs: kept as SHA-256 (a key has 256 random bits, so nothing slower is needed), counted per minute."""
+"""API keys: stored as SHA-256 (a key has 256 random bits, so nothing slower is needed), counted per minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the rows that consent rests on differ from the audit events that tell of them, or one of both is missing."""
+"""Differences between the rows of consent and their audit events, and rows or events that are missing."""
 
 from __future__ import annotations
 

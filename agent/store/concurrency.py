@@ -1,4 +1,4 @@
-"""How many calls of a tool, or of an agent, may be claimed at once; here, in the whole installation."""
+"""How many calls of a tool or agent may be claimed at once, across the installation."""
 
 from __future__ import annotations
 

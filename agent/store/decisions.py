@@ -1,4 +1,4 @@
-"""Writes about waiting requests that get their outcome, many at once."""
+"""Write the outcomes of many waiting requests at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executions in doubt, as a person settles them: attempts at a run's call, and attempts outside."""
+"""Executions in doubt that people settle: attempts at a run's call, and external attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which channels something may be told now. `next_delivery` has the same conditions for one channel."""
+"""The channels with due messages. `next_delivery` has the same conditions for one channel."""
 
 from __future__ import annotations
 

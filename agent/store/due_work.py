@@ -1,4 +1,4 @@
-"""What there is to do now: the truth behind every lost wake-up."""
+"""Due work: the truth behind every lost wake-up."""
 
 from __future__ import annotations
 

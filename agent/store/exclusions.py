@@ -1,4 +1,4 @@
-"""Whose approval of a request does not count: read when it opens, stored with it as JSON."""
+"""People whose approval does not count: read when the request opens, stored with it as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executions: locks, attempts, their outcomes, late results, and what people settled."""
+"""Executions: locks, attempts, outcomes, late results, and settlements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of runs that programs elsewhere carry out: handed out, found, claimed with a token."""
+"""Calls of runs that other programs execute: handed out, found, claimed with a token."""
 
 from __future__ import annotations
 

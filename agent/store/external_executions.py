@@ -1,4 +1,4 @@
-"""Executions outside: rows of what programs do with an approval."""
+"""External executions: what programs do with an approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that were given to calls with an `Idempotency-Key`, kept for a day."""
+"""Responses to calls with an `Idempotency-Key`, stored for a day."""
 
 from __future__ import annotations
 

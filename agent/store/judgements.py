@@ -1,4 +1,4 @@
-"""The judgements of policy, each with what it rests on."""
+"""Policy evaluations, each with its inputs."""
 
 from __future__ import annotations
 

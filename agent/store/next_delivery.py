@@ -1,4 +1,4 @@
-"""The statement with which a drain takes a channel's next message: it leases the channel and says what to send."""
+"""Take a channel's next message: one statement leases the channel and chooses the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What observed checkpoints would have asked, counted from the judgements; which weeks were told to operators."""
+"""What observed checkpoints would have asked, counted from the evaluations; the weeks already reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting requests that are about to end, locked: overdue ones, and those of runs that end."""
+"""Lock waiting requests that are about to end: overdue ones, and those of ended runs."""
 
 from __future__ import annotations
 

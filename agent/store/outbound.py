@@ -1,4 +1,4 @@
-"""Webhooks, and what is told to them and by e-mail, written inside the transaction of the fact."""
+"""Webhooks, and notices for them and by e-mail, written in the transaction of their event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is past its time, in one statement for all sweeps."""
+"""Due sweeps, in one statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies that were ever in force, as their texts. The last one is in force."""
+"""All policies that were ever in force, as texts. The last one is in force."""
 
 from __future__ import annotations
 

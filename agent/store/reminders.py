@@ -1,4 +1,4 @@
-"""What time does to a request that waits: reminders, and at the deadline more reviewers instead of an end."""
+"""The effects of time on a waiting request: reminders, and escalation at the deadline."""
 
 from __future__ import annotations
 

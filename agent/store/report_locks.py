@@ -1,4 +1,4 @@
-"""What reports on any number of attempts lock, level by level and by id, and then read, in one round trip."""
+"""Lock and read what reports on any number of attempts need, level by level and by id, in one round trip."""
 
 from __future__ import annotations
 

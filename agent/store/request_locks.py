@@ -1,4 +1,4 @@
-"""What use cases lock and read of a request before they decide; votes and edits have `vote_locks`."""
+"""Lock and read a request before use cases decide; votes and edits have `vote_locks`."""
 
 from __future__ import annotations
 

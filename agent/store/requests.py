@@ -1,4 +1,4 @@
-"""Writes about requests: a new question, another revision of it, a vote."""
+"""Writes about requests: a new question, a new revision, a vote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is erased after its time, with the schema owner's rights. Votes, decisions, digests and audit stay."""
+"""Erase old content, with the schema owner's rights. Votes, decisions, digests and audit stay."""
 
 from __future__ import annotations
 

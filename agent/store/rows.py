@@ -1,4 +1,4 @@
-"""Rows as values of dataclasses."""
+"""Rows as dataclass values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes about runs: what their model should hear next, and how they end. The run's row is locked by the caller."""
+"""Writes about runs: the model's next inputs, and their end. The caller locks the run's row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules, and what came of each time at which one was due."""
+"""Schedules, and the result of each due time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores the words by which requests are found; triggers of the schema say whose words are due."""
+"""Store the search words of requests; triggers of the schema mark the requests that are due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of the pages, and the links that begin one: kept as SHA-256 of secrets with 256 random bits."""
+"""Sessions of the inbox page, and sign-in links: stored as SHA-256 of secrets with 256 random bits."""
 
 from __future__ import annotations
 

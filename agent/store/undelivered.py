@@ -1,4 +1,4 @@
-"""Statements on what Slack does not take: trouble of a channel, messages that were given up or have disappeared."""
+"""Messages that Slack refuses: channel problems, messages that were given up or have disappeared."""
 
 from __future__ import annotations
 

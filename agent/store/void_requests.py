@@ -1,4 +1,4 @@
-"""A program's request that becomes void, and what asks again in its place."""
+"""Void a program's request, and open the one that asks again."""
 
 from __future__ import annotations
 

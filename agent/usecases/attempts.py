@@ -1,4 +1,4 @@
-"""What attempts of our workers and of programs elsewhere have in common: how they begin, end and are told."""
+"""What attempts of workers and external programs share: begin, end, and messages."""
 
 from __future__ import annotations
 

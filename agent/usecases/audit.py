@@ -1,4 +1,4 @@
-"""The record as a whole: whether the chains and the rows they tell of still hold."""
+"""Verify the audit log: the chains, and the rows that they describe."""
 
 from __future__ import annotations
 

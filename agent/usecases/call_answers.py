@@ -1,4 +1,4 @@
-"""How the answer of a call reaches its run."""
+"""How a call's answer reaches its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When schedules are due: cron expressions in a time zone, as APScheduler counts them."""
+"""When schedules are due: cron expressions in a time zone, by APScheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message to Slack as a drain takes it, and what can become of it."""
+"""A message to Slack as a drain takes it, and its possible outcomes."""
 
 from __future__ import annotations
 

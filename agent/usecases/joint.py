@@ -1,4 +1,4 @@
-"""Use cases on any number of members at the cost of one. A member whose rows somebody holds goes alone, and waits."""
+"""Use cases on any number of members at the cost of one. A member whose rows are held goes alone, and waits."""
 
 from __future__ import annotations
 

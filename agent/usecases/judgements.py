@@ -1,4 +1,4 @@
-"""The judgements of policy, to be looked through."""
+"""Read stored policy evaluations."""
 
 from __future__ import annotations
 

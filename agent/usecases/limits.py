@@ -1,4 +1,4 @@
-"""Limits over time: how they stand, what programs are told to go ahead with, and what of it is over."""
+"""Limits over time: their current use, programs' uses without approval, and uses that have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints that are only observed: what they would have asked, and the weekly word to operators."""
+"""Observed checkpoints: what they would have asked, and the weekly message to operators."""
 
 from __future__ import annotations
 

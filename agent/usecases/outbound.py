@@ -1,4 +1,4 @@
-"""Use cases on notices, delivered at least once: who finds one taken, but without an answer, sends it again."""
+"""Use cases on notices, delivered at least once: a notice taken without an outcome is sent again."""
 
 from __future__ import annotations
 

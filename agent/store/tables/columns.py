@@ -1,4 +1,4 @@
-"""What all tables share: the metadata, and kinds of columns."""
+"""What all tables share: the metadata, and column types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts at calls, and what people settled about those in doubt."""
+"""Attempts at calls, and settlements of those in doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consent that people give in advance, and its uses."""
+"""Grants and their uses."""
 
 from __future__ import annotations
 

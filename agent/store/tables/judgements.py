@@ -1,4 +1,4 @@
-"""What each judgement by policy rests on."""
+"""The inputs of each policy evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told: messages for Slack, webhooks and e-mails."""
+"""Outgoing messages: for Slack, webhooks and e-mails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests: revisions, votes, decisions, and where their cards are."""
+"""Requests: revisions, votes, decisions, and the places of their cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words by which requests are found."""
+"""The search words of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What begins when workers start: after an outage the rest of the work, after a restore perhaps work that was done."""
+"""What begins when workers start: after an outage, remaining work; after a restore, perhaps work already done."""
 
 from __future__ import annotations
 

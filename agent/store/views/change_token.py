@@ -1,4 +1,4 @@
-"""Whether anything has happened since somebody last looked."""
+"""Whether anything has happened since the last check."""
 
 from __future__ import annotations
 

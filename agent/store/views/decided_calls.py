@@ -1,4 +1,4 @@
-"""The latest decided calls of a tool, to be compared with what a grant would cover."""
+"""The latest decided calls of a tool, for comparison with a grant."""
 
 from __future__ import annotations
 

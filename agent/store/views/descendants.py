@@ -1,4 +1,4 @@
-"""Runs below a run: those that work for its unanswered delegated calls, and those that work for theirs."""
+"""The descendants of a run: child runs of its unanswered delegated calls, and their child runs."""
 
 from __future__ import annotations
 

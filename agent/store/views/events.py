@@ -1,4 +1,4 @@
-"""What has happened to requests and runs, in the order of the record's clock: ids and outcomes, nothing else."""
+"""Events of requests and runs, in the order of the audit log's clock: only ids and outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a digest card tells: the requests of one sender that wait in a channel without cards of their own."""
+"""The content of a digest card: a sender's waiting requests without cards in a channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and runs by what somebody typed for an id: the id, its beginning, or its short form."""
+"""Find requests and runs by a typed id: the full id, a prefix, or the short form."""
 
 from __future__ import annotations
 

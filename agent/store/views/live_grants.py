@@ -1,4 +1,4 @@
-"""The grants that hold now."""
+"""The live grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much there is of what waits, in bounded counts through indexes, whatever the size of the tables."""
+"""Bounded counts of waiting work, through indexes, whatever the size of the tables."""
 
 from __future__ import annotations
 

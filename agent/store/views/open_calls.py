@@ -1,4 +1,4 @@
-"""What is open of runs: what a new version of the code would find."""
+"""The open work of runs, as a new version of the code would find it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests as the programs look for them that asked: by their own names, and in pages, newest first."""
+"""Requests for the programs that asked: by their own names, and in pages, newest first."""
 
 from __future__ import annotations
 

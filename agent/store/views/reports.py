@@ -1,4 +1,4 @@
-"""Counts for reports. A bounded number of rows is read: those that wait, and the latest outcomes."""
+"""Counts for reports. Reads a bounded number of rows: waiting requests, and the latest outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the record says of a request, in order."""
+"""The audit events of a request, in order."""
 
 from __future__ import annotations
 

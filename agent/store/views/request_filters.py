@@ -1,4 +1,4 @@
-"""A filter and an order of requests as parts of statements, which are composed once for each set of names."""
+"""Filters and orders of requests as parts of statements, composed once for each set of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a line of a list shows of a request, and the statement that reads it for the requests of a page."""
+"""A request's line in a list, and the statement that reads the lines of a page."""
 
 from __future__ import annotations
 

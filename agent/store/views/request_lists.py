@@ -1,4 +1,4 @@
-"""Requests that somebody asked for or looks for, a page at a time behind the id ``after``."""
+"""Requests of a requester, or by a search, one page at a time after the id ``after``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests as values: what a card, a list or a ballot needs, one query each."""
+"""Requests as values: what a card, a list or a vote needs, one query each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of runs by how they stand: each a page of one index behind the id ``after``, newest first."""
+"""Lists of runs by status: each is a page of one index after the id ``after``, newest first."""
 
 from __future__ import annotations
 

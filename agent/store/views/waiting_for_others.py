@@ -1,4 +1,4 @@
-"""What waits and that others decide: read audience by audience, so that what a person may not see is never read."""
+"""Waiting requests that others decide: read by audience, so that hidden requests are never read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that wait, and for whom; every list is one page of an index. ``after`` is the last id of the page before."""
+"""Waiting requests, by audience; every list is one page of an index. ``after`` is the previous page's last id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a run has waited for people, or slept, which is no work of its own."""
+"""How long a run has waited for people, or slept: not counted as work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A claim finds other facts than people were shown: their approval is void, and they are asked again."""
+"""The facts at a claim differ from those shown: the approval is void, and people are asked again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claiming a call that is ready: the attempt is written before its effect begins."""
+"""Claim a ready call: the attempt is written before its effect begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Use cases of programs that act outside: take back, claim once, report. Who falls silent leaves it in doubt."""
+"""Use cases of external programs: withdraw, claim once, report. Silence leaves the action in doubt."""
 
 from __future__ import annotations
 

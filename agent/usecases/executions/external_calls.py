@@ -1,4 +1,4 @@
-"""Use cases of a run's calls that programs elsewhere carry out: handed out here, claimed and reported by them."""
+"""Use cases of run calls that external programs execute: handed out here, claimed and reported by them."""
 
 from __future__ import annotations
 

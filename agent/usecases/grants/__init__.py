@@ -1,4 +1,4 @@
-"""Grants, consent in advance: `giving` one, each of its `uses`, and its `endings`."""
+"""Grants (consent in advance): `giving`, `uses`, and `endings`."""
 
 from agent.usecases.grants.endings import end_all, revoke, revoke_as_operator
 from agent.usecases.grants.giving import GrantWish, propose

@@ -1,4 +1,4 @@
-"""Grants end: revoked by a reviewer or an operator, or with a pause or a change of their checkpoint."""
+"""End grants: revoked by a reviewer or operator, or ended by a pause or a changed checkpoint."""
 
 from __future__ import annotations
 

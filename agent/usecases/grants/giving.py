@@ -1,4 +1,4 @@
-"""A reviewer who approves a call proposes a grant; it holds once as many people approve that as approve the call."""
+"""A reviewer who approves a call proposes a grant; it is live once as many people approve it as approve the call."""
 
 from __future__ import annotations
 

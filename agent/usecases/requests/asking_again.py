@@ -1,4 +1,4 @@
-"""After an expiry: the same question once more."""
+"""Ask an expired question again."""
 
 from __future__ import annotations
 

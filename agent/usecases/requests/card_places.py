@@ -1,4 +1,4 @@
-"""Where a request shows its buttons: the card in its channel, and places of one person's own (App Home, modals)."""
+"""Where a request has buttons: its card, and a person's own places (App Home, modals)."""
 
 from __future__ import annotations
 

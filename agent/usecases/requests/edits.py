@@ -1,4 +1,4 @@
-"""A reviewer changes the arguments: a new revision, with its own digest, that is asked about again."""
+"""A reviewer's edit: a new revision with its own digest, evaluated and asked again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that end without a vote: taken back, or out of time; and those that get more time and more reviewers."""
+"""Requests that end without a vote (withdrawn, expired), and those that escalate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report a request that too few people are left to approve to the admin channel."""
+"""Notify the admin channel of a request that too few people can still approve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting a question to people, once."""
+"""Open a request, once."""
 
 from __future__ import annotations
 

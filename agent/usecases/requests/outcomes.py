@@ -1,4 +1,4 @@
-"""The one way in which a request ends: its outcome, what becomes of its call, who is told."""
+"""The only way in which a request ends: its outcome, the next state of its call, and notifications."""
 
 from __future__ import annotations
 
