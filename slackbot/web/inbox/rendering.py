@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
@@ -107,7 +108,11 @@ class PageRoute(APIRoute):
                 return _sorry(403, "Not counted", FOREIGN_FORM)
             except Refused as refused:
                 return _sorry(_status(refused.code), *_about(refused))
-            except (NotFound, MalformedArguments):
+            except (
+                NotFound,
+                MalformedArguments,
+                RequestValidationError,
+            ):  # the last: an address that is none of ours
                 return _sorry(404, "Not found", NOT_FOUND)
             except ProblemRaised as raised:
                 return _sorry(raised.status_code, raised.title, raised.detail)
