@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, Self, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
 
 import psycopg
@@ -48,6 +48,9 @@ __all__ = [
     "OutcomeUnknown",
     "PoolUse",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -177,6 +180,16 @@ class Database:
         """For reads: each statement sees what is committed at its moment; writes are refused."""
         async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
             yield connection
+
+    async def read(
+        self,
+        view: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """What one view reads, over a connection of its own."""
+        async with self.connection() as connection:
+            return await view(connection, *args, **kwargs)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:

@@ -58,8 +58,7 @@ async def advance_call(services: Services, call_id: UUID) -> None:
 
 async def _step(services: Services, call_id: UUID) -> bool:
     """One look at the call; true when it may have moved to a state in which there is more to do."""
-    async with services.db.connection() as connection:
-        work = await views.open_call_details(connection, call_id)
+    work = await services.db.read(views.open_call_details, call_id)
     if work is None:
         return False
     agent = services.registry.find(work.run.agent)
@@ -195,8 +194,7 @@ def _in_vain(work: OpenCallDetails) -> bool:
 
 async def _earlier_no(services: Services, work: OpenCallDetails, action: Action) -> str | None:
     """People are not asked twice in a run about what they have rejected; the model is pointed to their answer."""
-    async with services.db.connection() as connection:
-        rejected = await views.rejection(connection, work.run.id, action.digest)
+    rejected = await services.db.read(views.rejection, work.run.id, action.digest)
     if rejected is None:
         return None
     why = f"; reason given by the reviewer: {rejected.reason}" if rejected.reason else ""

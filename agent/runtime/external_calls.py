@@ -130,8 +130,7 @@ async def _claim(
 async def _found(
     services: Services, call_id: UUID, principal: Principal
 ) -> tuple[OpenCallDetails, Agent, Tool]:
-    async with services.db.connection() as connection:
-        work = await views.open_call_details(connection, call_id)
+    work = await services.db.read(views.open_call_details, call_id)
     agent = services.registry.find(work.run.agent) if work else None
     tool = agent.tool(work.call.tool) if agent and work else None
     if work is None or agent is None or tool is None or not may_carry_out(principal, tool):

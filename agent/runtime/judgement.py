@@ -100,8 +100,7 @@ async def after_rejections(db: Database, agent: str, action: Action, judgement: 
     """
     if judgement.rule is None or (holds := judgement.rule.rejected_holds) is None:
         return judgement
-    async with db.connection() as connection:
-        rejected = await views.lasting_rejection(connection, agent, action.digest, holds)
+    rejected = await db.read(views.lasting_rejection, agent, action.digest, holds)
     if rejected is None:
         return judgement
     if _shows_rejections(judgement):

@@ -35,10 +35,9 @@ class Look:
         """The next page of everything. Raises DatabaseError."""
         agents = self._agents()
         after = {lane: [self._seen.get((lane, agent), _FIRST) for agent in agents] for lane in Lane}
-        async with self._db.connection() as connection:
-            found = await due_work.find(
-                connection, agents, after, self._page, policy_epoch=self._policy_epoch()
-            )
+        found = await self._db.read(
+            due_work.find, agents, after, self._page, policy_epoch=self._policy_epoch()
+        )
         pages: dict[tuple[Lane, str], list[datetime]] = defaultdict(list)
         for each in found:
             if each.lane not in (Lane.NOTICES, Lane.POLICY):
@@ -49,5 +48,4 @@ class Look:
 
     async def find_unserved(self, seconds: float) -> list[Wakeup]:
         """Runs of agents that are not served here, and by no other process for so many seconds."""
-        async with self._db.connection() as connection:
-            return await due_work.find_unserved(connection, self._agents(), seconds, self._page)
+        return await self._db.read(due_work.find_unserved, self._agents(), seconds, self._page)

@@ -56,8 +56,7 @@ async def advance_function(services: Services, leased: LeasedRun, agent: Functio
 
 async def _journal(services: Services, leased: LeasedRun, agent: FunctionAgent) -> FunctionJournal:
     ids = [call.request_id for call in leased.calls if call.request_id is not None]
-    async with services.db.connection() as connection:
-        questions = await views.request_views(connection, ids) if ids else []
+    questions = await services.db.read(views.request_views, ids) if ids else []
     return FunctionJournal(
         agent,
         recorded=[call for call in leased.calls if call.repeats is None],

@@ -26,8 +26,7 @@ async def overtime(services: Services, leased: LeasedRun, agent: Agent) -> str |
     seconds = (leased.at - since).total_seconds()
     if seconds < agent.max_seconds:
         return None
-    async with services.db.connection() as connection:
-        seconds -= await views.seconds_waited(connection, leased.run.id, since)
+    seconds -= await services.db.read(views.seconds_waited, leased.run.id, since)
     if seconds < agent.max_seconds:
         return None
     return (

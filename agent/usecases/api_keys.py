@@ -98,8 +98,7 @@ async def revoke(db: Database, name: str, *, by: str) -> None:
 
 async def list_keys(db: Database) -> list[KeyLine]:
     """All keys, without their secrets."""
-    async with db.connection() as connection:
-        return await api_keys.list_keys(connection)
+    return await db.read(api_keys.list_keys)
 
 
 async def authenticate(db: Database, presented: str) -> Principal | None:

@@ -11,8 +11,7 @@ from agent.store import audit, audit_differences
 
 async def heads(db: Database) -> list[Head]:
     """Where every chain ends, to be kept elsewhere, in the order of their subjects."""
-    async with db.connection() as connection:
-        found = await audit.heads(connection)
+    found = await db.read(audit.heads)
     return [found[subject] for subject in sorted(found)]
 
 

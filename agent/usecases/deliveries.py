@@ -200,8 +200,7 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
 
 async def channels_due(db: Database, team_id: str) -> list[str]:
     """The channels of this workspace where something may be told now, and where nobody is telling."""
-    async with db.connection() as connection:
-        return await deliveries.channels_due(connection, team_id)
+    return await db.read(deliveries.channels_due, team_id)
 
 
 async def renew(db: Database, due: DueMessage) -> bool:

@@ -21,14 +21,12 @@ BATCH = 1_000
 
 async def states(db: Database, key: UUID, uses: Sequence[Use]) -> tuple[LimitState, ...]:
     """The limits as these uses find them now; what was reserved under the key is not in them."""
-    async with db.connection() as connection:
-        return tuple(await limits.states(connection, key, uses))
+    return tuple(await db.read(limits.states, key, uses))
 
 
 async def by_subject(db: Database, of: Sequence[Limit], *, most: int = 50) -> list[SubjectUse]:
     """The present use of these limits, subject by subject."""
-    async with db.connection() as connection:
-        return await limits.by_subject(connection, {limit.name: limit.within for limit in of}, most)
+    return await db.read(limits.by_subject, {limit.name: limit.within for limit in of}, most)
 
 
 async def let_go_ahead(

@@ -31,14 +31,12 @@ async def resume(db: Database, agent: str | None, *, by: Person | str) -> bool:
 
 
 async def active_pauses(db: Database) -> list[Pause]:
-    async with db.connection() as connection:
-        return await pauses.active_pauses(connection)
+    return await db.read(pauses.active_pauses)
 
 
 async def known_agents(db: Database) -> list[str]:
     """Every agent that a pause could concern by now: those of any run or request."""
-    async with db.connection() as connection:
-        return await pauses.known_agents(connection)
+    return await db.read(pauses.known_agents)
 
 
 async def _turn(db: Database, agent: str | None, by: Person | str, reason: str | None, *, stop: bool) -> bool:

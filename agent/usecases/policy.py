@@ -87,20 +87,17 @@ async def restore(
 
 async def in_force(db: Database) -> StoredPolicy | None:
     """The policy in force; ``None``: no process was ever started here."""
-    async with db.connection() as connection:
-        return await policies.in_force(connection)
+    return await db.read(policies.in_force)
 
 
 async def epoch_in_force(db: Database) -> int:
     """Its number; 0: there is none."""
-    async with db.connection() as connection:
-        return await policies.epoch_in_force(connection)
+    return await db.read(policies.epoch_in_force)
 
 
 async def find(db: Database, epoch: int) -> StoredPolicy:
     """One policy by its number. Raises ``NotFound``."""
-    async with db.connection() as connection:
-        found = await policies.find(connection, epoch)
+    found = await db.read(policies.find, epoch)
     if found is None:
         raise NotFound(f"there is no policy {epoch}")
     return found
@@ -108,8 +105,7 @@ async def find(db: Database, epoch: int) -> StoredPolicy:
 
 async def history(db: Database, limit: int) -> list[StoredPolicy]:
     """The latest policies, newest first."""
-    async with db.connection() as connection:
-        return await policies.history(connection, limit)
+    return await db.read(policies.history, limit)
 
 
 async def _end_grants(tx: Transaction, now: StoredPolicy | None, source: str, by: str) -> None:

@@ -69,8 +69,7 @@ async def cutoff(db: Database, ago: timedelta) -> datetime:
 
 async def due(db: Database, before: datetime) -> ErasureCounts:
     """How much ended before that time and has not been erased yet; changes nothing."""
-    async with db.connection() as connection:
-        return ErasureCounts(*await retention.count(connection, before))
+    return ErasureCounts(*await db.read(retention.count, before))
 
 
 async def erase(

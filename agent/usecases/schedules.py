@@ -101,25 +101,21 @@ async def start(
 
 async def due(db: Database) -> list[schedules.DueSchedule]:
     """The schedules whose time has come, by the database's clock."""
-    async with db.connection() as connection:
-        return await schedules.due(connection)
+    return await db.read(schedules.due)
 
 
 async def list_schedules(db: Database) -> list[Schedule]:
-    async with db.connection() as connection:
-        return await schedules.all_schedules(connection)
+    return await db.read(schedules.all_schedules)
 
 
 async def unknown_agents(db: Database, known: list[str]) -> list[str]:
     """Agents that schedules would start, and that none of these names is."""
-    async with db.connection() as connection:
-        return await schedules.unknown_agents(connection, known)
+    return await db.read(schedules.unknown_agents, known)
 
 
 async def find(db: Database, id_prefix: str) -> UUID:
     """The one schedule whose id begins so. Raises NotFound."""
-    async with db.connection() as connection:
-        found = await schedules.matching(connection, id_prefix)
+    found = await db.read(schedules.matching, id_prefix)
     if len(found) != 1:
         raise NotFound(f"{'several schedules begin' if found else 'no schedule begins'} with {id_prefix}")
     return found[0]

@@ -56,8 +56,7 @@ async def link_owner(db: Database, secret: str) -> Person | None:
     """Whom a link would sign in; ``None``: used up, run out, or none of ours. Changes nothing."""
     if not _SHAPE.match(secret):
         return None
-    async with db.connection() as connection:
-        return await sessions.link_for(connection, _digest(secret))
+    return await db.read(sessions.link_for, _digest(secret))
 
 
 async def use_link(db: Database, secret: str) -> NewSession | None:
@@ -79,8 +78,7 @@ async def find(db: Database, secret: str) -> Session | None:
     """The session of a cookie; ``None``: over, ended, or none of ours."""
     if not _SHAPE.match(secret):
         return None
-    async with db.connection() as connection:
-        return await sessions.find(connection, _digest(secret))
+    return await db.read(sessions.find, _digest(secret))
 
 
 async def sign_out(db: Database, secret: str) -> None:

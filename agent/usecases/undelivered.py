@@ -70,8 +70,7 @@ async def give_up(tx: Transaction, dead: Dead) -> None:
 
 async def list_dead(db: Database, limit: int) -> Sequence[DeadMessage]:
     """What was given up and nothing later has made good, the latest first."""
-    async with db.connection() as connection:
-        return await undelivered.list_dead(connection, limit)
+    return await db.read(undelivered.list_dead, limit)
 
 
 async def retry_dead(db: Database, delivery_id: UUID | None) -> int:

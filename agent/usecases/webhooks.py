@@ -66,14 +66,12 @@ async def remove(db: Database, name: str, *, by: str) -> None:
 
 async def list_webhooks(db: Database) -> list[WebhookLine]:
     """All webhooks, without their secrets, and how each is doing."""
-    async with db.connection() as connection:
-        return await outbound.list_webhooks(connection)
+    return await db.read(outbound.list_webhooks)
 
 
 async def list_dead(db: Database, limit: int = 50, after: UUID | None = None) -> list[DeadMessage]:
     """What was given up, latest first; ``after`` is the last one that was seen."""
-    async with db.connection() as connection:
-        return await outbound.list_dead(connection, limit, after)
+    return await db.read(outbound.list_dead, limit, after)
 
 
 async def replay(db: Database, notice_id: UUID | None = None) -> int:

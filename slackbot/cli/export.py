@@ -159,8 +159,7 @@ async def records(
 async def _votes(db: Database, since: datetime, until: datetime) -> AsyncIterator[Record]:
     after = None
     while True:
-        async with db.connection() as connection:
-            votes = await views.votes_between(connection, since, until, after, PAGE)
+        votes = await db.read(views.votes_between, since, until, after, PAGE)
         for vote in votes:
             yield {
                 "kind": "vote",
@@ -183,8 +182,7 @@ async def _votes(db: Database, since: datetime, until: datetime) -> AsyncIterato
 async def _events(db: Database, since: datetime, until: datetime) -> AsyncIterator[Record]:
     after = None
     while True:
-        async with db.connection() as connection:
-            events = await views.events_between(connection, since, until, after, PAGE)
+        events = await db.read(views.events_between, since, until, after, PAGE)
         for event in events:
             yield {
                 "kind": "event",

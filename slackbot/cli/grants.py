@@ -68,5 +68,4 @@ def revoke(
 
 
 async def _live(db: Database) -> Sequence[LiveGrant]:
-    async with db.connection() as connection:
-        return await views.live_grants(connection)
+    return await db.read(views.live_grants)

@@ -163,16 +163,14 @@ def review(configured: Settings, view: RequestView) -> dict[str, object]:
 
 async def _one(db: Database, request_id: str) -> RequestView:
     found = await _id(db, request_id)
-    async with db.connection() as connection:
-        view = await views.request_view(connection, found)
+    view = await db.read(views.request_view, found)
     if view is None:
         raise SignoffError(f"there is no request {found}")
     return await clean_view(view)
 
 
 async def _id(db: Database, prefix: str) -> UUID:
-    async with db.connection() as connection:
-        found = await views.requests_like(connection, id_prefix=prefix)
+    found = await db.read(views.requests_like, id_prefix=prefix)
     if len(found) != 1:
         told = await clean_text(terminal.line(prefix, 60))
         why = "several requests begin" if found else "no request begins"

@@ -142,8 +142,7 @@ async def _one(db: Database, prefix: str) -> _Seen:
 
 
 async def _id(db: Database, prefix: str) -> UUID:
-    async with db.connection() as connection:
-        found = await views.runs_like(connection, id_prefix=prefix)
+    found = await db.read(views.runs_like, id_prefix=prefix)
     if len(found) != 1:
         told = await clean_text(terminal.line(prefix, 60))
         raise SignoffError(f"{'several runs begin' if found else 'no run begins'} with {told}")

@@ -74,8 +74,7 @@ class MessageDrawing:
             newer = (here.channel_id, due.newer_digest)
             link = (await self._permalinks.of([newer])).get(newer)
             return cards.outdated_digest_card(agent, link, delivery_id=due.id)
-        async with self._db.connection() as connection:
-            flood = await views.flood(connection, here.team_id, here.channel_id, agent)
+        flood = await self._db.read(views.flood, here.team_id, here.channel_id, agent)
         digest = cards.FloodDigest(
             agent,
             flood.waiting,
@@ -87,8 +86,7 @@ class MessageDrawing:
         return cards.flood_digest_card(digest, delivery_id=due.id)
 
     async def _view(self, request_id: UUID) -> RequestView | None:
-        async with self._db.connection() as connection:
-            return await views.request_view(connection, request_id)
+        return await self._db.read(views.request_view, request_id)
 
     async def _hidden(self, due: DueMessage) -> masking.Hidden:
         """Values that are secret by name or policy, because a result or an answer may repeat them."""
@@ -96,8 +94,7 @@ class MessageDrawing:
         if due.request_id and (view := await self._view(due.request_id)):
             hidden = await masking.hidden_values(view)
         if due.run_id:
-            async with self._db.connection() as connection:
-                values = await views.values_of(connection, [due.run_id])
+            values = await self._db.read(views.values_of, [due.run_id])
             hidden += masking.hidden_in_run(values.get(due.run_id))
         return hidden
 

@@ -88,15 +88,13 @@ class Failures:
         return Dead(due, error.code, self._pace, self.admin)
 
     async def _is_going(self, run_id: UUID) -> bool:
-        async with self._db.connection() as connection:
-            run = await views.run_view(connection, run_id)
+        run = await self._db.read(views.run_view, run_id)
         return run is not None and run.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
     async def _needs_people(self, due: DueMessage) -> bool:
         if due.request_id is None:
             return False
-        async with self._db.connection() as connection:
-            view = await views.request_view(connection, due.request_id)
+        view = await self._db.read(views.request_view, due.request_id)
         return view is not None and view.needs_people
 
     async def _put_off(self, due: DueMessage, error: SlackError) -> Postponed:

@@ -63,8 +63,7 @@ class ReviewerCheck:
                 if await self._is_told(seen, admin):
                     return
                 await asyncio.sleep(self._again)
-                async with self._db.connection() as connection:
-                    seen = await views.request_view(connection, view.id)
+                seen = await self._db.read(views.request_view, view.id)
             except Exception as error:  # an unknown error must not report reviewers as missing
                 why = str(error) or type(error).__name__
                 log.warning("reviewers not counted yet", action="reviewers.failed", error=why)

@@ -77,8 +77,7 @@ class Actors:
     async def request(self, order: int) -> RequestView:
         """The stored request behind the card."""
         wanted = UUID(self.card(order)["metadata"]["event_payload"]["request"])
-        async with self._db.connection() as connection:
-            found = await views.request_view(connection, wanted)
+        found = await self._db.read(views.request_view, wanted)
         if found is None:
             raise LookupError(f"the card names request {wanted}, and there is none")
         return found
@@ -90,8 +89,7 @@ class Actors:
 
     async def waiting(self) -> int:
         """How many requests wait for people."""
-        async with self._db.connection() as connection:
-            return await views.count_waiting(connection, team_id=self._slack.workspace.team.id)
+        return await self._db.read(views.count_waiting, team_id=self._slack.workspace.team.id)
 
 
 def ephemeral_text(answer: InteractionResult) -> str:

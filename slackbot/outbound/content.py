@@ -67,13 +67,11 @@ async def content(ctx: WebContext, notice: OutboundMessage) -> dict[str, Any]:
 async def view_of(db: Database, request_id: UUID | None) -> RequestView | None:
     if request_id is None:
         return None
-    async with db.connection() as connection:
-        return await views.request_view(connection, request_id)
+    return await db.read(views.request_view, request_id)
 
 
 async def _run(db: Database, run_id: UUID | None) -> RunOut | None:
     if run_id is None:
         return None
-    async with db.connection() as connection:
-        run = await views.run_view(connection, run_id)
+    run = await db.read(views.run_view, run_id)
     return RunOut.of((await without_secrets(db, [run]))[0]) if run else None

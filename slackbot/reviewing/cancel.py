@@ -39,8 +39,7 @@ async def may_cancel(db: Database, directory: Directory, person: Person, run_id:
 async def _standing(
     db: Database, directory: Directory, person: Person, run_id: UUID, *, as_reviewer: bool
 ) -> tuple[CancelContext, Standing, tuple[str, ...]]:
-    async with db.connection() as connection:
-        known = await views.cancel_context(connection, run_id)
+    known = await db.read(views.cancel_context, run_id)
     if known is None or known.team_id != directory.own_team_id:
         raise NotFound(NO_SUCH_RUN)
     # The requester needs no role; everybody else can only be a reviewer.

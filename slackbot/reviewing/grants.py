@@ -61,8 +61,7 @@ def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]
 
 async def preview(db: Database, view: RequestView, terms: GrantTerms) -> tuple[Preview, list[DecidedCall]]:
     """Compare the latest decided calls with these terms; includes the rejected ones that match."""
-    async with db.connection() as connection:
-        decided = await views.decided_calls(connection, view.team_id, view.agent, view.action.tool)
+    decided = await db.read(views.decided_calls, view.team_id, view.agent, view.action.tool)
     grant = _as_grant(view, terms)
     matching = [each for each in decided if grant.misfit(_decided_call(each)) is None]
     rejected = [each for each in matching if each.status is RequestStatus.REJECTED]
@@ -112,10 +111,7 @@ async def revocable(db: Database, directory: Directory, person: Person) -> list[
     """The live grants that this person may revoke."""
     if (standing := await directory.identify(person)).refusal is not None:
         raise Refused(standing.refusal)
-    async with db.connection() as connection:
-        found = [
-            each for each in await views.live_grants(connection) if each.team_id == directory.own_team_id
-        ]
+    found = [each for each in await db.read(views.live_grants) if each.team_id == directory.own_team_id]
     if not found or await directory.is_admin(person):
         return found
     audiences = {(each.approvers, each.channel_id) for each in found}
@@ -135,8 +131,7 @@ async def revocable_lines(db: Database, directory: Directory, person: Person) ->
 
 async def revoke(db: Database, directory: Directory, person: Person, grant_id: UUID, path: str) -> bool:
     """End a grant; False: it had ended. Raises ``Refused`` (recorded) and ``NotFound``."""
-    async with db.connection() as connection:
-        known = await views.vote_context(connection, grant_id)
+    known = await db.read(views.vote_context, grant_id)
     if known is None or known.team_id != directory.own_team_id:
         raise NotFound("there is no such grant")
     standing = await directory.standing(person, known.approvers, known.channel_id)

@@ -113,8 +113,7 @@ class PersonalLists:
 
     async def asked_by_me(self, at: Cursor, size: int) -> ListPage[RequestLine]:
         """What was asked on this person's behalf, newest first."""
-        async with self.db.connection() as connection:
-            found = await views.requests_of(connection, self.person, size + 1, at.after)
+        found = await self.db.read(views.requests_of, self.person, size + 1, at.after)
         return await self._page(found, at, size)
 
     async def found(
@@ -139,21 +138,18 @@ class PersonalLists:
         """How many there are on all pages of `waiting_for_me`."""
         scope = await self._scope()
         theirs = (self._team, self.person.user_id, scope.roles, scope.channels)
-        async with self.db.connection() as connection:
-            return await views.count_waiting_for(connection, *theirs, at_most, wanted)
+        return await self.db.read(views.count_waiting_for, *theirs, at_most, wanted)
 
     async def count_for_others(self, wanted: RequestFilter, at_most: int = MOST_COUNTED) -> Count:
         """How many this person may see that others decide."""
         audiences = await self._audiences()
         scope = await reviewer_scope(self.directory, self.person, audiences)
         theirs = await self._seen_by(scope, audiences)
-        async with self.db.connection() as connection:
-            return await views.count_waiting_for_others(connection, *theirs, wanted, at_most)
+        return await self.db.read(views.count_waiting_for_others, *theirs, wanted, at_most)
 
     async def choices(self, kind: RequestKind) -> FilterChoices:
         """What there is to filter by, among the latest of this kind that this person may see."""
-        async with self.db.connection() as connection:
-            found = await views.filter_choices(connection, self.person, kind, MOST_CHOICES)
+        found = await self.db.read(views.filter_choices, self.person, kind, MOST_CHOICES)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
         return FilterChoices(
@@ -190,8 +186,7 @@ class PersonalLists:
         return await reviewer_scope(self.directory, self.person, await self._audiences())
 
     async def _audiences(self) -> list[tuple[tuple[str, ...], str]]:
-        async with self.db.connection() as connection:
-            return await views.audiences(connection, self._team)
+        return await self.db.read(views.audiences, self._team)
 
     async def _for_me(
         self, scope: ReviewerScope, at: Cursor, size: int, wanted: RequestFilter, order: RequestOrder
@@ -232,8 +227,7 @@ class PersonalLists:
         self, kind: RequestKind, wanted: RequestFilter, at_most: int
     ) -> tuple[list[views.AudienceCount], bool]:
         """How many requests this person may see, by audience; and whether there are more than were counted."""
-        async with self.db.connection() as connection:
-            found = await views.audience_counts(connection, self.person, kind, wanted, at_most + 1)
+        found = await self.db.read(views.audience_counts, self.person, kind, wanted, at_most + 1)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
         return shown, sum(each.number for each in found) > at_most
@@ -242,10 +236,9 @@ class PersonalLists:
         self, kind: RequestKind, wanted: RequestFilter, order: RequestOrder
     ) -> Callable[[UUID | None, int], Awaitable[Sequence[HistoryLine]]]:
         async def fetch(after: UUID | None, limit: int) -> Sequence[HistoryLine]:
-            async with self.db.connection() as connection:
-                return await views.found_requests(
-                    connection, self._team, kind, wanted, order, limit=limit, after=after
-                )
+            return await self.db.read(
+                views.found_requests, self._team, kind, wanted, order, limit=limit, after=after
+            )
 
         return fetch
 
@@ -278,13 +271,11 @@ class PersonalLists:
         told = [line.id for line in found if isinstance(line, HistoryLine) and line.reason]
         if not told:
             return await clean_lines(found)
-        async with self.db.connection() as connection:
-            requests = await views.request_views(connection, told)
+        requests = await self.db.read(views.request_views, told)
         return await clean_lines(found, {view.id: await hidden_values(view) for view in requests})
 
 
 async def without_secrets(db: Database, runs: Sequence[RunView]) -> list[RunView]:
     """Copies of runs that can be shown: what their calls hide by a name or by policy is hidden in their texts too."""
-    async with db.connection() as connection:
-        values = await views.values_of(connection, [run.id for run in runs])
+    values = await db.read(views.values_of, [run.id for run in runs])
     return await clean_runs(runs, values=values)

@@ -14,9 +14,7 @@ from slackbot.slack_api.directory import Directory
 async def report_for(db: Database, directory: Directory, person: Person, days: int) -> Report:
     """The report on recent days for this person; `Report.everything` says whether it covers the whole workspace."""
     everything = await directory.is_admin(person)
-    async with db.connection() as connection:
-        found = [] if everything else await views.report_audiences(connection, directory.own_team_id, days)
+    found = [] if everything else await db.read(views.report_audiences, directory.own_team_id, days)
     seen = await seen_audiences(directory, person, found)
     scope = ReportScope(person, everything, tuple(sorted(seen)))
-    async with db.connection() as connection:
-        return await views.report(connection, scope, days)
+    return await db.read(views.report, scope, days)

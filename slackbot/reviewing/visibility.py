@@ -36,8 +36,7 @@ async def visible_request(
     db: Database, directory: Directory, person: Person, request_id: UUID
 ) -> RequestView:
     """The request with its true values. Raises Refused unless this person may see it."""
-    async with db.connection() as connection:
-        view = await views.request_view(connection, request_id)
+    view = await db.read(views.request_view, request_id)
     refusal = await view_refusal(directory, person, view) if view else Refusal.UNKNOWN_REQUEST
     if view is None or refusal is not None:
         raise Refused(refusal or Refusal.UNKNOWN_REQUEST)

@@ -47,8 +47,7 @@ class NewVote:
 
 async def vote_context(db: Database, directory: Directory, request_id: UUID) -> VoteContext:
     """The request's facts before a vote. Raises Refused."""
-    async with db.connection() as connection:
-        known = await views.vote_context(connection, request_id)
+    known = await db.read(views.vote_context, request_id)
     if known is None or known.team_id != directory.own_team_id:
         raise Refused(Refusal.UNKNOWN_REQUEST)
     return known

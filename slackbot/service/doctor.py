@@ -130,8 +130,7 @@ async def _policy(configured: Settings, file: Policy, database: Database) -> tup
 
 async def _backlog(database: Database) -> Finding:
     """What the next start begins; after a long silence the restored database may not know that it was done."""
-    async with database.connection() as connection:
-        found = await views.backlog(connection)
+    found = await database.read(views.backlog)
     begins = {
         "calls that run": found.calls - found.outdated,
         "approvals that are too old, so people are asked again": found.outdated,

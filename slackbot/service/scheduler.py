@@ -125,8 +125,7 @@ class Scheduler:
         await self._run("look", self._begin_due)
 
     async def _begin_due(self, db: Database) -> int:
-        async with db.connection() as connection:
-            due = await overdue.find(connection)
+        due = await db.read(overdue.find)
         for name in due:
             if name not in self._sweeping and name in self._overdue:
                 task = asyncio.create_task(self._run(name, self._overdue[name]), name=f"sweep:{name}")

@@ -136,8 +136,7 @@ class Telemetry:
                 self._noted.append(replace(each, tries=each.tries + 1))
 
     async def _run(self, run_id: UUID) -> bool:
-        async with self._db.connection() as connection:
-            run = await views.run_view(connection, run_id)
+        run = await self._db.read(views.run_view, run_id)
         if run is None or run.status not in _OVER:
             return False
         about = {"run_id": str(run.id), "agent": run.agent, "status": run.status.value}
@@ -174,8 +173,7 @@ class Telemetry:
 
     async def _attempt(self, request_id: UUID) -> bool:
         """An external execution, from its claim to its report, or until it was silent for too long."""
-        async with self._db.connection() as connection:
-            request = await views.request_view(connection, request_id)
+        request = await self._db.read(views.request_view, request_id)
         attempt = request.execution if request else None
         if request is None or attempt is None or attempt.finished_at is None:
             return False

@@ -261,8 +261,7 @@ class AppHomes:
 
     async def _with_places(self, person: Person, lines: Sequence[RequestLine]) -> list[RequestView]:
         """Each with the nonce for its buttons here, and with secrets masked."""
-        async with self._db.connection() as connection:
-            waiting_views = await views.request_views(connection, [line.id for line in lines])
+        waiting_views = await self._db.read(views.request_views, [line.id for line in lines])
         nonces = await requests.create_places(self._db, [view.id for view in waiting_views], "home", person)
         placed = [replace(view, place_nonce=nonces[view.id]) for view in waiting_views if view.id in nonces]
         with work_for("App Home"):  # redrawn whenever anything changes: not what a person waits for

@@ -17,8 +17,11 @@ def callers() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in SLACKBOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
-                found.setdefault(ast.unparse(node.func), set()).add(path.relative_to(SLACKBOT).as_posix())
+            if not isinstance(node, ast.Call):
+                continue
+            read = node.args[:1] if isinstance(node.func, ast.Attribute) and node.func.attr == "read" else []
+            for called in (node.func, *read):  # `Database.read` calls the view that it is given
+                found.setdefault(ast.unparse(called), set()).add(path.relative_to(SLACKBOT).as_posix())
     return found
 
 

@@ -33,11 +33,9 @@ async def hand_out(db: Database, call_id: UUID, seconds: float) -> bool:
 
 async def handed_out(db: Database, tools: Sequence[tuple[str, str]]) -> list[HandedOutCall]:
     """The oldest calls of these tools, each named with its agent, that may be claimed now."""
-    async with db.connection() as connection:
-        return await external_calls.handed_out(connection, tools, PAGE)
+    return await db.read(external_calls.handed_out, tools, PAGE)
 
 
 async def find_attempt(db: Database, call_id: UUID, token: str) -> ExternalCallAttempt | None:
     """The attempt that was claimed with this token."""
-    async with db.connection() as connection:
-        return await external_calls.find_attempt(connection, call_id, hash_of(token))
+    return await db.read(external_calls.find_attempt, call_id, hash_of(token))

@@ -29,8 +29,7 @@ async def mark_announced(db: Database, call_id: UUID, action: bytes) -> bool:
 
 async def is_superseded(db: Database, call_id: UUID, action: bytes) -> bool:
     """Whether somebody has taken it back, or prepared something else, since ``hold`` noted this action."""
-    async with db.connection() as connection:
-        return await views.prepared_action(connection, call_id) != action
+    return await db.read(views.prepared_action, call_id) != action
 
 
 async def clear_prepared(db: Database, call_id: UUID, action: bytes) -> None:

@@ -22,8 +22,7 @@ _BROKEN = FailedItems("rescue")
 
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
     """Take over the attempts whose lease is over; returns how many. One that fails does not block the rest."""
-    async with db.connection() as connection:
-        lost = await executions.lost(connection, batch_size, _BROKEN.ids)
+    lost = await db.read(executions.lost, batch_size, _BROKEN.ids)
     return await one_by_one(lost, partial(_rescue_one, db), _BROKEN)
 
 

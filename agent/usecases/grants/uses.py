@@ -129,14 +129,12 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
 
 async def has_used(db: Database, call_id: UUID) -> bool:
     """Whether the call has begun as a use of a grant."""
-    async with db.connection() as connection:
-        return await grants.earlier_use(connection, _key(call_id)) is not None
+    return await db.read(grants.earlier_use, _key(call_id)) is not None
 
 
 async def find_use(db: Database, asked: ProgramCall) -> UUID | None:
     """The grant under which this question was answered before. Raises ``Conflict`` for other content of that name."""
-    async with db.connection() as connection:
-        used = await grants.earlier_use(connection, asked.key)
+    used = await db.read(grants.earlier_use, asked.key)
     return used.grant_id if used is not None and _is_repeated(asked, used) else None
 
 

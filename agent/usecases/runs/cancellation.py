@@ -53,8 +53,7 @@ async def cancel_by_operator(db: Database, run_id: UUID, actor: str, reason: str
 
 async def end_orphans(db: Database) -> int:
     """End the runs that work for a call whose own run has ended: nobody would hear their answer. Returns how many."""
-    async with db.connection() as connection:
-        found = await ancestors.orphans(connection)
+    found = await db.read(ancestors.orphans)
     for run_id in found:
         async with db.transaction() as tx:
             family = await _family(tx, run_id)

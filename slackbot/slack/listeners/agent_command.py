@@ -65,8 +65,7 @@ async def _cancel(ctx: ListenerContext, said: SlashCommand) -> Card:
     await check_member(ctx.directory, said.person)
     if not said.rest:
         return misunderstood_command("/agent", WHICH_RUN, about="cancel")
-    async with ctx.db.connection() as connection:
-        ids = await views.runs_like(connection, team_id=ctx.directory.own_team_id, id_prefix=said.rest)
+    ids = await ctx.db.read(views.runs_like, team_id=ctx.directory.own_team_id, id_prefix=said.rest)
     if len(ids) != 1:
         return Card(AMBIGUOUS if ids else NO_RUN_TO_CANCEL, [])
     return Card(await cancel.cancel(ctx, said.person, ids[0], cancel.COMMAND), [])

@@ -58,10 +58,9 @@ async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
     if not said.rest:
         return misunderstood_command("/approvals", WHICH, about="show")
     await check_member(ctx.directory, said.person)
-    async with ctx.db.connection() as connection:
-        ids: list[UUID] = await views.requests_like(
-            connection, team_id=ctx.directory.own_team_id, id_prefix=said.rest
-        )
+    ids: list[UUID] = await ctx.db.read(
+        views.requests_like, team_id=ctx.directory.own_team_id, id_prefix=said.rest
+    )
     if len(ids) != 1:
         return Card(AMBIGUOUS if ids else NO_SUCH_REQUEST, [])
     try:

@@ -75,8 +75,7 @@ def _place(nonce: str, body: Mapping[str, Any]) -> Place:
 
 async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
     """The request of a button in its own place, by nonce, channel and (once known) `ts`; Refused elsewhere."""
-    async with ctx.db.connection() as connection:
-        found = await views.request_at(connection, click.value.request_id, click.place.nonce)
+    found = await ctx.db.read(views.request_at, click.value.request_id, click.place.nonce)
     if found is None or found[0].team_id != ctx.directory.own_team_id:
         raise Refused(Refusal.UNKNOWN_REQUEST)
     view, stored = found

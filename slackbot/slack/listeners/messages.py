@@ -94,10 +94,7 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
     """Let the thread's run hear it; False: no run's. `tell`: answer who is not heard, for one of two events."""
     team_id = ctx.directory.own_team_id
     async with asyncio.timeout(ctx.budget):
-        async with ctx.db.connection() as connection:
-            run_id = await views.run_in_thread(
-                connection, team_id, message.channel_id, message.thread_ts or ""
-            )
+        run_id = await ctx.db.read(views.run_in_thread, team_id, message.channel_id, message.thread_ts or "")
         if run_id is None:
             return False
         try:

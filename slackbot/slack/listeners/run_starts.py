@@ -63,8 +63,7 @@ async def begin(
         return refused.sentence
     except NotStarted as problem:
         return str(problem)
-    async with ctx.db.connection() as connection:
-        run = await views.run_view(connection, started.run_id)
+    run = await ctx.db.read(views.run_view, started.run_id)
     return run_started(run) if run is not None else Card(f"{agent.name} has started.", [])
 
 

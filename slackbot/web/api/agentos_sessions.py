@@ -131,10 +131,9 @@ async def sessions(
     found: list[RunView] = []
     count = 0
     if kind == "agent":
-        async with ctx.db.connection() as connection:
-            found, count = await views.sessions_of(
-                connection, caller.name, component_id, limit=limit, skip=(page - 1) * limit
-            )
+        found, count = await ctx.db.read(
+            views.sessions_of, caller.name, component_id, limit=limit, skip=(page - 1) * limit
+        )
     return SessionPage(
         data=[SessionLine.of(each, each) for each in await without_secrets(ctx.db, found)],
         meta=PageInfo(
@@ -196,8 +195,7 @@ async def session_run(request: Request, session_id: str, run_id: UUID, caller: R
 
 async def _runs(ctx: WebContext, caller: Principal, session_id: str) -> list[UUID]:
     """The runs of this session, never none. Raises NotFound."""
-    async with ctx.db.connection() as connection:
-        found = await views.runs_of_session(connection, caller.name, session_id)
+    found = await ctx.db.read(views.runs_of_session, caller.name, session_id)
     if found:
         return found
     try:

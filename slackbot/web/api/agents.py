@@ -207,10 +207,9 @@ async def _listed(
 ) -> list[AgentStatus]:
     ctx = web_context(request)
     own = None if caller.sees_all else caller.name
-    async with ctx.db.connection() as connection:
-        listed = await views.run_lines(
-            connection, ctx.slack.team_id, which, principal=own, limit=limit, after=after
-        )
+    listed = await ctx.db.read(
+        views.run_lines, ctx.slack.team_id, which, principal=own, limit=limit, after=after
+    )
     if listed.next is not None:
         following = request.url.include_query_params(limit=limit, cursor=listed.next.hex)
         response.headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
@@ -339,8 +338,7 @@ async def stop_run(ctx: WebContext, caller: Principal, line: RunLine) -> bool:
 
 
 async def _line(ctx: WebContext, run_id: UUID) -> RunLine:
-    async with ctx.db.connection() as connection:
-        line = await views.run_line(connection, run_id)
+    line = await ctx.db.read(views.run_line, run_id)
     if line is None:
         raise NotFound(NO_SUCH_RUN)
     return (await clean_run_lines(ctx, [line]))[0]

@@ -76,8 +76,7 @@ async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id:
     """The run that the next message of this session goes to."""
     if session_id is None:
         return None
-    async with ctx.db.connection() as connection:
-        return await views.run_of_session(connection, caller.name, session_id, agent)
+    return await ctx.db.read(views.run_of_session, caller.name, session_id, agent)
 
 
 async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Sequence[Confirmation]) -> None:
@@ -129,9 +128,8 @@ async def until_settled(ctx: WebContext, run_id: UUID, seconds: float) -> None:
     deadline, seen = time.monotonic() + seconds, None
     while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
         seen = await ctx.watch.run(run_id, seen, left)
-        async with ctx.db.connection() as connection:
-            if not await views.is_busy(connection, run_id):
-                break
+        if not await ctx.db.read(views.is_busy, run_id):
+            break
 
 
 async def _conversation(

@@ -189,8 +189,7 @@ class Feed:
     async def _news(self) -> list[Transition]:
         if self._newest is None:
             return []
-        async with self._db.connection() as connection:
-            recent = await views.transitions(connection, KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
+        recent = await self._db.read(views.transitions, KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
         news = [each for each in recent if event_id(each) not in self._known]
         self._known.update((event_id(each), each.at) for each in news)
         if news:

@@ -52,8 +52,7 @@ async def start(
         label=label,
     )
     if not started.created:
-        async with ctx.db.connection() as connection:
-            run = await views.run_view(connection, started.run_id)
+        run = await ctx.db.read(views.run_view, started.run_id)
         if run is None or (run.agent, run.task, run.requester) != (agent.name, task, requester.person):
             raise Conflict("a run was started with this key before, for another agent, task or requester")
     return started

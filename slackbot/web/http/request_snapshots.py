@@ -33,8 +33,7 @@ class RequestSnapshots:
         """Begins when the loop has heard all who were woken together with the first."""
         asked, self._asked = self._asked, {}
         try:
-            async with self._db.connection() as connection:
-                found = {view.id: view for view in await views.request_views(connection, list(asked))}
+            found = {view.id: view for view in await self._db.read(views.request_views, list(asked))}
         except Exception as error:  # theirs to judge, each by itself
             for future in asked.values():
                 future.set_exception(error)

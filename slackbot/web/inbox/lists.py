@@ -172,8 +172,7 @@ async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | N
 
 async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:
     """The one request whose id begins so, if the visitor may see it; of others they do not learn that there are any."""
-    async with ctx.db.connection() as connection:
-        found = await views.requests_like(connection, team_id=ctx.slack.team_id, id_prefix=text)
+    found = await ctx.db.read(views.requests_like, team_id=ctx.slack.team_id, id_prefix=text)
     if len(found) != 1:
         return None
     try:

@@ -196,8 +196,7 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
     """The folder of a request that the reader may see. Raises NotFound and Refused."""
     true = await true_view(ctx, who, request_id)
     view = await clean_view(true)
-    async with ctx.db.connection() as connection:
-        steps = history.steps(await views.request_events(connection, view.id))
+    steps = history.steps(await ctx.db.read(views.request_events, view.id))
     directory = ctx.slack.directory
     standing = await directory.standing(who.person, view.approvers, view.channel_id)
     objection = _objection(view, standing)

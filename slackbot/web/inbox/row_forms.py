@@ -44,8 +44,7 @@ async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID,
     others = [line.id for line in lines if line.id not in kept]
     if not others:
         return kept
-    async with db.connection() as connection:
-        found = await views.request_views(connection, others)
+    found = await db.read(views.request_views, others)
     shown = await asyncio.gather(*(clean_view(view) for view in found))
     return kept | {view.id: _row_form(view, stored) for view, stored in zip(shown, found, strict=True)}
 

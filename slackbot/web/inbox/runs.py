@@ -98,8 +98,7 @@ async def visible_run(ctx: WebContext, who: Visitor, run_id: str) -> RunView:
     wanted = parse_id(run_id)
     if wanted is None:
         raise NotFound(run_id)
-    async with ctx.db.connection() as connection:
-        view = await views.run_view(connection, wanted)
+    view = await ctx.db.read(views.run_view, wanted)
     seen = await visible_runs(ctx.slack.directory, who.person, [view] if view else [])
     if not seen:
         raise NotFound(run_id)
