@@ -11,7 +11,7 @@ from agent.database.transaction import Connection
 from agent.domain.run import NewRun
 from agent.store import outbox
 from agent.store.outbox import Destination, OutboxMessage
-from signoff.values import Person
+from agent.store.rows import person
 
 
 async def run_with_descendants(connection: Connection, run_id: UUID) -> Sequence[UUID]:
@@ -29,7 +29,7 @@ async def child_run(
         agent_version=version,
         task=task,
         principal=row.principal,
-        requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
+        requester=person(row.requester_team_id, row.requester_user_id),
         requester_asserted=row.requester_asserted,
         team_id=row.team_id,
         channel_id=row.channel_id,

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.api_keys import KeyLine, Principal, Scope
-from agent.store.rows import row_as
+from agent.store.rows import columns, row_as
 from signoff.values import Person
 
 
@@ -51,20 +51,7 @@ async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
 
 
 def insert(tx: Transaction, new: NewKey) -> None:
-    tx.add(
-        _INSERT,
-        id=new.id,
-        name=new.name,
-        prefix=new.prefix,
-        hash=new.hash,
-        scopes=Jsonb(sorted(new.scopes)),
-        team=new.owner.team_id if new.owner else None,
-        user=new.owner.user_id if new.owner else None,
-        agent=new.agent,
-        per_minute=new.per_minute,
-        created_by=new.created_by,
-        expires_at=new.expires_at,
-    )
+    tx.add(_INSERT, **columns(new, scopes=Jsonb(sorted(new.scopes))))
 
 
 async def lock(connection: Connection, name: str) -> KeyLine | None:
@@ -112,7 +99,7 @@ FROM known, counted
 _INSERT = text("""
 INSERT INTO api_key (id, name, prefix, hash, scopes, owner_team_id, owner_user_id, agent, per_minute, created_by,
                      expires_at)
-VALUES (:id, :name, :prefix, :hash, :scopes, :team, :user, :agent, :per_minute,
+VALUES (:id, :name, :prefix, :hash, :scopes, :owner_team_id, :owner_user_id, :agent, :per_minute,
         :created_by, :expires_at)
 """)
 _LOCK = text("""

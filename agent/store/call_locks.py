@@ -154,20 +154,21 @@ async def lock_ready(
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
-    """These calls behind their runs, with chain heads, and the room that limits leave.
+    """These calls in whatever state, behind their runs, with the heads of these chains, and the room that limits leave.
 
     ``wait``: for what others hold.
     """
     bounded = (concurrency.TAKE if wait else concurrency.TRY, concurrency.COUNT) if bounds else ()
     limited = (limits.TAKE if wait else limits.TRY, limits.SUM) if uses else ()
-    _, taken, calls, *counted, chains, found = await query(
+    of_heads = (audit.TAKE_HEADS if wait else audit.TRY_HEADS,) if subjects else ()
+    _, taken, calls, *read, found = await query(
         connection,
         pause.HOLD,
         runs.TAKE if wait else runs.TRY,
         _TAKE_CALLS if wait else _TRY_CALLS,
         *bounded,
         *limited,
-        audit.TAKE_HEADS if wait else audit.TRY_HEADS,
+        *of_heads,
         _CALL,
         calls=list(call_ids),
         runs=list(run_ids),
@@ -176,40 +177,13 @@ async def lock_ready(
         **limits.parameters(uses, call_ids),
     )
     held = {row.id for row in (*taken, *calls)}
-    heads = {row.subject: row for row in chains}
-    room, left = Room(*counted[: len(bounded)]), LimitRoom(*counted[len(bounded) :])
+    heads = {row.subject: row for row in read.pop()} if of_heads else {}
+    room, left = Room(*read[: len(bounded)]), LimitRoom(*read[len(bounded) :])
     return {
         row.id: _ready(row, heads.get(row.subject), room, left)
         for row in found
         if row.id in held and row.run_id in held
     }
-
-
-async def lock_to_claim(
-    connection: Connection,
-    call_id: UUID,
-    run_id: UUID,
-    bounds: Collection[ConcurrencyLimit],
-    uses: Collection[Use] = (),
-) -> ReadyCall | None:
-    """A call in whatever state, locked behind its run, without the head of its chain."""
-    bounded = (concurrency.TAKE, concurrency.COUNT) if bounds else ()
-    limited = (limits.TAKE, limits.SUM) if uses else ()
-    _, _, _, *counted, found = await query(
-        connection,
-        pause.HOLD,
-        runs.TAKE,
-        _TAKE_CALLS,
-        *bounded,
-        *limited,
-        _CALL,
-        calls=[call_id],
-        runs=[run_id],
-        **concurrency.parameters(bounds),
-        **limits.parameters(uses, [call_id]),
-    )
-    room, left = Room(*counted[: len(bounded)]), LimitRoom(*counted[len(bounded) :])
-    return ReadyCall(_stored(found[0]), None, room, left) if found else None
 
 
 def _ready(row: Row[Any], head: Row[Any] | None, room: Room, left: LimitRoom) -> ReadyCall:

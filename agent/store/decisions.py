@@ -14,6 +14,7 @@ from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallState
 from agent.store import outbox
 from agent.store.ids import new_id
+from agent.store.rows import columns
 from signoff.values import Person
 
 
@@ -38,25 +39,7 @@ class Decision:
 
 def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
     """Write the decisions, and move the requests and their calls."""
-    tx.add_rows(
-        _DECIDE,
-        [
-            {
-                "request_id": each.request_id,
-                "outcome": each.outcome.value,
-                "revision": each.revision,
-                "digest": each.digest,
-                "team_id": each.by.team_id if each.by else None,
-                "user_id": each.by.user_id if each.by else None,
-                "reason": each.reason,
-                "decided_at": each.at,
-                "call_id": each.call_id,
-                "call_state": each.call_state.value,
-                "refused_as": each.refused_as.value if each.refused_as else None,
-            }
-            for each in decisions
-        ],
-    )
+    tx.add_rows(_DECIDE, [columns(each) for each in decisions])
 
 
 def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
@@ -79,20 +62,20 @@ def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
 _DECIDE = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
-        request_id uuid, outcome request_status, revision int, digest bytea, team_id text, user_id text, reason text,
-        decided_at timestamptz, call_id uuid, call_state call_state, refused_as answer_kind)
+        request_id uuid, outcome request_status, revision int, digest bytea, by_team_id text, by_user_id text,
+        reason text, at timestamptz, call_id uuid, call_state call_state, refused_as answer_kind)
     LIMIT (SELECT CAST(:many AS int))
 ), decided AS (
     INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
-    SELECT request_id, outcome, revision, digest, team_id, user_id, reason, decided_at FROM e
+    SELECT request_id, outcome, revision, digest, by_team_id, by_user_id, reason, at FROM e
 ), moved AS (
     UPDATE tool_call AS c SET state = e.call_state, answer_kind = e.refused_as,
                               answer = CASE WHEN e.refused_as IS NOT NULL THEN coalesce(e.reason, '') END
     FROM e WHERE c.id = e.call_id AND c.state = 'asked'
 )
-UPDATE approval_request AS r SET status = e.outcome, decided_at = e.decided_at,
+UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at,
     lapse_at = CASE WHEN e.outcome = 'approved' AND r.source = 'api'
-                    THEN e.decided_at + make_interval(secs => (r.policy->>'execute_within')::float) END
+                    THEN e.at + make_interval(secs => (r.policy->>'execute_within')::float) END
 FROM e WHERE r.id = e.request_id AND r.status = 'waiting'
 """)
 _TELL_RUNS = text("""

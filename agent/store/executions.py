@@ -14,7 +14,7 @@ from agent.domain.call_answers import EndedCall
 from agent.domain.changes import approval_note, between
 from agent.domain.request import ExecutionStatus
 from agent.store.outbox import Destination
-from agent.store.rows import row_as
+from agent.store.rows import columns, row_as
 from signoff.values import Person
 
 
@@ -94,39 +94,26 @@ def ended_call(row: Row[Any]) -> EndedCall:
     )
 
 
-def insert(
-    tx: Transaction,
-    execution_id: UUID,
-    *,
-    call_id: UUID,
-    request_id: UUID | None,
-    attempt: int,
-    digest: bytes,
-    idempotent: bool,
-    read_only: bool,
-    worker: str,
-    lease_seconds: float,
-    policy_epoch: int,
-    claim_hash: bytes | None = None,
-) -> None:
-    """Claim the attempt, and its call if that is ready; the database refuses a second open one.
+@dataclass(frozen=True, slots=True)
+class NewExecution:
+    """An attempt to be made. ``claim_hash``: of the token by which a program elsewhere, the ``worker``, reports."""
 
-    ``claim_hash``: of the token by which a program elsewhere, the ``worker``, reports.
-    """
-    row = {
-        "id": execution_id,
-        "call_id": call_id,
-        "request_id": request_id,
-        "attempt": attempt,
-        "digest": digest,
-        "idempotent": idempotent,
-        "read_only": read_only,
-        "worker": worker,
-        "seconds": lease_seconds,
-        "epoch": policy_epoch,
-        "claim_hash": claim_hash,
-    }
-    tx.add_rows(_BEGIN, [row])
+    id: UUID
+    request_id: UUID | None
+    attempt: int
+    digest: bytes
+    worker: str
+    lease_seconds: float
+    policy_epoch: int
+    claim_hash: bytes | None
+    call_id: UUID | None = None
+    idempotent: bool = False
+    read_only: bool = False
+
+
+def insert(tx: Transaction, new: NewExecution) -> None:
+    """Claim the attempt, and its call if that is ready; the database refuses a second open one."""
+    tx.add_rows(_BEGIN, [columns(new)])
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
@@ -172,7 +159,7 @@ _BEGIN = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
         id uuid, call_id uuid, request_id uuid, attempt int, digest bytea, idempotent boolean, read_only boolean,
-        worker text, seconds float, epoch int, claim_hash bytea)
+        worker text, lease_seconds float, policy_epoch int, claim_hash bytea)
     LIMIT (SELECT CAST(:many AS int))
 ), claimed AS (
     UPDATE tool_call AS c SET state = 'claimed' FROM e WHERE c.id = e.call_id AND c.state = 'ready'
@@ -180,7 +167,7 @@ WITH e AS (
 INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, read_only, worker, lease_until,
                        policy_epoch, claim_hash)
 SELECT id, call_id, request_id, attempt, digest, idempotent, read_only, worker,
-       clock_timestamp() + make_interval(secs => seconds), epoch, claim_hash
+       clock_timestamp() + make_interval(secs => lease_seconds), policy_epoch, claim_hash
 FROM e
 """)
 _FINISH = text("""

@@ -13,9 +13,9 @@ from agent.database.transaction import Connection, Transaction, query
 from agent.domain.facts import ApprovedFacts, FactsSource
 from agent.domain.request import RequestStatus
 from agent.store import pause
-from agent.store.executions import Attempt
+from agent.store.executions import Attempt, NewExecution
 from agent.store.outbox import Destination
-from agent.store.rows import row_as
+from agent.store.rows import columns, row_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,31 +104,10 @@ async def overdue_approvals(
     return [row_as(OverdueApproval, row) for row in await connection.execute(_OVERDUE, due)]
 
 
-def insert(
-    tx: Transaction,
-    execution_id: UUID,
-    *,
-    request_id: UUID,
-    attempt: int,
-    digest: bytes,
-    principal: str,
-    claim_hash: bytes,
-    lease_seconds: float,
-    policy_epoch: int,
-) -> None:
+def insert(tx: Transaction, new: NewExecution) -> None:
     """Claim the attempt; the database refuses a second open one. The approval cannot lapse any more."""
-    tx.add(
-        _BEGIN,
-        id=execution_id,
-        request=request_id,
-        attempt=attempt,
-        digest=digest,
-        worker=principal,
-        hash=claim_hash,
-        seconds=lease_seconds,
-        epoch=policy_epoch,
-    )
-    tx.add(_TAKEN, request=request_id)
+    tx.add(_BEGIN, **columns(new))
+    tx.add(_TAKEN, request=new.request_id)
 
 
 async def hand_over(tx: Transaction, request_ids: Collection[UUID]) -> dict[UUID, datetime]:
@@ -191,10 +170,9 @@ WHERE lapse_at <= (SELECT clock_timestamp()) AND id <> ALL(CAST(:but AS uuid[]))
 ORDER BY lapse_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 _BEGIN = text("""
-INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until,
-                       policy_epoch)
-VALUES (:id, :request, :attempt, :digest, false, :worker, :hash,
-        clock_timestamp() + make_interval(secs => :seconds), :epoch)
+INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until, policy_epoch)
+VALUES (:id, :request_id, :attempt, :digest, :idempotent, :worker, :claim_hash,
+        clock_timestamp() + make_interval(secs => :lease_seconds), :policy_epoch)
 """)
 _TAKEN = text("UPDATE approval_request SET lapse_at = NULL WHERE id = :request")
 _CLAIMABLE_AGAIN = text("""

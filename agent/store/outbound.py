@@ -13,7 +13,7 @@ from agent.database.transaction import Connection, Transaction
 from agent.database.wakeups import Wakeup
 from agent.domain.outbound import MAIL, DeadMessage, OutboundEvent, OutboundMessage, Webhook, WebhookLine
 from agent.store.ids import new_id
-from agent.store.rows import row_as
+from agent.store.rows import columns, row_as
 
 # --- queueing ---------------------------------------------------------------------------------------------
 
@@ -95,15 +95,7 @@ async def lock(connection: Connection, name: str) -> UUID | None:
 
 
 def insert(tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], created_by: str) -> None:
-    tx.add(
-        _INSERT,
-        id=webhook.id,
-        name=webhook.name,
-        url=webhook.url,
-        secret=webhook.secret,
-        events=Jsonb(sorted(events)),
-        created_by=created_by,
-    )
+    tx.add(_INSERT, **columns(webhook), events=Jsonb(sorted(events)), created_by=created_by)
 
 
 def remove(tx: Transaction, webhook_id: UUID) -> None:

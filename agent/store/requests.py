@@ -19,6 +19,7 @@ from agent.domain.request import Change, Verdict
 from agent.store import audit, exclusions
 from agent.store.ids import new_id, new_nonce
 from agent.store.outbox import Destination
+from agent.store.rows import columns
 from signoff.canonical import canonical_bytes
 from signoff.values import Action, Person
 
@@ -79,65 +80,41 @@ def insert(
     excluded: Sequence[Exclusion],
 ) -> None:
     """The request, its first revision and the place of its card."""
-    snapshot = new.rule.snapshot()
-    tx.add(
-        _INSERT_REQUEST,
+    snapshot, rule = new.rule.snapshot(), new.rule
+    row = columns(
+        new,
         id=request_id,
-        principal=new.principal,
-        api_key=new.api_key_id,
-        client_id=new.client_id,
         content_digest=content_digest,
-        source=new.source,
-        run_id=new.run_id,
-        call_id=new.call_id,
         ask_no=ask_no,
-        agent=new.agent,
-        agent_version=new.agent_version,
-        requester_team=new.requester.team_id if new.requester else None,
-        requester_user=new.requester.user_id if new.requester else None,
-        asserted=new.requester_asserted,
-        checkpoint=new.rule.checkpoint_id,
+        checkpoint=rule.checkpoint_id,
         policy=Jsonb(snapshot),
         policy_digest=snapshot_digest(snapshot),
         approvers=Jsonb(snapshot["approvers"]),
-        risk=new.rule.risk.value,
-        approvals=new.rule.approvals_required,
-        team=new.destination.team_id,
-        channel=new.destination.channel_id,
-        seconds=new.rule.timeout.total_seconds(),
-        remind_at=new.rule.remind_at[0] if new.rule.remind_at else None,
+        risk=rule.risk.value,
+        approvals=rule.approvals_required,
+        seconds=rule.timeout.total_seconds(),
+        remind_at=rule.remind_at[0] if rule.remind_at else None,
         excluded=exclusions.as_json(excluded),
         limits=Jsonb([state.shown for state in new.limits]) if new.limits else None,
-        epoch=new.policy_epoch,
-        rejected=new.rejected_before,
-        executor=new.executor,
-    )
-    tx.add(
-        _INSERT_REVISION,
-        id=request_id,
-        tool=new.action.tool,
-        version=new.action.tool_version,
-        action=new.action.canonical,
-        digest=new.action.digest,
-        arguments=Jsonb(dict(new.action.arguments)),
-        facts=None if new.facts is None else canonical_bytes(dict(new.facts)),
-        facts_source=new.facts_source,
         author=f"agent:{new.agent}",
-        description=new.description,
-        rationale=new.rationale,
         context=Jsonb(dict(new.context)),
-        signature=new.signature_digest,
-        editor_team=new.editor.team_id if new.editor else None,
-        editor_user=new.editor.user_id if new.editor else None,
         changes=_changes(new.changes) if new.editor else None,
+        **_content(new.action, new.facts),
     )
-    tx.add(
-        _INSERT_PLACE,
-        nonce=new_nonce(),
-        id=request_id,
-        team=new.destination.team_id,
-        channel=new.destination.channel_id,
-    )
+    tx.add(_INSERT_REQUEST, **row)
+    tx.add(_INSERT_REVISION, **row)
+    tx.add(_INSERT_PLACE, **row, nonce=new_nonce())
+
+
+def _content(action: Action, facts: Mapping[str, Any] | None) -> dict[str, object]:
+    return {
+        "tool": action.tool,
+        "version": action.tool_version,
+        "action": action.canonical,
+        "digest": action.digest,
+        "arguments": Jsonb(dict(action.arguments)),
+        "facts": None if facts is None else canonical_bytes(dict(facts)),
+    }
 
 
 def _changes(changes: Sequence[Change]) -> Jsonb:
@@ -164,24 +141,8 @@ def revise(tx: Transaction, revision: Revision) -> None:
     """Put the revision in the place of the one before it, whose rationale and context it keeps."""
     # First, so that the trigger on revisions of earlier versions finds the editor excluded and writes nothing.
     tx.add(_MOVE_ON, id=revision.request_id, n=revision.n, excluded=exclusions.as_json(revision.excluded))
-    tx.add(
-        _INSERT_EDIT,
-        id=revision.request_id,
-        n=revision.n,
-        tool=revision.action.tool,
-        version=revision.action.tool_version,
-        action=revision.action.canonical,
-        digest=revision.action.digest,
-        arguments=Jsonb(dict(revision.action.arguments)),
-        facts=None if revision.facts is None else canonical_bytes(dict(revision.facts)),
-        facts_source=revision.facts_source,
-        author=audit.actor(revision.editor),
-        description=revision.description,
-        signature=revision.signature_digest,
-        editor_team=revision.editor.team_id,
-        editor_user=revision.editor.user_id,
-        changes=_changes(revision.changes),
-    )
+    author, content = audit.actor(revision.editor), _content(revision.action, revision.facts)
+    tx.add(_INSERT_EDIT, **columns(revision, author=author, changes=_changes(revision.changes), **content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,17 +163,7 @@ def cast_vote(tx: Transaction, vote: Vote) -> None:
     vote_id = new_id()
     if vote.supersedes:
         tx.add_rows(_SUPERSEDE, [{"old": vote.supersedes, "new": vote_id}])
-    row = {
-        "id": vote_id,
-        "request_id": vote.request_id,
-        "revision": vote.revision,
-        "team_id": vote.person.team_id,
-        "user_id": vote.person.user_id,
-        "verdict": vote.verdict.value,
-        "reason": vote.reason,
-        "path": vote.path,
-    }
-    tx.add_rows(_INSERT_VOTE, [row])
+    tx.add_rows(_INSERT_VOTE, [columns(vote, id=vote_id)])
 
 
 def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
@@ -231,12 +182,12 @@ INSERT INTO approval_request (
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
     remind_next, policy_epoch, rejected_before, executor)
-SELECT :id, :principal, CAST(:api_key AS uuid), :client_id, :content_digest, :source, :run_id,
-       :call_id, :ask_no, :agent, :agent_version, :requester_team, :requester_user, :asserted,
-       :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team, :channel,
+SELECT :id, :principal, CAST(:api_key_id AS uuid), :client_id, :content_digest, :source, :run_id,
+       :call_id, :ask_no, :agent, :agent_version, :requester_team_id, :requester_user_id, :requester_asserted,
+       :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team_id, :channel_id,
        :excluded, CAST(:limits AS jsonb), clock.now, clock.now + make_interval(secs => :seconds),
-       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :epoch, CAST(:rejected AS uuid),
-       :executor
+       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :policy_epoch,
+       CAST(:rejected_before AS uuid), :executor
 FROM (SELECT clock_timestamp() AS now) AS clock
 """)
 _INSERT_REVISION = text("""
@@ -244,24 +195,24 @@ INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest,
                               description, rationale, context, editor_team_id, editor_user_id, changes,
                               signature_digest, facts_source)
 VALUES (:id, 1, :tool, :version, :action, :digest, :arguments, :facts, :author,
-        :description, :rationale, :context, :editor_team, :editor_user, :changes,
-        :signature, :facts_source)
+        :description, :rationale, :context, :editor_team_id, :editor_user_id, :changes,
+        :signature_digest, :facts_source)
 """)
 _INSERT_EDIT = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
                               description, rationale, context, editor_team_id, editor_user_id, changes,
                               signature_digest, facts_source)
 SELECT request_id, :n, :tool, :version, :action, :digest, :arguments, :facts, :author,
-       :description, rationale, context, :editor_team, :editor_user, :changes, :signature,
+       :description, rationale, context, :editor_team_id, :editor_user_id, :changes, :signature_digest,
        :facts_source
-FROM request_revision WHERE request_id = :id AND n = :n - 1
+FROM request_revision WHERE request_id = :request_id AND n = :n - 1
 """)
 _MOVE_ON = text("""
 UPDATE approval_request SET revision = :n, excluded = :excluded WHERE id = :id AND status = 'waiting'
 """)
 _INSERT_PLACE = text("""
 INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
-VALUES (:nonce, :id, 'channel', :team, :channel)
+VALUES (:nonce, :id, 'channel', :team_id, :channel_id)
 """)
 _BIND_PLACE = text("""
 UPDATE card_place AS p SET ts = e.ts
@@ -277,5 +228,6 @@ WHERE v.id = e.old AND v.superseded_by IS NULL
 _INSERT_VOTE = text("""
 INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path)
 SELECT * FROM json_to_recordset(:rows) AS t (
-    id uuid, request_id uuid, revision int, team_id text, user_id text, verdict verdict, reason text, path text)
+    id uuid, request_id uuid, revision int, person_team_id text, person_user_id text, verdict verdict, reason text,
+    path text)
 """)

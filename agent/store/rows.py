@@ -1,4 +1,4 @@
-"""Rows as dataclass values."""
+"""Rows as dataclass values, and such values as the parameters of writes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,52 @@ def row_as(kind: type[Kind], row: _Row, **given: object) -> Kind:
     return kind(**values)
 
 
+def columns(value: DataclassInstance, **given: object) -> dict[str, Any]:
+    """Return the parameters named like the fields of a value, and those ``given``.
+
+    Persons and destinations become the columns that ``row_as`` reads.
+    """
+    found = dict(given)
+    for name, kind, _ in _kinds(type(value)):
+        if name not in given:
+            found |= _written(name, kind, getattr(value, name))
+    return found
+
+
+def person_columns(name: str, person: Person | None) -> dict[str, str | None]:
+    """The two columns of the person ``name``."""
+    team_id, user_id = (person.team_id, person.user_id) if person else (None, None)
+    return {f"{name}_team_id": team_id, f"{name}_user_id": user_id}
+
+
+def _written(name: str, kind: Any, value: Any) -> Mapping[str, Any]:
+    if kind is Person:
+        return person_columns(name, value)
+    if kind is Destination:
+        return {"team_id": value.team_id, "channel_id": value.channel_id}
+    return {name: value}
+
+
 @cache
 def _readers(kind: type[DataclassInstance]) -> tuple[tuple[str, _Reader | None], ...]:
     """How each field is read; ``None``: it is its column."""
+    return tuple((each[0], _reader(*each)) for each in _kinds(kind))
+
+
+@cache
+def _kinds(kind: type[DataclassInstance]) -> tuple[tuple[str, Any, bool], ...]:
+    """The name and the type of each field, and whether it may be ``None``."""
     types = get_type_hints(kind)
-    return tuple((field.name, _reader(field.name, types[field.name])) for field in fields(kind))
+    return tuple((field.name, *_kind(types[field.name])) for field in fields(kind))
 
 
-def _reader(name: str, declared: Any) -> _Reader | None:
-    optional = type(None) in get_args(declared)
-    kind = next(each for each in get_args(declared) if each is not type(None)) if optional else declared
+def _kind(declared: Any) -> tuple[Any, bool]:
+    if type(None) not in get_args(declared):
+        return declared, False
+    return next(each for each in get_args(declared) if each is not type(None)), True
+
+
+def _reader(name: str, kind: Any, optional: bool) -> _Reader | None:
     if kind is Person:
         return lambda columns: person(columns[f"{name}_team_id"], columns[f"{name}_user_id"])
     if kind is Destination:

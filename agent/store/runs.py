@@ -13,7 +13,7 @@ from agent.database.wakeups import Wakeup
 from agent.domain.ancestors import label_of
 from agent.domain.run import NewRun, RunStatus
 from agent.store.outbox import Destination
-from agent.store.rows import row_as
+from agent.store.rows import columns, person_columns, row_as
 from signoff.values import Person
 
 
@@ -62,28 +62,8 @@ def locked(row: Row[Any]) -> LockedRun:
 
 async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
     """A new run with one input to hear. False when its start key is taken."""
-    result = await connection.execute(
-        _INSERT_RUN,
-        {
-            "id": run_id,
-            "parent_run": new.parent_run_id,
-            "parent_call": new.parent_call_id,
-            "api_key": new.api_key_id,
-            "agent": new.agent,
-            "version": new.agent_version,
-            "task": new.task,
-            "principal": new.principal,
-            "start_key": new.start_key,
-            "session": new.session_id,
-            "requester_team": new.requester.team_id if new.requester else None,
-            "requester_user": new.requester.user_id if new.requester else None,
-            "asserted": new.requester_asserted,
-            "team": new.team_id,
-            "channel": new.channel_id,
-            "thread": new.thread_ts,
-            "label": label_of(new.label),
-        },
-    )
+    row = columns(new, id=run_id, label=label_of(new.label))
+    result = await connection.execute(_INSERT_RUN, row)
     return result.rowcount == 1
 
 
@@ -95,16 +75,8 @@ async def run_by_start_key(connection: Connection, start_key: str | None) -> UUI
 
 def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person | None) -> None:
     """The task is the transcript's first row."""
-    row = {
-        "run_id": run_id,
-        "seq": 1,
-        "turn": 0,
-        "role": "user",
-        "text": task,
-        "author_team_id": author.team_id if author else None,
-        "author_user_id": author.user_id if author else None,
-    }
-    tx.add_rows(_INSERT_MESSAGES, [row])
+    row = {"run_id": run_id, "seq": 1, "turn": 0, "role": "user", "text": task}
+    tx.add_rows(_INSERT_MESSAGES, [row | person_columns("author", author)])
 
 
 def set_status(tx: Transaction, run_id: UUID, progress: str | None, label: str | None) -> None:
@@ -151,11 +123,9 @@ def add_message(
         "turn": run.turn if turn is None else turn,
         "role": role,
         "text": words,
-        "author_team_id": author.team_id if author else None,
-        "author_user_id": author.user_id if author else None,
         "source_key": source_key,
     }
-    tx.add_rows(_INSERT_MESSAGES, [row])
+    tx.add_rows(_INSERT_MESSAGES, [row | person_columns("author", author)])
 
 
 async def destination(connection: Connection, run_id: UUID) -> Destination | None:
@@ -222,10 +192,11 @@ _INSERT_RUN = text("""
 INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,
                        requester_team_id, requester_user_id, requester_asserted, team_id, channel_id, thread_ts,
                        label, inputs, api_key_id, ancestor_ids, ancestor_agents)
-VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :start_key, :session,
-        :requester_team, :requester_user, :asserted, :team, :channel, :thread, :label, 1, :api_key,
-        coalesce((SELECT ancestor_ids || id FROM agent_run WHERE id = :parent_run), '{}'),
-        coalesce((SELECT ancestor_agents || agent FROM agent_run WHERE id = :parent_run), '{}'))
+VALUES (:id, :parent_run_id, :parent_call_id, :agent, :agent_version, :task, :principal, :start_key, :session_id,
+        :requester_team_id, :requester_user_id, :requester_asserted, :team_id, :channel_id, :thread_ts,
+        :label, 1, :api_key_id,
+        coalesce((SELECT ancestor_ids || id FROM agent_run WHERE id = :parent_run_id), '{}'),
+        coalesce((SELECT ancestor_agents || agent FROM agent_run WHERE id = :parent_run_id), '{}'))
 ON CONFLICT (start_key) DO NOTHING
 """)
 _RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from agent.database.transaction import Connection, Transaction, fetch, query
 from agent.domain.ancestors import label_of
 from agent.domain.schedules import NewSchedule, Schedule
-from agent.store.rows import row_as
+from agent.store.rows import columns, row_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +24,8 @@ class DueSchedule:
 
 
 def insert(tx: Transaction, schedule_id: UUID, new: NewSchedule, by: str, next_at: datetime | None) -> None:
-    tx.add(
-        _INSERT,
-        id=schedule_id,
-        agent=new.agent,
-        task=new.task,
-        cron=new.cron,
-        timezone=new.timezone,
-        label=label_of(new.label),
-        team=new.requester.team_id,
-        user=new.requester.user_id,
-        channel=new.channel_id,
-        grace=new.grace.total_seconds(),
-        by=by,
-        next_at=next_at,
-    )
+    given = columns(new, label=label_of(new.label), grace=new.grace.total_seconds())
+    tx.add(_INSERT, **given, id=schedule_id, by=by, next_at=next_at)
 
 
 async def lock(connection: Connection, schedule_id: UUID) -> Schedule | None:
@@ -95,7 +82,8 @@ def delete(tx: Transaction, schedule_id: UUID) -> None:
 _INSERT = text("""
 INSERT INTO schedule (id, agent, task, cron, timezone, label, requester_team_id, requester_user_id, channel_id,
                       grace_seconds, created_by, next_at)
-VALUES (:id, :agent, :task, :cron, :timezone, :label, :team, :user, :channel, :grace, :by, :next_at)
+VALUES (:id, :agent, :task, :cron, :timezone, :label, :requester_team_id, :requester_user_id, :channel_id, :grace,
+        :by, :next_at)
 """)
 _LOCK = text("SELECT id FROM schedule WHERE id = :id FOR NO KEY UPDATE")
 _ONE = text("""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
@@ -13,58 +10,37 @@ from agent.database.transaction import Connection, Transaction
 from agent.domain.policy import Rule
 from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
-from agent.store.rows import row_as
+from agent.store.rows import person
 from agent.store.views.requests import stored_changes
-from signoff.values import Action, Person
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    policy: Mapping[str, Any]
-    destination: Destination
-    principal: str
-    client_id: str
-    source: str
-    content: bytes
-    api_key_id: UUID | None
-    agent: str
-    agent_version: str
-    requester: Person | None
-    requester_asserted: str
-    action: bytes
-    description: str
-    rationale: str | None
-    context: Mapping[str, Any]
-    editor: Person | None
-    changes: Any
+from signoff.values import Action
 
 
 async def void(tx: Transaction, request_id: UUID) -> NewRequest:
     """Make a program's approved request void; returns its question, to be asked again under the name that is free
     now.
     """
-    question = row_as(_Question, (await tx.execute(_QUESTION, {"id": request_id})).one())
+    row = (await tx.execute(_QUESTION, {"id": request_id})).one()
     # At once: the request that asks again is written under the name that this one gives up.
     await tx.execute(_VOID, {"id": request_id})
     return NewRequest(
-        rule=Rule.from_snapshot(dict(question.policy)),
-        action=Action.from_canonical(question.action),
+        rule=Rule.from_snapshot(row.policy),
+        action=Action.from_canonical(row.action),
         facts=None,
-        description=question.description,
-        rationale=question.rationale,
-        context=question.context,
-        agent=question.agent,
-        agent_version=question.agent_version,
-        requester=question.requester,
-        requester_asserted=question.requester_asserted,
-        destination=question.destination,
-        principal=question.principal,
-        client_id=question.client_id,
-        source=question.source,
-        editor=question.editor,
-        changes=stored_changes(question.changes),
-        content=question.content,
-        api_key_id=question.api_key_id,
+        description=row.description,
+        rationale=row.rationale,
+        context=row.context,
+        agent=row.agent,
+        agent_version=row.agent_version,
+        requester=person(row.requester_team_id, row.requester_user_id),
+        requester_asserted=row.requester_asserted,
+        destination=Destination(row.team_id, row.channel_id),
+        principal=row.principal,
+        client_id=row.client_id,
+        source=row.source,
+        editor=person(row.editor_team_id, row.editor_user_id),
+        changes=stored_changes(row.changes),
+        content=row.content,
+        api_key_id=row.api_key_id,
     )
 
 

@@ -140,15 +140,8 @@ def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) 
 
 
 def _asked_call(row: Row[Any]) -> AskedCall:
-    return row_as(
-        AskedCall,
-        row,
-        run=TopRun(row.run_id, row.agent, person(row.requester_team_id, row.requester_user_id)),
-        action=bytes(row.action),
-        digest_decided=bytes(row.digest),
-        signature_decided=None if row.signature_digest is None else bytes(row.signature_digest),
-        facts=None if row.facts is None else bytes(row.facts),
-    )
+    run = TopRun(row.run_id, row.agent, person(row.requester_team_id, row.requester_user_id))
+    return row_as(AskedCall, row, run=run)
 
 
 def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> ReviewedRequest:
@@ -158,7 +151,6 @@ def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> Reviewed
         ReviewedRequest,
         row,
         excluded=exclusions.from_json(row.excluded),
-        digest=bytes(row.digest),
         votes=tuple(map(_vote, row.votes)),
         place=place,
         head=ChainHead(head.subject, head.seq, bytes(head.hash), row.at),
@@ -245,7 +237,8 @@ _READ_CALLS = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:claims AS uuid[])))) AS asked (id)
 JOIN LATERAL (
     SELECT c.id, c.run_id, a.agent, a.requester_team_id, a.requester_user_id, c.tool, r.id AS request_id, v.action,
-           v.digest, v.signature_digest, v.facts, r.policy, r.agent_version AS asked_version,
+           v.digest AS digest_decided, v.signature_digest AS signature_decided, v.facts, r.policy,
+           r.agent_version AS asked_version,
            (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
            coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
     FROM approval_request AS r

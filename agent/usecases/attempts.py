@@ -19,7 +19,7 @@ from agent.store import audit, executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.call_locks import StoredCall
 from agent.store.concurrency import ConcurrencyLimit
-from agent.store.executions import Attempt
+from agent.store.executions import Attempt, NewExecution
 from agent.store.ids import new_id
 from agent.store.outbox import OutboxMessage
 from signoff.values import Action
@@ -123,9 +123,8 @@ def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEn
 def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -> Claim:
     """Write the attempt itself; its audit event is ``claimed_entry``."""
     execution_id, attempt = terms.execution_id, call.attempts + 1
-    executions.insert(
-        tx,
-        execution_id,
+    new = NewExecution(
+        id=execution_id,
         call_id=call.id,
         request_id=call.request_id,
         attempt=attempt,
@@ -134,9 +133,10 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -
         read_only=terms.read_only,
         worker=terms.worker,
         lease_seconds=terms.lease_seconds,
-        claim_hash=terms.claim_hash,
         policy_epoch=terms.policy_epoch,
+        claim_hash=terms.claim_hash,
     )
+    executions.insert(tx, new)
     log_begun(tx, execution_id, attempt, call.request_id, call.id)
     return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker)
 

@@ -149,8 +149,8 @@ _VIEW = (
         _execution.c.id.label("execution_id"),
         _execution.c.status.label("execution_status"),
         *_execution.c["attempt", "started_at", "finished_at", "error", "result"],
-        settlement.c.team_id.label("settled_team_id"),
-        settlement.c.user_id.label("settled_user_id"),
+        settlement.c.team_id.label("settled_by_team_id"),
+        settlement.c.user_id.label("settled_by_user_id"),
         settlement.c.verdict.label("settled_as"),
         _retry_voters.label("retry_voters"),
         case((tool_call.c.state == CallState.READY, tool_call.c.retry_at)).label("retry_at"),
@@ -160,10 +160,7 @@ _VIEW = (
         _previous_facts.label("previous_facts"),
         _votes.scalar_subquery().label("votes"),
         _rejected.label("rejection"),
-        *(
-            approval_grant.c[name].label(f"grant_{name}")
-            for name in ("uses", "max_uses", "used_sum", "max_sum", "until")
-        ),
+        *approval_grant.c["uses", "max_uses", "used_sum", "max_sum", "until"],
         *approval_grant.c["ended_at", "ended_by", "ended_because"],
     )
     .select_from(_request)

@@ -54,19 +54,9 @@ class VoteContext:
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
     """Who may decide this request and whose votes are live; ``None`` if there is no such request."""
-    found = await fetch(connection, _BALLOT_PAPER, id=request_id)
-    if not found:
-        return None
-    row = found[0]
-    return VoteContext(
-        request_id=row.id,
-        revision=row.revision,
-        approvers=tuple(row.approvers),
-        team_id=row.team_id,
-        channel_id=row.channel_id,
-        voters=tuple(Person(team, user) for team, user in row.voters),
-        reason_required=frozenset(row.reason_required or ()),
-    )
+    for row in await fetch(connection, _BALLOT_PAPER, id=request_id):
+        return row_as(VoteContext, row, voters=_people(row.voters))
+    return None
 
 
 async def request_view(connection: Connection, request_id: UUID) -> RequestView | None:
@@ -173,19 +163,9 @@ def _earlier_rejection(found: dict[str, Any] | None) -> EarlierRejection | None:
 
 
 def _grant(row: Row[Any], action: Action) -> GrantView | None:
-    if row.grant_uses is None:
+    if row.uses is None:
         return None
-    return GrantView(
-        behalf=Behalf.read(action.arguments.get("requester")),
-        uses=row.grant_uses,
-        max_uses=row.grant_max_uses,
-        used_sum=row.grant_used_sum,
-        max_sum=row.grant_max_sum,
-        until=row.grant_until,
-        ended_at=row.ended_at,
-        ended_by=row.ended_by,
-        ended_because=row.ended_because,
-    )
+    return row_as(GrantView, row, behalf=Behalf.read(action.arguments.get("requester")))
 
 
 def stored_changes(rows: Sequence[dict[str, Any]] | None) -> tuple[Change, ...]:
@@ -222,23 +202,18 @@ def _decision(row: Row[Any]) -> DecisionView | None:
 def _execution(row: Row[Any]) -> ExecutionView | None:
     if row.execution_id is None:
         return None
-    return ExecutionView(
-        id=row.execution_id,
-        attempt=row.attempt,
-        status=ExecutionStatus(row.execution_status),
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        error=row.error,
-        settled_by=person(row.settled_team_id, row.settled_user_id),
-        settled_as=row.settled_as,
-        retry_at=row.retry_at,
-        result=row.result,
-        retry_voters=tuple(Person(team, user) for team, user in row.retry_voters),
+    status = ExecutionStatus(row.execution_status)
+    return row_as(
+        ExecutionView, row, id=row.execution_id, status=status, retry_voters=_people(row.retry_voters)
     )
 
 
+def _people(stored: Sequence[Sequence[str]]) -> tuple[Person, ...]:
+    return tuple(Person(team, user) for team, user in stored)
+
+
 _BALLOT_PAPER = text("""
-SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
+SELECT r.id AS request_id, r.revision, r.approvers, r.team_id, r.channel_id,
        r.policy -> 'reason_required' AS reason_required,
        (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
         FROM vote AS v

@@ -88,38 +88,13 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
     if not all(found):
         return None
     ((row,), (run,), (more,)) = found
-    return OpenCallDetails(
-        call=_call(row),
-        run=run_of(run),
-        requester_asserted=more.requester_asserted,
-        team_id=more.team_id,
-        words=more.words,
-        tool_version=more.tool_version,
-        announced=more.announced_at is not None,
-        held=_bytes(more.held),
-        decided=more.outcome is not None,
-        digest_decided=_bytes(more.digest_decided),
-        digest_recorded=_bytes(more.digest_recorded),
-        signature_decided=_bytes(more.signature_digest),
-        action_decided=_bytes(more.action_decided),
-        facts=_bytes(more.facts),
-        policy=more.policy,
-        asked_version=more.asked_version,
-        attempts=more.attempts,
-        outdated=bool(more.outdated),
-        retried_later=more.retried_later,
-        handed_out=more.handed_out,
-        claim_over=more.claim_over,
-    )
+    return row_as(OpenCallDetails, more, call=_call(row), run=run_of(run))
 
 
 async def prepared_action(connection: Connection, call_id: UUID) -> bytes | None:
     """The action that a call's tool has prepared for, or is preparing for."""
-    return _bytes((await connection.execute(_HELD, {"call": call_id})).scalar_one_or_none())
-
-
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)
+    found: bytes | None = (await connection.execute(_HELD, {"call": call_id})).scalar_one_or_none()
+    return found
 
 
 def _call(row: Row[Any]) -> CallView:
@@ -170,15 +145,15 @@ _ASKED_BELOW = _CALL_VIEW.where(
 _CALL = _CALL_VIEW.where(tool_call.c.id == bindparam("call"))
 _HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""
-SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at, c.held,
-       d.outcome::text AS outcome, d.digest AS digest_decided, v.action AS action_decided, v.facts, r.policy,
-       v.signature_digest,
+SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at IS NOT NULL AS announced,
+       c.held, d.outcome IS NOT NULL AS decided, d.digest AS digest_decided, v.action AS action_decided, v.facts,
+       r.policy, v.signature_digest AS signature_decided,
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS digest_recorded,
        r.agent_version AS asked_version,
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts,
-       d.outcome = 'approved' AND d.decided_at + make_interval(secs => (r.policy ->> 'execute_within')::float)
-           <= clock_timestamp() AS outdated,
+       coalesce(d.outcome = 'approved' AND d.decided_at + make_interval(secs => (r.policy ->> 'execute_within')::float)
+           <= clock_timestamp(), false) AS outdated,
        coalesce(c.retry_at > clock_timestamp(), false) AS retried_later,
        coalesce(c.claim_until > clock_timestamp(), false) AS handed_out,
        coalesce(c.claim_until <= clock_timestamp(), false) AS claim_over

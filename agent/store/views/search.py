@@ -32,6 +32,7 @@ from agent.domain.audit import AuditEvent
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.store.ids import id_at
+from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, audit_event, tool_call
 from agent.store.views.descendants import descendant_waits
 from signoff.values import Person
@@ -107,21 +108,7 @@ async def votes_between(
 ) -> list[CastVote]:
     """The next votes of that time, in the order of their ids."""
     parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
-    return [
-        CastVote(
-            row.id,
-            row.request_id,
-            row.revision,
-            bytes(row.digest),
-            Person(row.team_id, row.user_id),
-            Verdict(row.verdict),
-            row.reason,
-            row.path,
-            row.superseded,
-            row.created_at,
-        )
-        for row in await connection.execute(_VOTES_BETWEEN, parameters)
-    ]
+    return [row_as(CastVote, row) for row in await connection.execute(_VOTES_BETWEEN, parameters)]
 
 
 async def events_between(
@@ -220,8 +207,8 @@ WHERE id > :after AND ((created_at >= :since AND created_at < :until) OR (decide
 ORDER BY id LIMIT :limit
 """)
 _VOTES_BETWEEN = text("""
-SELECT b.id, b.request_id, b.revision, v.digest, b.team_id, b.user_id, b.verdict::text AS verdict, b.reason, b.path,
-       b.superseded_by IS NOT NULL AS superseded, b.created_at
+SELECT b.id, b.request_id, b.revision, v.digest, b.team_id AS person_team_id, b.user_id AS person_user_id,
+       b.verdict::text AS verdict, b.reason, b.path, b.superseded_by IS NOT NULL AS superseded, b.created_at AS at
 FROM vote AS b JOIN request_revision AS v ON v.request_id = b.request_id AND v.n = b.revision
 WHERE b.id > :after AND b.created_at >= :since AND b.created_at < :until
 ORDER BY b.id LIMIT :limit

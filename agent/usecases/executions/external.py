@@ -23,6 +23,7 @@ from agent.fault_points import point
 from agent.store import audit, external_executions, judgements, outbox
 from agent.store import policy as policies
 from agent.store.audit import AuditEntry, ChainHead
+from agent.store.executions import NewExecution
 from agent.store.external_executions import ClaimableRequest, ExternalAttempt, OverdueApproval
 from agent.store.ids import new_id
 from agent.usecases import attempts, requests
@@ -139,17 +140,17 @@ async def _claim(
         action = claimable_action(found, digest)
         _check_facts(found, facts, are_read=facts_are_read)
         execution_id, attempt = new_id(), found.attempts + 1
-        external_executions.insert(
-            tx,
+        new = NewExecution(
             execution_id,
-            request_id=request_id,
-            attempt=attempt,
-            digest=action.digest,
-            principal=principal.name,
-            claim_hash=hash_of(token),
-            lease_seconds=lease_seconds,
-            policy_epoch=policy_epoch,
+            request_id,
+            attempt,
+            action.digest,
+            principal.name,
+            lease_seconds,
+            policy_epoch,
+            hash_of(token),
         )
+        external_executions.insert(tx, new)
         detail = {"execution": str(execution_id), "attempt": attempt, "digest": action.digest.hex()}
         attempts.log_begun(tx, execution_id, attempt, request_id)
         head = await audit.lock_head(tx, request_subject(request_id))

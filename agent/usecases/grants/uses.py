@@ -110,9 +110,10 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
     """
     async with db.transaction() as tx:
         tx.after_commit(partial(point, "after_claim"))
-        found = await call_locks.lock_to_claim(
-            tx, member.call_id, member.run_id, member.terms.concurrency, member.by_itself
+        locked = await call_locks.lock_ready(
+            tx, [member.call_id], [member.run_id], (), member.terms.concurrency, member.by_itself, wait=True
         )
+        found = locked.get(member.call_id)
         if found is None or not found.limits.has_room(member.call_id, member.by_itself):
             return None
         grant, used = await grants.lock(tx, cover.grant_id, key := _key(member.call_id))
