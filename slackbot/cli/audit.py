@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Annotated
@@ -10,16 +9,10 @@ from typing import Annotated
 import typer
 
 from agent.usecases import audit as audit_log
-from slackbot.cli.cli_context import EmbeddedFlag, check_schema, database_url, open_database, read_settings
+from slackbot.cli.cli_context import EmbeddedFlag, database_url, read_settings, with_database_at
 from slackbot.masking import clean_now
-from slackbot.settings import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Verify the audit log.")
-
-
-@commands.callback()
-def audit() -> None:
-    """Verify the audit log."""
 
 
 @commands.command()
@@ -27,8 +20,7 @@ def heads(use_embedded: EmbeddedFlag = False) -> None:
     """Print where every chain ends, one JSON object a line: keep it elsewhere, for `verify --heads`."""
     configured = read_settings()
     with database_url(configured, use_embedded, migrate=False) as url:
-        check_schema(configured, url)
-        found = asyncio.run(_heads(configured, url))
+        found = with_database_at(configured, url, audit_log.heads)
     for head in found:
         typer.echo(json.dumps({"subject": head.subject, "seq": head.seq, "hash": head.hash.hex()}))
 
@@ -47,8 +39,7 @@ def verify(
     earlier = _read_heads(kept) if kept is not None else []
     configured = read_settings()
     with database_url(configured, use_embedded, migrate=False) as url:
-        check_schema(configured, url)
-        events, problems = asyncio.run(_verify(configured, url, earlier))
+        events, problems = with_database_at(configured, url, audit_log.find_problems, earlier)
     for problem in problems:
         typer.echo(clean_now(str(problem)), err=True)
     typer.echo(f"{events} events verified, {len(problems)} problems")
@@ -64,15 +55,3 @@ def _read_heads(kept: Path) -> list[audit_log.Head]:
         ]
     except (ValueError, KeyError, TypeError) as error:
         raise typer.BadParameter(f"{kept} is not output of `signoff audit heads`: {error}") from error
-
-
-async def _heads(configured: Settings, url: str) -> list[audit_log.Head]:
-    async with open_database(configured, url) as database:
-        return await audit_log.heads(database)
-
-
-async def _verify(
-    configured: Settings, url: str, earlier: list[audit_log.Head]
-) -> tuple[int, list[audit_log.ChainProblem]]:
-    async with open_database(configured, url) as database:
-        return await audit_log.find_problems(database, earlier)

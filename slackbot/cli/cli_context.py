@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 import typer
 
@@ -18,6 +18,7 @@ from slackbot import settings
 from slackbot.service import logs
 from slackbot.settings import Settings, SettingsError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 EmbeddedFlag = Annotated[
@@ -73,14 +74,6 @@ def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = Tr
         server.stop()
 
 
-@contextmanager
-def current_database_url(configured: Settings, use_embedded: bool) -> Iterator[str]:
-    """The same, with a schema that fits this version. Raises SignoffError if it does not."""
-    with database_url(configured, use_embedded) as url:
-        check_schema(configured, url)
-        yield url
-
-
 def check_schema(configured: Settings, url: str) -> None:
     """Raises SignoffError, with the command to run, if the schema is not current."""
     if migrations.pending(url, configured.db_schema, role=configured.db_role):
@@ -99,14 +92,32 @@ def open_database(configured: Settings, url: str) -> Database:
     )
 
 
-def with_database(configured: Settings, use_embedded: bool, work: Callable[[Database], Awaitable[T]]) -> T:
+def with_database(
+    configured: Settings,
+    use_embedded: bool,
+    work: Callable[Concatenate[Database, P], Awaitable[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
     """Run this with a database whose schema is current. Raises what it raises, and SignoffError without such a
     database.
     """
+    with database_url(configured, use_embedded) as url:
+        return with_database_at(configured, url, work, *args, **kwargs)
 
-    async def do(url: str) -> T:
+
+def with_database_at(
+    configured: Settings,
+    url: str,
+    work: Callable[Concatenate[Database, P], Awaitable[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """The same with the database at this address."""
+
+    async def do() -> T:
         async with open_database(configured, url) as db:
-            return await work(db)
+            return await work(db, *args, **kwargs)
 
-    with current_database_url(configured, use_embedded) as url:
-        return asyncio.run(do(url))
+    check_schema(configured, url)
+    return asyncio.run(do())

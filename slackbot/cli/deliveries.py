@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 from uuid import UUID
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from agent.database.pools import Database
 from agent.domain.short_ids import short_id
 from agent.store.undelivered import DeadMessage
 from agent.usecases import undelivered
@@ -30,28 +25,9 @@ def list_dead(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """List messages that were given up, newest first."""
-
-    async def work(db: Database) -> Sequence[DeadMessage]:
-        return await undelivered.list_dead(db, limit)
-
-    found = with_database(read_settings(), use_embedded, work)
-    console = Console(soft_wrap=True)
-    if not found:
-        console.print("nothing was given up")
-        return
-    table = Table("id", "written", "what", "channel", "about", "why")
-    for each in found:
-        about = each.request_id or each.run_id
-        shown = (
-            str(each.id),
-            terminal.when(each.created_at),
-            each.kind,
-            each.channel_id,
-            short_id(about) if about else "",
-            each.error or "",
-        )
-        table.add_row(*(escape(clean_now(cell)) for cell in shown))
-    console.print(table)
+    found = with_database(read_settings(), use_embedded, undelivered.list_dead, limit)
+    columns = ["id", "written", "what", "channel", "about", "why"]
+    terminal.table(columns, map(_row, found), nothing="nothing was given up")
 
 
 @commands.command()
@@ -63,9 +39,17 @@ def retry(
     """Retry messages that were given up; workers send them at their next poll."""
     if (delivery is None) != everything:
         raise SignoffError("name one message (`signoff deliveries list` shows them), or --all")
-
-    async def work(db: Database) -> int:
-        return await undelivered.retry_dead(db, delivery)
-
-    number = with_database(read_settings(), use_embedded, work)
+    number = with_database(read_settings(), use_embedded, undelivered.retry_dead, delivery)
     typer.echo(f"{number} will be retried")
+
+
+def _row(each: DeadMessage) -> list[str]:
+    about = each.request_id or each.run_id
+    return [
+        str(each.id),
+        terminal.when(each.created_at),
+        each.kind,
+        each.channel_id,
+        short_id(about) if about else "",
+        terminal.line(clean_now(each.error or "")),
+    ]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import partial
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
-from agent.database.pools import Database
 from agent.store import views
-from agent.store.views import LiveGrant
 from agent.usecases import grants
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
@@ -32,7 +28,7 @@ JsonFlag = Annotated[
 @commands.command("list")
 def list_grants(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
     """List the live grants, those that end first at the top."""
-    found = with_database(read_settings(), use_embedded, _live)
+    found = with_database(read_settings(), use_embedded, lambda db: db.read(views.live_grants))
     if as_json:
         for each in found:
             numbers = {"uses": each.uses, "max_uses": each.max_uses, "used_sum": str(each.used_sum)}
@@ -62,10 +58,6 @@ def revoke(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Revoke a grant for good: people are asked about such calls again."""
-    end = partial(grants.revoke_as_operator, grant_id=grant_id, by=terminal.actor())
-    ended = with_database(read_settings(), use_embedded, end)
+    by = terminal.actor()
+    ended = with_database(read_settings(), use_embedded, grants.revoke_as_operator, grant_id, by=by)
     typer.echo("revoked" if ended else "it had already ended")
-
-
-async def _live(db: Database) -> Sequence[LiveGrant]:
-    return await db.read(views.live_grants)

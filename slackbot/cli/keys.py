@@ -51,16 +51,14 @@ def create(
     secret = with_database(
         configured,
         use_embedded,
-        lambda db: api_keys.create(
-            db,
-            name,
-            scope,
-            by=terminal.actor(),
-            owner=person,
-            agent=agent,
-            expires_at=until,
-            per_minute=per_minute,
-        ),
+        api_keys.create,
+        name,
+        scope,
+        by=terminal.actor(),
+        owner=person,
+        agent=agent,
+        expires_at=until,
+        per_minute=per_minute,
     )
     _show_once(secret)
 
@@ -97,7 +95,7 @@ def list_keys(
 @commands.command()
 def revoke(name: Name, use_embedded: EmbeddedFlag = False) -> None:
     """Revoke a key at once and for good."""
-    with_database(read_settings(), use_embedded, lambda db: api_keys.revoke(db, name, by=terminal.actor()))
+    with_database(read_settings(), use_embedded, api_keys.revoke, name, by=terminal.actor())
     typer.echo(f"the key {terminal.line(name, 64)} is revoked")
 
 
@@ -113,9 +111,7 @@ def rotate(
     """Give a key a new secret and print it once; name, scopes and owner stay."""
     keep = duration("--keep-old", keep_old) if keep_old else timedelta()
     secret = with_database(
-        read_settings(),
-        use_embedded,
-        lambda db: api_keys.rotate(db, name, by=terminal.actor(), keep_old=keep),
+        read_settings(), use_embedded, api_keys.rotate, name, by=terminal.actor(), keep_old=keep
     )
     _show_once(secret)
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import getpass
 from typing import Annotated
 
 import typer
 
+from agent.database.pools import Database
 from agent.domain.pause import Pause
 from agent.domain.spelling import meant
 from agent.usecases import pause as stop_switch
 from slackbot.cli import terminal
-from slackbot.cli.cli_context import EmbeddedFlag, current_database_url, open_database, read_settings
+from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.masking import clean_now
-from slackbot.settings import Settings
 
 Agent = Annotated[str | None, typer.Argument(help="An agent's name; all agents by default.")]
 
@@ -37,9 +35,7 @@ def resume(agent: Agent = None, use_embedded: EmbeddedFlag = False) -> None:
 
 
 def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bool) -> None:
-    configured = read_settings()
-    with current_database_url(configured, use_embedded) as url:
-        turned, now, known = asyncio.run(_turned(configured, url, agent, reason, stop=stop))
+    turned, now, known = with_database(read_settings(), use_embedded, _turned, agent, reason, stop=stop)
     who = f"agent {agent}" if agent else "every agent"
     if stop:
         typer.echo(clean_now(f"{who} is paused" if turned else f"{who} was already paused"))
@@ -56,12 +52,11 @@ def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bo
 
 
 async def _turned(
-    configured: Settings, url: str, agent: str | None, reason: str | None, *, stop: bool
+    db: Database, agent: str | None, reason: str | None, *, stop: bool
 ) -> tuple[bool, list[Pause], list[str]]:
-    by = f"cli:{getpass.getuser()}"
-    async with open_database(configured, url) as database:
-        if stop:
-            turned = await stop_switch.pause(database, agent, by=by, reason=reason)
-        else:
-            turned = await stop_switch.resume(database, agent, by=by)
-        return turned, await stop_switch.active_pauses(database), await stop_switch.known_agents(database)
+    by = terminal.actor()
+    if stop:
+        turned = await stop_switch.pause(db, agent, by=by, reason=reason)
+    else:
+        turned = await stop_switch.resume(db, agent, by=by)
+    return turned, await stop_switch.active_pauses(db), await stop_switch.known_agents(db)

@@ -31,11 +31,6 @@ commands = typer.Typer(
 commands.command()(observed)
 
 
-@commands.callback()
-def policy() -> None:
-    """Put a policy in force, show it, list earlier ones, or go back to one."""
-
-
 @commands.command()
 def apply(
     file: Annotated[Path, typer.Argument(help="The checkpoints file.")], use_embedded: EmbeddedFlag = False
@@ -97,11 +92,7 @@ def history(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """List the policies that were in force, newest first."""
-
-    async def work(db: Database) -> list[StoredPolicy]:
-        return await policies.history(db, limit)
-
-    found = with_database(read_settings(), use_embedded, work)
+    found = with_database(read_settings(), use_embedded, policies.history, limit)
     terminal.table(
         ["policy", "in force since", "by", "digest", "brings back"],
         [

@@ -29,11 +29,7 @@ def replay(
     """Evaluate recent actions under this file: which verdicts change, and how people decided."""
     configured = read_settings(checkpoints=None if policy is None else str(policy))
     trying, start = read_policy(configured), terminal.moment("--since", since)
-
-    async def work(db: Database) -> tuple[Totals, deque[Changed]]:
-        return await _replay(db, trying, start, show)
-
-    totals, changed = with_database(configured, use_embedded, work)
+    totals, changed = with_database(configured, use_embedded, _replay, trying, start, show)
     terminal.table(
         ["when", "tool", "was", "would be", "people said", "request"],
         [_row(each) for each in changed],

@@ -95,7 +95,7 @@ def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: Embedd
     from slackbot.cards import details_text  # noqa: PLC0415 - Block Kit's models take a moment that only this owes
 
     configured = read_settings()
-    view = with_database(configured, use_embedded, lambda db: _one(db, request_id))
+    view = with_database(configured, use_embedded, _one, request_id)
     if use_json:
         typer.echo(terminal.as_json(review(configured, view), indent=2))
         return

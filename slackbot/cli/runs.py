@@ -63,7 +63,7 @@ def list_runs(
 @commands.command()
 def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
     """Show one run with its transcript and its calls."""
-    seen = with_database(read_settings(), use_embedded, lambda db: _one(db, run_id))
+    seen = with_database(read_settings(), use_embedded, _one, run_id)
     if use_json:
         typer.echo(terminal.as_json(_as_json(seen), indent=2))
         return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 import typer
@@ -23,6 +23,8 @@ from slackbot.cli.person_option import read_person
 from slackbot.cli.requests import JsonFlag
 from slackbot.masking import clean_now
 from slackbot.settings import Settings
+
+T = TypeVar("T")
 
 commands = typer.Typer(
     cls=ListByDefault,
@@ -78,11 +80,7 @@ def add(
         label=label,
         grace=duration("--grace", grace),
     )
-
-    async def work(db: Database) -> Schedule:
-        return await schedules.add(db, new, by=terminal.actor())
-
-    added = with_database(configured, use_embedded, work)
+    added = with_database(configured, use_embedded, schedules.add, new, by=terminal.actor())
     typer.echo(f"schedule {added.id}: {agent} starts next at {terminal.when(added.next_at)}")
     if (known := _known(configured)) is not None and agent not in known:
         typer.echo(f'signoff: no agent named "{clean_now(agent)}" is loaded here (SIGNOFF_AGENTS)', err=True)
@@ -105,40 +103,31 @@ def list_schedules(use_json: JsonFlag = False, use_embedded: EmbeddedFlag = Fals
 @commands.command()
 def remove(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
     """Remove a schedule; runs that it has started continue."""
-
-    async def work(db: Database) -> UUID:
-        found = await schedules.find(db, schedule_id)
-        await schedules.remove(db, found, by=terminal.actor())
-        return found
-
-    typer.echo(f"schedule {with_database(read_settings(), use_embedded, work)} is removed")
+    found, _ = with_database(read_settings(), use_embedded, _act, schedule_id, schedules.remove)
+    typer.echo(f"schedule {found} is removed")
 
 
 @commands.command()
 def pause(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
     """Pause a schedule: its times pass, and none is made up for later."""
-
-    async def work(db: Database) -> tuple[UUID, bool]:
-        found = await schedules.find(db, schedule_id)
-        return found, await schedules.pause(db, found, by=terminal.actor())
-
-    found, turned = with_database(read_settings(), use_embedded, work)
+    found, turned = with_database(read_settings(), use_embedded, _act, schedule_id, schedules.pause)
     typer.echo(f"schedule {found} {'is' if turned else 'was already'} paused")
 
 
 @commands.command()
 def resume(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
     """Resume a paused schedule with its next time."""
-
-    async def work(db: Database) -> tuple[UUID, bool]:
-        found = await schedules.find(db, schedule_id)
-        return found, await schedules.resume(db, found, by=terminal.actor())
-
-    found, turned = with_database(read_settings(), use_embedded, work)
+    found, turned = with_database(read_settings(), use_embedded, _act, schedule_id, schedules.resume)
     typer.echo(f"schedule {found} {'goes on' if turned else 'was not paused'}")
 
 
 # --- parts ------------------------------------------------------------------------------------------------
+
+
+async def _act(db: Database, id_prefix: str, act: Callable[..., Awaitable[T]]) -> tuple[UUID, T]:
+    """The schedule, and what acting on it returns."""
+    found = await schedules.find(db, id_prefix)
+    return found, await act(db, found, by=terminal.actor())
 
 
 def _known(configured: Settings) -> Sequence[str] | None:

@@ -6,9 +6,6 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from agent.database.pools import Database
 from agent.domain.outbound import DeadMessage, OutboundEvent, WebhookLine
@@ -37,13 +34,10 @@ def add(
     """Notify a URL of requests, decisions and runs. Prints the signing secret once."""
     configured = read_settings()
     events = event or list(OutboundEvent)
-
-    async def work(db: Database) -> str:
-        return await webhooks.add(
-            db, name, url, events, by=terminal.actor(), allowed=configured.webhook_networks
-        )
-
-    secret = with_database(configured, use_embedded, work)
+    networks = configured.webhook_networks
+    secret = with_database(
+        configured, use_embedded, webhooks.add, name, url, events, by=terminal.actor(), allowed=networks
+    )
     typer.echo(f"{name} gets {', '.join(sorted(events))} from now on. Notices are signed with this")
     typer.echo("secret, which is not shown again:")
     typer.echo(secret)
@@ -57,27 +51,13 @@ def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
         return await webhooks.list_webhooks(db), await webhooks.list_dead(db, SHOWN)
 
     lines, dead = with_database(read_settings(), use_embedded, work)
-    console = Console(soft_wrap=True)
-    if not lines and not dead:
-        console.print("there are no webhooks; `signoff webhooks add NAME URL` adds one")
-        return
-    table = Table("name", "address", "events", "pending", "given up", "last told")
-    for line in lines:
-        last = terminal.when(line.last_sent_at) or "never"
-        shown = (
-            line.name,
-            clean_now(line.url),
-            ", ".join(line.events),
-            str(line.pending),
-            str(line.dead),
-            last,
-        )
-        table.add_row(*map(escape, shown))
-    console.print(table)
+    columns = ["name", "address", "events", "pending", "given up", "last told"]
+    nothing = "there are no webhooks; `signoff webhooks add NAME URL` adds one"
+    terminal.table(columns, map(_row, lines), nothing=nothing)
     for notice in dead:
         about = notice.request_id or notice.run_id
         words = f"{notice.id} {notice.target}: {notice.event} {about}: {notice.error or ''}"
-        console.print(f"[red]given up[/] {escape(clean_now(words))}")
+        typer.echo(f"{typer.style('given up', fg='red')} {terminal.line(clean_now(words))}")
 
 
 @commands.command()
@@ -85,11 +65,7 @@ def remove(
     name: Annotated[str, typer.Argument(help="Which one.")], use_embedded: EmbeddedFlag = False
 ) -> None:
     """Remove a webhook; its pending notices are dropped."""
-
-    async def work(db: Database) -> None:
-        await webhooks.remove(db, name, by=terminal.actor())
-
-    with_database(read_settings(), use_embedded, work)
+    with_database(read_settings(), use_embedded, webhooks.remove, name, by=terminal.actor())
     typer.echo(f"{name} is removed")
 
 
@@ -102,8 +78,16 @@ def replay(
     """Send notices that were given up again, with all attempts."""
     if (notice is None) != everything:
         raise SignoffError("name one dead notice (`signoff webhooks list` shows them), or --all")
+    number = with_database(read_settings(), use_embedded, webhooks.replay, notice)
+    typer.echo(f"{number} will be sent again")
 
-    async def work(db: Database) -> int:
-        return await webhooks.replay(db, notice)
 
-    typer.echo(f"{with_database(read_settings(), use_embedded, work)} will be sent again")
+def _row(line: WebhookLine) -> list[str]:
+    return [
+        line.name,
+        terminal.line(clean_now(line.url)),
+        ", ".join(line.events),
+        str(line.pending),
+        str(line.dead),
+        terminal.when(line.last_sent_at) or "never",
+    ]
