@@ -146,6 +146,11 @@ class ExecutionView:
     retry_at: datetime | None = None  # it failed in passing, and the next attempt begins then
 
     @property
+    def seconds(self) -> float | None:
+        """How long it took, once it has ended."""
+        return (self.finished_at - self.started_at).total_seconds() if self.finished_at else None
+
+    @property
     def awaits_settlement(self) -> bool:
         """Whether it is in doubt and not settled yet."""
         return self.status is ExecutionStatus.IN_DOUBT and self.settled_as is None

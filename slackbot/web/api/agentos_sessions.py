@@ -82,16 +82,8 @@ class SessionRun(ResponseModel):
 
     @classmethod
     def of(cls, run: AgentOSRun, created_at: Moment) -> SessionRun:
-        return cls(
-            run_id=run.run_id,
-            agent_id=run.agent_id,
-            user_id=run.user_id,
-            status=run.status,
-            run_input=run.input.input_content,
-            content=run.content,
-            tools=run.tools or None,
-            created_at=created_at,
-        )
+        words = run.input.input_content
+        return cls.copy_of(run, run_input=words, tools=run.tools or None, created_at=created_at)
 
 
 class PageInfo(ResponseModel):

@@ -84,17 +84,8 @@ class ToolExecution(ResponseModel):
 
     @classmethod
     def of(cls, tool: AgnoTool, began: datetime) -> ToolExecution:
-        return cls(
-            tool_call_id=tool.tool_call_id,
-            tool_name=tool.tool_name,
-            tool_args=tool.tool_args,
-            tool_call_error=tool.tool_call_error,
-            result=tool.result,
-            created_at=int(began.timestamp()),
-            requires_confirmation=tool.request_status is RequestStatus.WAITING,
-            confirmed=tool.confirmed,
-            confirmation_note=tool.confirmation_note,
-        )
+        waits = tool.request_status is RequestStatus.WAITING
+        return cls.copy_of(tool, created_at=int(began.timestamp()), requires_confirmation=waits)
 
 
 class Requirement(ResponseModel):

@@ -68,16 +68,7 @@ class QuestionOut(ResponseModel):
 
     @classmethod
     def of(cls, line: PendingQuestion) -> QuestionOut:
-        return cls(
-            request_id=line.request_id,
-            agent=line.agent,
-            above=list(line.above),
-            question=question(line.description),
-            revision=line.revision,
-            approvals=line.approvals,
-            approvals_required=line.approvals_required,
-            expires_at=line.expires_at,
-        )
+        return cls.copy_of(line, question=question(line.description))
 
 
 class AgentStatus(ResponseModel):
@@ -113,23 +104,13 @@ class AgentStatus(ResponseModel):
         """Of a line that `clean_run_lines` has made fit to be shown."""
         run, asked = line.run, [QuestionOut.of(each) for each in line.asked]
         more = f" (and {run.asked - 1} more)" if run.asked > 1 else ""
-        return cls(
+        return cls.copy_of(
+            run,
             agent_id=run.id,
             name=run.agent,
-            label=run.label,
-            above=list(run.above),
-            task=run.task,
             status=run.shown,
-            created_at=run.created_at,
             question=f"{asked[0].question}{more}" if asked else None,
-            updated_at=run.updated_at,
-            requester=PersonOut.of(run.requester),
-            progress=run.progress,
-            answer=run.answer,
-            cause=run.cause,
             waiting=run.asked,
-            in_doubt=run.in_doubt,
-            sleeping_until=run.sleeping_until,
             requests=asked,
         )
 

@@ -21,7 +21,6 @@ from agent.usecases.executions.external import (
     ReportRefused,
 )
 from signoff.canonical import canonical_bytes
-from slackbot.cards import json_text
 from slackbot.web.api import request_lookup
 from slackbot.web.api.facts import ask_again, check_may_tell_facts, facts_at_claim
 from slackbot.web.api.request_lookup import RequestId
@@ -160,21 +159,8 @@ async def claim_request(
     except ClaimRefused as refused:
         raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
     action = claimed.action
-    return ClaimOut(
-        id=view.id,
-        request_id=view.client_id,
-        execution_id=claimed.execution_id,
-        attempt=claimed.attempt,
-        action=ActionOut(
-            tool=action.tool, tool_version=action.tool_version, arguments=json_text.arguments_of(action)
-        ),
-        digest=action.digest.hex(),
-        revision=claimed.revision,
-        edited=claimed.edited,
-        token=claimed.token,
-        idempotency_key=claimed.idempotency_key,
-        lease_seconds=claimed.lease_seconds,
-    )
+    about = {"id": view.id, "request_id": view.client_id, "digest": action.digest.hex()}
+    return ClaimOut.copy_of(claimed, action=ActionOut.of(action), **about)
 
 
 @router.post("/pending/{request_id}/result", dependencies=[IDEMPOTENT], responses=_PROBLEMS)

@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.runtime import external_calls
 from agent.usecases.executions.external import LEASE_SECONDS, LONGEST_LEASE, ClaimRefused, ReportRefused
-from slackbot.cards import json_text
 from slackbot.masking import clean_value
 from slackbot.web.api.executions import ResultIn
 from slackbot.web.api.shapes import ActionOut, Length, Moment, RequestModel, ResponseModel
@@ -105,16 +104,7 @@ async def list_executions(
         seen = await ctx.watch.anything(seen, min(left, PAUSE))
     described = await clean_value([each.description for each in found])
     return [
-        HandedOut(
-            call_id=each.id,
-            run_id=each.run_id,
-            agent=each.agent,
-            tool=each.tool,
-            request_id=each.request_id,
-            description=words,
-            created_at=each.created_at,
-            claim_until=each.claim_until,
-        )
+        HandedOut.copy_of(each, call_id=each.id, description=words)
         for each, words in zip(found, described, strict=True)
     ]
 
@@ -139,19 +129,8 @@ async def claim_execution(
     except ClaimRefused as refused:
         raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
     action = claimed.action
-    return CallClaimed(
-        call_id=call_id,
-        execution_id=claimed.execution_id,
-        request_id=claimed.request_id,
-        attempt=claimed.attempt,
-        action=ActionOut(
-            tool=action.tool, tool_version=action.tool_version, arguments=json_text.arguments_of(action)
-        ),
-        digest=action.digest.hex(),
-        token=claimed.token,
-        idempotency_key=claimed.idempotency_key,
-        lease_seconds=claimed.lease_seconds,
-    )
+    given = {"call_id": call_id, "action": ActionOut.of(action), "digest": action.digest.hex()}
+    return CallClaimed.copy_of(claimed, **given)
 
 
 @router.post(

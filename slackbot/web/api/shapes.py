@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Query
@@ -16,13 +16,12 @@ from agent.domain.request import (
     API,
     EXTERNAL,
     ExecutionStatus,
-    ExecutionView,
     RequestStatus,
     RequestView,
     Verdict,
 )
 from signoff.durations import seconds_of
-from signoff.values import Person, Risk
+from signoff.values import Action, Person, Risk
 from slackbot.cards import json_text
 from slackbot.masking import clean_view
 
@@ -87,7 +86,17 @@ After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the 
 class ResponseModel(BaseModel):
     """What we answer with."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+    @classmethod
+    def copy_of(cls, source: object, **given: object) -> Self:
+        """Made of the source's attributes that bear the names of fields, and of the fields ``given``."""
+        copied = {
+            name: getattr(source, name)
+            for name, field in cls.model_fields.items()
+            if name not in given and (field.is_required() or hasattr(source, name))
+        }
+        return cls.model_validate(copied | given)
 
 
 class RequestModel(BaseModel):
@@ -126,6 +135,10 @@ class ActionOut(ResponseModel):
     tool_version: str
     arguments: dict[str, Any]
 
+    @classmethod
+    def of(cls, action: Action) -> ActionOut:
+        return cls.copy_of(action, arguments=json_text.arguments_of(action))
+
 
 class VoteOut(ResponseModel):
     """One reviewer's word on the present revision."""
@@ -149,22 +162,6 @@ class ExecutionOut(ResponseModel):
     error: str | None
     settled_by: PersonOut | None
     settled_as: str | None
-
-    @classmethod
-    def of(cls, view: ExecutionView) -> ExecutionOut:
-        took = (view.finished_at - view.started_at).total_seconds() if view.finished_at else None
-        return cls(
-            id=view.id,
-            attempt=view.attempt,
-            status=view.status,
-            started_at=view.started_at,
-            finished_at=view.finished_at,
-            seconds=took,
-            result=view.result,
-            error=view.error,
-            settled_by=PersonOut.of(view.settled_by),
-            settled_as=view.settled_as,
-        )
 
 
 class ReviewOut(ResponseModel):
@@ -223,58 +220,20 @@ class ReviewOut(ResponseModel):
     @classmethod
     def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
         """Of a view that `clean_view` has made fit to be shown."""
-        decision = view.decision
-        return cls(
+        return cls.copy_of(
+            view,
             request_id=view.client_id if view.source == API else str(view.id),
-            id=view.id,
-            status=view.status,
             lapsed=view.lapsed_at is not None,
-            description=view.description,
             action_description=own_words(view),
-            action=ActionOut(
-                tool=view.action.tool,
-                tool_version=view.action.tool_version,
-                arguments=json_text.arguments_of(view.action),
-            ),
+            action=ActionOut.of(view.action),
             digest=view.digest.hex(),
-            revision=view.revision,
             edited=view.editor is not None,
-            facts=None if view.facts is None else dict(view.facts),
-            agent=view.agent,
-            above=list(view.above),
-            label=view.label,
             agent_context=agent_context(view),
-            checkpoint_id=view.checkpoint_id,
-            risk=view.risk,
             approvals=sum(vote.verdict is Verdict.APPROVE for vote in view.votes),
-            approvals_required=view.approvals_required,
-            votes=[
-                VoteOut(
-                    person=PersonOut(team_id=vote.person.team_id, user_id=vote.person.user_id),
-                    verdict=vote.verdict,
-                    reason=vote.reason,
-                    at=vote.at,
-                )
-                for vote in view.votes
-            ],
-            requester=PersonOut.of(view.requester),
-            requester_asserted=view.requester_asserted,
             timestamp=view.created_at,
-            expires_at=view.expires_at,
-            decided_at=decision.at if decision else None,
-            decided_by=PersonOut.of(decision.person) if decision else None,
-            reason=decision.reason if decision else None,
-            lapse_at=view.lapse_at,
-            handed_over_at=view.handed_over_at,
-            execution=ExecutionOut.of(view.execution) if view.execution else None,
+            reason=view.decision.reason if view.decision else None,
             url=url,
             slack_url=slack_url,
-            run_id=view.run_id,
-            erased_at=view.erased_at,
-            facts_source=view.facts_source,
-            voided=view.voided,
-            executor=view.executor,
-            claim_until=view.claim_until,
         )
 
 
