@@ -18,16 +18,18 @@ try:
     from langchain.agents.middleware import HumanInTheLoopMiddleware
 except ImportError as error:
     raise missing_framework("LangChain", "langchain") from error
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.durations import by_former_names
 from signoff.integrations.langgraph_interrupts import (
+    Exact,
     GraphThread,
     InterruptQuestion,
     InterruptRefusal,
     Options,
     UnsupportedInterrupt,
+    not_as_expected,
 )
 from signoff.integrations.langgraph_loop import resume_until_done
 
@@ -65,30 +67,24 @@ async def aresume_when_decided(
     )
 
 
-class _Exact(BaseModel):
-    """A field that is not known may mean something that we would not honour."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _ActionRequest(_Exact):
+class _ActionRequest(Exact):
     name: str
     args: dict[str, Any]
     description: str | None = None
 
 
-class _ReviewConfig(_Exact):
+class _ReviewConfig(Exact):
     action_name: str
     allowed_decisions: list[Literal["approve", "edit", "reject", "respond"]]
     args_schema: dict[str, Any] | None = None
 
 
-class _Batch(_Exact):
+class _Batch(Exact):
     action_requests: list[_ActionRequest]
     review_configs: list[_ReviewConfig]
 
 
-class _Call(_Exact):
+class _Call(Exact):
     type: Literal["tool_approval"]
     tool_call_id: str
     name: str
@@ -141,9 +137,7 @@ def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[st
             return [_Call.model_validate(value)], [_allowed(interrupt.response_schema)]
         batch = _Batch.model_validate(value)
     except ValidationError as error:
-        where = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        words = f"the interrupt is none of HumanInTheLoopMiddleware ({where})"
-        raise UnsupportedInterrupt(words) from None
+        raise not_as_expected("none of HumanInTheLoopMiddleware", error) from None
     rules: dict[str, list[set[str]]] = {
         each.name: [
             set(rule.allowed_decisions) for rule in batch.review_configs if rule.action_name == each.name

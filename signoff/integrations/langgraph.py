@@ -20,18 +20,20 @@ try:
     from langgraph.prebuilt import ToolRuntime
 except ImportError as error:
     raise missing_framework("LangGraph", "langgraph") from error
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from signoff.canonical import canonical_bytes
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.durations import by_former_names
 from signoff.integrations.background import Background, BackgroundCall, BackgroundResult
 from signoff.integrations.langgraph_interrupts import (
+    Exact,
     GraphThread,
     InterruptQuestion,
     InterruptRefusal,
     Options,
     UnsupportedInterrupt,
+    not_as_expected,
 )
 from signoff.integrations.langgraph_loop import resume_until_done
 
@@ -81,25 +83,19 @@ async def aresume_when_decided(
     )
 
 
-class _Exact(BaseModel):
-    """A field that is not known may mean something that we would not honour."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Action(_Exact):
+class _Action(Exact):
     action: str
     args: dict[str, Any]
 
 
-class _Config(_Exact):
+class _Config(Exact):
     allow_ignore: bool
     allow_respond: bool
     allow_edit: bool
     allow_accept: bool
 
 
-class _HumanInterrupt(_Exact):
+class _HumanInterrupt(Exact):
     action_request: _Action
     config: _Config
     description: str | None = None
@@ -151,5 +147,4 @@ def _read(value: Any) -> list[_HumanInterrupt]:
             _HumanInterrupt.model_validate(each) for each in (value if isinstance(value, list) else [value])
         ]
     except ValidationError as error:
-        where = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise UnsupportedInterrupt(f"the interrupt is no HumanInterrupt ({where})") from None
+        raise not_as_expected("no HumanInterrupt", error) from None

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypedDict
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from signoff.client import ClaimedAction
 from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsByTool
@@ -19,6 +21,18 @@ PAGE = 20
 
 class UnsupportedInterrupt(SignoffError):
     """The graph waits for an answer that people's yes or no cannot give. Nobody was asked, and it goes on waiting."""
+
+
+class Exact(BaseModel):
+    """A field that is not known may mean something that we would not honour."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def not_as_expected(what: str, error: ValidationError) -> UnsupportedInterrupt:
+    """The error for an interrupt that is ``what``, with the places where it differs."""
+    where = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return UnsupportedInterrupt(f"the interrupt is {what} ({where})")
 
 
 class Options(TypedDict, total=False):

@@ -8,7 +8,6 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.outbound import OutboundMessage
 from agent.domain.request import RequestView
-from agent.domain.run import RunView
 from agent.store import views
 from slackbot.reviewing.listing import without_secrets
 from slackbot.web.api.shapes import Moment, PersonOut, ResponseModel, review, rfc3339
@@ -30,24 +29,6 @@ class RunOut(ResponseModel):
     requester: PersonOut | None
     created_at: Moment
     updated_at: Moment
-
-    @classmethod
-    def of(cls, run: RunView) -> RunOut:
-        """From a run that `clean_run` has masked."""
-        return cls(
-            id=run.id,
-            agent=run.agent,
-            above=list(run.above),
-            agent_version=run.agent_version,
-            label=run.label,
-            task=run.task,
-            status=run.status.value,
-            cause=run.cause,
-            answer=run.answer,
-            requester=PersonOut.of(run.requester),
-            created_at=run.created_at,
-            updated_at=run.updated_at,
-        )
 
 
 async def content(ctx: WebContext, notice: OutboundMessage) -> dict[str, Any]:
@@ -74,4 +55,4 @@ async def _run(db: Database, run_id: UUID | None) -> RunOut | None:
     if run_id is None:
         return None
     run = await db.read(views.run_view, run_id)
-    return RunOut.of((await without_secrets(db, [run]))[0]) if run else None
+    return RunOut.copy_of((await without_secrets(db, [run]))[0]) if run else None

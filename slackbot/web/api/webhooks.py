@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
-from agent.domain.outbound import DeadMessage, OutboundEvent, WebhookLine
+from agent.domain.outbound import OutboundEvent
 from agent.usecases import webhooks
 from slackbot.web.api.shapes import After, Limit, Moment, Page, RequestModel, ResponseModel, page
 from slackbot.web.http.api_keys import Admin
@@ -53,10 +53,6 @@ class WebhookOut(ResponseModel):
     dead: int
     last_sent_at: Moment | None
 
-    @classmethod
-    def of(cls, line: WebhookLine) -> WebhookOut:
-        return cls.model_validate(line, from_attributes=True)
-
 
 class DeadNoticeOut(ResponseModel):
     """A notice that was given up after a day of attempts, or because its receiver is gone."""
@@ -69,10 +65,6 @@ class DeadNoticeOut(ResponseModel):
     attempts: int
     error: str | None
     created_at: Moment
-
-    @classmethod
-    def of(cls, notice: DeadMessage) -> DeadNoticeOut:
-        return cls.model_validate(notice, from_attributes=True)
 
 
 @router.post("", status_code=201, responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
@@ -91,7 +83,9 @@ async def add(request: Request, admin: Admin, new: WebhookIn) -> WebhookAdded:
 @router.get("", responses=documented(401, 403, 422, 429, 503))
 async def list_webhooks(request: Request, admin: Admin) -> Page[WebhookOut]:
     """All webhooks, without their secrets."""
-    return Page(items=[WebhookOut.of(line) for line in await webhooks.list_webhooks(web_context(request).db)])
+    return Page(
+        items=[WebhookOut.copy_of(line) for line in await webhooks.list_webhooks(web_context(request).db)]
+    )
 
 
 @router.delete(
@@ -108,7 +102,9 @@ async def list_dead(
 ) -> Page[DeadNoticeOut]:
     """What was given up, webhooks and e-mail, latest first."""
     found = await webhooks.list_dead(web_context(request).db, limit, after)
-    return page([DeadNoticeOut.of(each) for each in found], found[-1].id if len(found) >= limit else None)
+    return page(
+        [DeadNoticeOut.copy_of(each) for each in found], found[-1].id if len(found) >= limit else None
+    )
 
 
 @router.post(
