@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.errors import Refused
 from agent.store import views
 from signoff.values import Person
 from slackbot.cards import (
@@ -27,10 +24,7 @@ from slackbot.reviewing.visibility import visible_runs
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.details import FAILED, PATIENCE
-from slackbot.slack.listeners.modals import Shown, draw, show_empty, tell
-
-log = logging.getLogger(__name__)
+from slackbot.slack.listeners.modals import Shown, fill, show_empty, tell
 
 HEADING = "The agent's answer"
 NOT_OPENED = "Slack did not open the answer in time. Please press the button again."
@@ -54,22 +48,9 @@ def begin(ctx: ListenerContext, body: Mapping[str, Any], view_id: str, query: Ma
     run_id, turn, page = parse_id(query.get("run")), query.get("turn", ""), query.get("page", "")
     if run_id is None or not turn.isdecimal() or not page.isdecimal():
         return False
-    ctx.background.start(_fill(ctx, view_id, person_of(body), run_id, int(turn[:9]), int(page[:6])))
+    work = _answer(ctx, person_of(body), run_id, int(turn[:9]), int(page[:6]))
+    ctx.background.start(fill(ctx, view_id, HEADING, work))
     return True
-
-
-async def _fill(
-    ctx: ListenerContext, view_id: str, person: Person, run_id: UUID, turn: int, page: int
-) -> None:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            shown = await _answer(ctx, person, run_id, turn, page)
-    except Refused as refused:
-        shown = notice_modal(HEADING, refused.sentence)
-    except Exception as error:
-        log.warning("an answer failed: %s", type(error).__name__, extra={"action": "answer_failed"})
-        shown = notice_modal(HEADING, FAILED)
-    await draw(ctx, view_id, shown)
 
 
 async def _answer(ctx: ListenerContext, person: Person, run_id: UUID, turn: int, page: int) -> Shown:

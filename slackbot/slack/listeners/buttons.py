@@ -9,12 +9,14 @@ from uuid import UUID
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.errors import Refused
+from agent.domain.errors import NotFound, Refused
 from slackbot.cards import parse_id
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import tell
+
+GONE = "It no longer exists."
 
 Work = Callable[[ListenerContext, dict[str, Any]], Awaitable[str | None]]
 """Does a button's work; returns what to tell the person beyond what they will see."""
@@ -30,6 +32,8 @@ def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) 
                 told = await work(ctx, body)
         except Refused as refused:
             told = refused.sentence
+        except NotFound:
+            told = GONE
         except Exception:
             tell(ctx, body, OUTCOME_UNKNOWN)
             raise

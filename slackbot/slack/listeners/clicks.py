@@ -43,7 +43,6 @@ FORM_NOT_OPENED = (
 NOT_EXPIRED = "Only expired requests can be asked again."
 ASKED_AGAIN = "Asking again; a new card follows here if people still have to decide."
 NOT_IN_DOUBT = "This was already settled, or is no longer in doubt."
-GONE = "It no longer exists."
 
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | None]]
 """The work of a request's button, from its click and payload."""
@@ -122,8 +121,6 @@ async def _ask_again(ctx: ListenerContext, click: ButtonClick, body: dict[str, A
     except Conflict:
         details.show_change(ctx, click, body, outdated=True)
         return NOT_EXPIRED
-    except NotFound:
-        return GONE
     details.show_change(ctx, click, body)
     return ASKED_AGAIN  # the expired request's card stays unchanged
 
@@ -140,8 +137,6 @@ async def _settle(
     except Conflict:
         details.show_change(ctx, click, body, outdated=True)
         return NOT_IN_DOUBT
-    except NotFound:
-        return GONE
     details.show_change(ctx, click, body)
     return sentence(Refusal.SAME_VOTE) if needed and click.person in view.execution.retry_voters else None
 

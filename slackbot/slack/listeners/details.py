@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +9,6 @@ from uuid import UUID
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.errors import Refused
 from agent.domain.request import RequestView
 from agent.usecases import requests
 from signoff.values import Person
@@ -22,23 +19,18 @@ from slackbot.cards import (
     details_modal,
     details_text,
     named_in,
-    notice_modal,
     parse_id,
 )
 from slackbot.masking import clean_view
 from slackbot.reviewing.visibility import visible_request
+from slackbot.slack.listeners import modals
 from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.modals import draw, show_empty, tell
-
-log = logging.getLogger(__name__)
+from slackbot.slack.listeners.modals import show_empty, tell
 
 HEADING = "Details"
-PATIENCE = 8.0
-"""Seconds for work after an acknowledgement."""
 NOT_OPENED = "Slack did not open the details in time. Please press the button again."
-FAILED = "This could not be looked up. Please close it and try again."
 FILE_FAILED = "The file could not be sent to you. The pages of Details show the same."
 FILE_SENT = "Everything about this request, as of when you asked for it."
 
@@ -83,14 +75,7 @@ async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], reque
 
 async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: UUID, page: int = 1) -> None:
     """Draw a page of the details into this person's modal, or why they may not see it."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await draw(ctx, view_id, await _details(ctx, person, request_id, page))
-    except Refused as refused:
-        await draw(ctx, view_id, notice_modal(HEADING, refused.sentence))
-    except Exception as error:
-        log.warning("details failed: %s", type(error).__name__, extra={"action": "details_failed"})
-        await draw(ctx, view_id, notice_modal(HEADING, FAILED))
+    await modals.fill(ctx, view_id, HEADING, _details(ctx, person, request_id, page))
 
 
 def show_change(
@@ -127,21 +112,19 @@ async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:
 
 async def _send_file(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> None:
     """Sent to the person's own conversation with the app, not to the channel."""
-    try:
-        async with asyncio.timeout(4 * PATIENCE):
-            await card_of(ctx, click)
-            view = await visible_request(ctx.db, ctx.directory, click.person, click.value.request_id)
-            text = details_text(await clean_view(view))
-            opened = await ctx.client.conversations_open(users=click.person.user_id)
-            await ctx.client.files_upload_v2(
-                content=text,
-                filename=f"request-{view.id}.txt",
-                title=f"Request {view.id}",
-                channel=opened["channel"]["id"],
-                initial_comment=FILE_SENT,
-            )
-    except Refused as refused:
-        tell(ctx, body, refused.sentence)
-    except Exception as error:
-        log.warning("a file was not sent: %s", type(error).__name__, extra={"action": "file_failed"})
-        tell(ctx, body, FILE_FAILED)
+
+    async def send() -> None:
+        await card_of(ctx, click)
+        view = await visible_request(ctx.db, ctx.directory, click.person, click.value.request_id)
+        text = details_text(await clean_view(view))
+        opened = await ctx.client.conversations_open(users=click.person.user_id)
+        await ctx.client.files_upload_v2(
+            content=text,
+            filename=f"request-{view.id}.txt",
+            title=f"Request {view.id}",
+            channel=opened["channel"]["id"],
+            initial_comment=FILE_SENT,
+        )
+
+    if wrong := await modals.in_time(send(), FILE_FAILED, 4 * modals.PATIENCE):
+        tell(ctx, body, wrong)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.errors import Refused
 from slackbot.cards import (
     ACTION_LIST,
     ACTION_PAGE,
@@ -27,9 +24,7 @@ from slackbot.slack.listeners import answers, details, listing
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.modals import draw, show_empty, tell
-
-log = logging.getLogger(__name__)
+from slackbot.slack.listeners.modals import draw, in_time, show_empty, tell
 
 HEADING = "Requests"
 NOT_OPENED = "Slack did not open the list in time. Please press the button again."
@@ -107,11 +102,4 @@ async def _in_answer(ctx: ListenerContext, body: dict[str, Any], what: str, quer
 
 async def _page(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> Card | str:
     """The page, or a message in its place."""
-    try:
-        async with asyncio.timeout(details.PATIENCE):
-            return await listing.page(ctx, person_of(body), what, query) or OLD_BUTTON
-    except Refused as refused:
-        return refused.sentence
-    except Exception as error:
-        log.warning("a list failed: %s", type(error).__name__, extra={"action": "list_failed"})
-        return FAILED
+    return await in_time(listing.page(ctx, person_of(body), what, query), FAILED) or OLD_BUTTON

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 from slack_bolt.async_app import AsyncApp
 
@@ -97,27 +98,27 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
         run_id = await ctx.db.read(views.run_in_thread, team_id, message.channel_id, message.thread_ts or "")
         if run_id is None:
             return False
-        try:
-            await check_member(ctx.directory, message.person)
-        except NotAMember as refused:
-            if refused.code in DOUBTFUL:
-                raise SlackUnavailable("the author is not known") from None
-            if tell:
-                _whisper(ctx, message, Card(refused.sentence, []))
-            return True
+        problem = await _add(ctx, run_id, message)
+    if problem and tell:
+        _whisper(ctx, message, Card(problem, []))
+    return True
+
+
+async def _add(ctx: ListenerContext, run_id: UUID, message: IncomingMessage) -> str | None:
+    """Why the run does not hear this, or ``None``: it does."""
+    try:
+        await check_member(ctx.directory, message.person)
         if problem := objection(message.words):
-            if tell:
-                _whisper(ctx, message, Card(refusal_text(problem), []))
-            return True
+            return refusal_text(problem)
         administrator = await ctx.directory.is_admin(message.person)
-        try:
-            await runs.add_message(
-                ctx.db, run_id, message.words, message.person, message.key, administrator=administrator
-            )
-        except Refused as refused:
-            if tell:
-                _whisper(ctx, message, Card(refused.sentence, []))
-        return True
+        await runs.add_message(
+            ctx.db, run_id, message.words, message.person, message.key, administrator=administrator
+        )
+    except Refused as refused:
+        if isinstance(refused, NotAMember) and refused.code in DOUBTFUL:
+            raise SlackUnavailable("the author is not known") from None
+        return refused.sentence
+    return None
 
 
 def _whisper(ctx: ListenerContext, message: IncomingMessage, card: Card) -> None:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
 
+from agent.domain.errors import Refused
 from slackbot.cards import notice_modal, refusal_text, skeleton_modal
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack_api.client import RateLimited, SlackError, SlackRefused
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 NOT_COUNTED = "Not counted"
+PATIENCE = 8.0
+"""Seconds for work after an acknowledgement."""
+FAILED = "This could not be looked up. Please close it and try again."
 
 Shown = dict[str, Any]
 """A view, as the Web API takes it."""
@@ -43,6 +52,26 @@ async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
     except SlackRefused as error:
         if error.code != "not_found":
             raise
+
+
+async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) -> T | str:
+    """What comes of work behind an acknowledgement; a sentence where it is refused, fails or takes too long."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except Refused as refused:
+        return refused.sentence
+    except Exception as error:
+        log.warning("a look-up failed: %s", type(error).__name__, extra={"action": "look_up_failed"})
+        return failed
+
+
+async def fill(
+    ctx: ListenerContext, view_id: str, heading: str, work: Awaitable[Shown], failed: str = FAILED
+) -> None:
+    """Draw what this makes into a modal, or why it makes nothing."""
+    made = await in_time(work, failed)
+    await draw(ctx, view_id, notice_modal(heading, made) if isinstance(made, str) else made)
 
 
 def tell(ctx: ListenerContext, body: Mapping[str, Any], sentence: str) -> None:

@@ -8,13 +8,11 @@ from uuid import UUID
 
 from slack_bolt.async_app import AsyncApp
 
-from agent.domain.errors import NotFound
 from agent.usecases.runs import resumption
 from signoff.errors import Conflict
 from slackbot.cards import ACTION_RESUME_RUN
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.buttons import add_button, on_id
-from slackbot.slack.listeners.clicks import GONE
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.settlements import PATH, thread_of
 
@@ -36,6 +34,4 @@ async def _resume(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> s
         await resumption.resume(ctx.db, run_id, by, administrator=administrator, thread=thread, path=PATH)
     except Conflict:
         return NOT_FAILED
-    except NotFound:
-        return GONE
     return None

@@ -10,13 +10,12 @@ from uuid import UUID
 
 from slack_bolt.async_app import AsyncApp
 
-from agent.domain.errors import NotFound
 from agent.usecases import requests
 from signoff.errors import Conflict
 from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.buttons import add_button, on_id
-from slackbot.slack.listeners.clicks import GONE, NOT_IN_DOUBT
+from slackbot.slack.listeners.clicks import NOT_IN_DOUBT
 from slackbot.slack.listeners.context import ListenerContext
 
 PATH = "slack_thread"
@@ -49,8 +48,6 @@ async def _settle(
         )
     except Conflict:
         return NOT_IN_DOUBT
-    except NotFound:
-        return GONE
     return None
 
 

@@ -53,7 +53,7 @@ async def test_the_empty_modal_comes_before_the_database(http_house: House) -> N
     _, card = await http_house.asked()
     with http_house.without_database():
         assert (await http_house.slack.person("U0GRACE").click(card, ACTION_DETAILS)).acked
-        await http_house.modal("U0GRACE", details.FAILED)
+        await http_house.modal("U0GRACE", modals.FAILED)
 
 
 async def test_details_come_after_a_silence_that_slack_asks_for(http_house: House) -> None:
