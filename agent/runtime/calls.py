@@ -9,9 +9,8 @@ from uuid import UUID
 
 import structlog
 
-from agent.domain.facts import Facts
 from agent.domain.limits import LimitState, Use
-from agent.domain.policy import Judgement, Rule
+from agent.domain.policy import Judgement
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
 from agent.runtime import approval_check, claims, stored_text
@@ -19,6 +18,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.granted_calls import covers_of_call
 from agent.runtime.hooks import run_hook
 from agent.runtime.judgement import (
+    CurrentCall,
     after_rejections,
     judge,
     look_up,
@@ -115,7 +115,8 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     except NotDone as nothing:
         return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
     judgement = judge(services, work.run, tool, action, facts)
-    judgement, states = await within_limits(services, work, tool, action, facts, judgement)
+    call = CurrentCall(work, agent, tool, action, facts)
+    judgement, states = await within_limits(services, call, judgement)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     if judgement.verdict == "run" and work.call.request_id is None:
@@ -126,61 +127,46 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
                 uses, epoch = tuple(state.use for state in states), judgement.epoch
                 await claims.run_tool(services, work, tool, action, uses, epoch=epoch, judgement=judgement)
         return True
-    return await _ask(services, work, agent, tool, action, facts, judgement, states)
+    return await _ask(services, call, judgement, states)
 
 
 async def _ask(
-    services: Services,
-    work: OpenCallDetails,
-    agent: Agent,
-    tool: Tool,
-    action: Action,
-    facts: Facts,
-    judgement: Judgement,
-    states: tuple[LimitState, ...],
+    services: Services, call: CurrentCall, judgement: Judgement, states: tuple[LimitState, ...]
 ) -> bool:
     """Ask people, unless they have said no in this run or yes in advance."""
-    if (no := await _earlier_no(services, work, action)) is not None:
+    work = call.work
+    if (no := await _earlier_no(services, work, call.action)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
-    judgement = await after_rejections(services.db, agent.name, action, judgement)
+    judgement = await after_rejections(services.db, call.agent.name, call.action, judgement)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
-    uses = tuple(state.use for state in states)
-    if await _run_under_grant(services, work, agent, tool, action, facts, judgement, uses):
+    if await _run_under_grant(services, call, judgement, tuple(state.use for state in states)):
         return True
-    # What people were asked about before is asked again, also where policy would let it run by now.
-    rule = judgement.rule or Rule.from_snapshot(work.policy or {})
-    new = await question(services, work, agent, tool, action, facts, rule, judgement, states)
+    new = await question(services, call, judgement, states)
     try:
         opened = await requests.open(services.db, new)
     except Conflict:
         return True  # judged by another worker in the meantime
     log.info(
         "waiting for approval",
-        action="call.pending" if tool.background else "run.paused",
+        action="call.pending" if call.tool.background else "run.paused",
         request_id=str(opened.request_id),
         run_id=str(work.run.id),
         call_id=str(work.call.id),
-        tool=tool.name,
+        tool=call.tool.name,
         because=judgement.because,
     )
     return True
 
 
 async def _run_under_grant(
-    services: Services,
-    work: OpenCallDetails,
-    agent: Agent,
-    tool: Tool,
-    action: Action,
-    facts: Facts,
-    judgement: Judgement,
-    uses: tuple[Use, ...],
+    services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
 ) -> bool:
     """Run a call that people would be asked about, if they have allowed calls like it in advance."""
-    covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
+    covers = await covers_of_call(services, call, judgement)
     if not covers:
         return False
+    work, tool, action = call.work, call.tool, call.action
     if tool.executor:  # the claim of the program that carries it out is the use, and is judged then
         return await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch)
     with claims.room(services, work, tool):
@@ -285,9 +271,9 @@ async def ready_call(
         why, unasked = f"policy denies this now: {judgement.because}", None if decided else judgement
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=unasked)
         return False
-    uses = uses_of(services, work.run, action, facts)
+    uses, call = uses_of(services, work.run, action, facts), CurrentCall(work, agent, tool, action, facts)
     if decided is None and judgement.rule is not None:
-        covers = await covers_of_call(services, work, agent, tool, action, facts, judgement)
+        covers = await covers_of_call(services, call, judgement)
         return ReadyToRun(action, uses, judgement.epoch, covers)
     if decided is None:
         return ReadyToRun(action, uses, judgement.epoch, judgement=judgement)
@@ -300,11 +286,9 @@ async def ready_call(
         why = f"{changed}, and the run has ended; nothing ran"
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
         return False
-    rule = judgement.rule or Rule.from_snapshot(work.policy or {})
-    _, states = await within_limits(services, work, tool, action, facts, judgement)
+    _, states = await within_limits(services, call, judgement)
     judgement = await with_rejection(services.db, agent.name, action, judgement)
-    new = await question(services, work, agent, tool, action, facts, rule, judgement, states)
-    return await _ask_anew(services, work, new, changed)
+    return await _ask_anew(services, work, await question(services, call, judgement, states), changed)
 
 
 def _outdated(work: OpenCallDetails) -> str | None:

@@ -1,18 +1,18 @@
 """Evaluate an edited action as its tool and policy would evaluate a proposal."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.facts import Facts, FactsSource
-from agent.domain.limits import Use
-from agent.domain.policy import Judgement, Rule, ToolTraits
+from agent.domain.facts import Facts
+from agent.domain.policy import Judgement, ToolTraits
 from agent.domain.request import API, EXTERNAL, RequestView
 from agent.runtime.agents import Registry
 from agent.runtime.judgement import judge, look_up, uses_of
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
+from agent.usecases.requests import Edit, EditAttempt
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.errors import MalformedArguments
 from signoff.values import COMMAND, Action
@@ -26,32 +26,21 @@ NOT_ASKED_WITH = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedEdit:
-    """What a reviewer would make of a request, judged; ``rule`` is ``None`` when policy would let it run."""
-
-    action: Action
-    facts: Mapping[str, Any] | None
-    rule: Rule | None
-    description: str
-    policy_epoch: int
-    signature_digest: bytes | None = None
-    uses: tuple[Use, ...] = ()
-    """What it takes of the limits over time."""
-    facts_source: FactsSource | None = None
-    judgement: Judgement | None = None
-
-
 async def judge_edit(
-    services: Services, view: RequestView, arguments: Mapping[str, Any], *, within: float = EDIT_TIMEOUT
-) -> JudgedEdit:
+    services: Services,
+    view: RequestView,
+    arguments: Mapping[str, Any],
+    attempt: EditAttempt,
+    *,
+    within: float = EDIT_TIMEOUT,
+) -> Edit:
     """Read a reviewer's arguments as the tool would, look up their facts (``within`` seconds) and ask policy.
 
     Raises MalformedArguments for what the tool does not take, ``NotFound`` when the tool is not served here,
     OutdatedPolicy, and ``Refused`` when facts cannot be looked up or policy denies the action.
     """
     if view.source == API:
-        return await _judge_outside_edit(services, view, arguments, within)
+        return await _judge_outside_edit(services, view, arguments, attempt, within)
     tool = _tool(services.registry, view)
     action = Action(tool.name, tool.version, tool.signature.complete(plain_json(arguments)))
     try:
@@ -60,18 +49,33 @@ async def judge_edit(
         raise MalformedArguments("$", str(nothing)) from None
     if facts.failed:
         raise Refused(Refusal.EDIT_UNCHECKED)
-    judgement = judge(services, view, tool, action, facts)
+    edit = _edit(services, view, attempt, action, facts, judge(services, view, tool, action, facts))
+    return replace(edit, signature_digest=tool.signature.digest)
+
+
+def _edit(
+    services: Services,
+    view: RequestView,
+    attempt: EditAttempt,
+    action: Action,
+    facts: Facts,
+    judgement: Judgement,
+) -> Edit:
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
-    uses = uses_of(services, view, action, facts)
-    return JudgedEdit(
+    return Edit(
+        attempt.request_id,
+        attempt.revision,
+        attempt.editor,
         action,
         facts.values,
         judgement.rule,
         judgement.description,
-        judgement.epoch,
-        tool.signature.digest,
-        uses,
+        attempt.path,
+        attempt.place,
+        uses=uses_of(services, view, action, facts),
+        facts_source=facts.source,
+        policy_epoch=judgement.epoch,
         judgement=judgement,
     )
 
@@ -107,8 +111,8 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
 
 
 async def _judge_outside_edit(
-    services: Services, view: RequestView, arguments: Mapping[str, Any], within: float
-) -> JudgedEdit:
+    services: Services, view: RequestView, arguments: Mapping[str, Any], attempt: EditAttempt, within: float
+) -> Edit:
     """The same for an action outside, whose facts Signoff looks up or nobody.
 
     No argument may be added at the top: frameworks drop what a tool does not take.
@@ -129,15 +133,4 @@ async def _judge_outside_edit(
     if facts.failed:
         raise Refused(Refusal.EDIT_UNCHECKED)
     judgement = policy.judge(traits, action, facts.values, view.agent, requester)
-    if judgement.verdict == "deny":
-        raise Refused(Refusal.EDIT_DENIED)
-    return JudgedEdit(
-        action,
-        facts.values,
-        judgement.rule,
-        judgement.description,
-        judgement.epoch,
-        uses=uses_of(services, view, action, facts),
-        facts_source=facts.source,
-        judgement=judgement,
-    )
+    return _edit(services, view, attempt, action, facts, judgement)

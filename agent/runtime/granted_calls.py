@@ -5,40 +5,30 @@ Whatever is not known (Slack is away, the scan for secrets did not end in time) 
 
 from __future__ import annotations
 
-from agent.domain.facts import Facts
 from agent.domain.grants import CallToCover, Grant, uncoverable
 from agent.domain.policy import Judgement
-from agent.runtime.agents import Agent, Delegate
+from agent.runtime.agents import Delegate
+from agent.runtime.judgement import CurrentCall
 from agent.runtime.services import Services
-from agent.runtime.tool import Tool
 from agent.store import grants as stored_grants
 from agent.store.grants import GrantState, StoredGrant
-from agent.store.views import OpenCallDetails
 from agent.usecases import grants
 from agent.usecases.grants import Cover
 from signoff.errors import SignoffError
-from signoff.values import Action
 
 MOST_KNOWN = 500
 """Grants whose content a process keeps: it may be as large as the arguments that it was made of."""
 
 
-async def covers_of_call(
-    services: Services,
-    work: OpenCallDetails,
-    agent: Agent,
-    tool: Tool,
-    action: Action,
-    facts: Facts,
-    judgement: Judgement,
-) -> list[Cover]:
+async def covers_of_call(services: Services, current: CurrentCall, judgement: Judgement) -> list[Cover]:
     """The grants that seem to cover a call of a run that nobody was asked about, and whose like nobody has rejected."""
+    work, agent, tool = current.work, current.agent, current.tool
     asked = work.call.request_id is not None or work.call.repeats is not None
     if asked or isinstance(tool, Delegate) or judgement.rule is None or judgement.rejected is not None:
         return []
     call = CallToCover(
-        action=action,
-        facts=facts,
+        action=current.action,
+        facts=current.facts,
         rule=judgement.rule,
         requester=work.run.requester,
         agent=agent.name,

@@ -1,7 +1,7 @@
 """From a proposed call to a verdict. In doubt people are asked; nothing here executes anything."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -27,6 +27,17 @@ FACTS_TIMEOUT = 10.0
 """Seconds that a look-up may take, or less when the tool itself has less."""
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentCall:
+    """A call as it would run now: its tool and action, and the facts about that."""
+
+    work: OpenCallDetails
+    agent: Agent
+    tool: Tool
+    action: Action
+    facts: Facts
 
 
 class JudgementSubject(Protocol):
@@ -82,13 +93,14 @@ def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: 
 
 
 async def within_limits(
-    services: Services, work: OpenCallDetails, tool: Tool, action: Action, facts: Facts, judgement: Judgement
+    services: Services, call: CurrentCall, judgement: Judgement
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
     """The judgement with the limits over time in it, and how these stand. The claim has the last word."""
-    uses = uses_of(services, work.run, action, facts)
+    tool, action, facts = call.tool, call.action, call.facts
+    uses = uses_of(services, call.work.run, action, facts)
     if not uses or judgement.verdict == "deny":
         return judgement, ()
-    states = await limits.states(services.db, work.call.id, uses)
+    states = await limits.states(services.db, call.work.call.id, uses)
     limited = services.policy.within_limits(judgement, states, tool.traits, action, facts.values)
     return _in_terms(limited, tool, action, facts), states
 
@@ -126,17 +138,12 @@ def _in_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) ->
 
 
 async def question(
-    services: Services,
-    work: OpenCallDetails,
-    agent: Agent,
-    tool: Tool,
-    action: Action,
-    facts: Facts,
-    rule: Rule,
-    judgement: Judgement,
-    states: tuple[LimitState, ...] = (),
+    services: Services, call: CurrentCall, judgement: Judgement, states: tuple[LimitState, ...]
 ) -> NewRequest:
     """The request to be opened: what would be done, why the model says so, and what led to it."""
+    work, tool = call.work, call.tool
+    # What people were asked about before is asked again, also where policy would let it run by now.
+    rule = judgement.rule or Rule.from_snapshot(work.policy or {})
     async with services.db.connection() as connection:
         messages = await views.messages(connection, work.run.id)
         calls = await views.calls(connection, work.run.id)
@@ -144,13 +151,13 @@ async def question(
     again = f":after:{work.call.request_id}" if work.call.request_id else ""
     return NewRequest(
         rule=rule,
-        action=action,
-        facts=facts.values,
+        action=call.action,
+        facts=call.facts.values,
         description=judgement.description,
         rationale=transcript.rationale(messages, work.call.turn),
         context=transcript.context(work.run.task, messages, calls, but=work.call.id),
-        agent=agent.name,
-        agent_version=agent.version,
+        agent=call.agent.name,
+        agent_version=call.agent.version,
         requester=work.run.requester,
         requester_asserted=work.requester_asserted,
         destination=services.destination(rule.channel),

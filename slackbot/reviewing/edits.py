@@ -10,7 +10,7 @@ from agent.domain.request import Place, RequestView
 from agent.runtime.edit_judgement import judge_edit
 from agent.runtime.services import Services
 from agent.usecases import requests
-from agent.usecases.requests import Edit, EditAttempt, EditOutcome
+from agent.usecases.requests import EditAttempt, EditOutcome
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
@@ -35,29 +35,11 @@ async def save(
     Raises Refused (recorded), MalformedArguments for a value that the tool does not accept, and NotFound.
     """
     editor = await directory.standing(person, view.approvers, view.channel_id)
-    await requests.check_edit(services.db, EditAttempt(view.id, revision, editor, path, place))
+    attempt = EditAttempt(view.id, revision, editor, path, place)
+    await requests.check_edit(services.db, attempt)
 
     async def judge_and_edit() -> EditOutcome:
-        judged = await judge_edit(services, view, arguments)
-        return await requests.edit(
-            services.db,
-            Edit(
-                request_id=view.id,
-                revision=revision,
-                editor=editor,
-                action=judged.action,
-                facts=judged.facts,
-                rule=judged.rule,
-                description=judged.description,
-                path=path,
-                policy_epoch=judged.policy_epoch,
-                place=place,
-                signature_digest=judged.signature_digest,
-                uses=judged.uses,
-                facts_source=judged.facts_source,
-                judgement=judged.judgement,
-            ),
-        )
+        return await requests.edit(services.db, await judge_edit(services, view, arguments, attempt))
 
     try:
         return await services.policies.judged(judge_and_edit)

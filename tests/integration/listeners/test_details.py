@@ -17,7 +17,7 @@ from slackbot.cards import (
     ACTION_REJECT,
     ButtonValue,
 )
-from slackbot.slack.listeners import details
+from slackbot.slack.listeners import details, modals
 from tests.integration.asking import ask, rule
 from tests.integration.listeners.conftest import House
 

@@ -20,7 +20,7 @@ from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import Tool, tool
 from agent.runtime.votes import Votes
 from agent.usecases import limits, requests, runs
-from agent.usecases.requests import Edit
+from agent.usecases.requests import EditAttempt
 from signoff import function_agent, step
 from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
@@ -232,10 +232,8 @@ async def test_an_edit_changes_what_is_reserved_and_used(stage: Staged) -> None:
     [call] = await proposed(on, 4000)
     assert await used(on) == [("all", Decimal(0), Decimal(4000))]
     view = await on.request(call)
-    made = await judge_edit(on.services, view, {"amount": 7.5})
-    edited = Edit(
-        view.id, 1, STANDING, made.action, made.facts, made.rule, made.description, "test", uses=made.uses
-    )
+    attempt = EditAttempt(view.id, 1, STANDING, "test")
+    edited = await judge_edit(on.services, view, {"amount": 7.5}, attempt)
     assert (await requests.edit(on.db, edited)).revision == 2
     assert await used(on) == [("all", Decimal(0), Decimal("7.5"))]
     ballot = Ballot(view.id, 2, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")

@@ -17,7 +17,7 @@ from agent.runtime.calls import advance_call
 from agent.runtime.edit_judgement import judge_edit
 from agent.runtime.tool import NotDone
 from agent.usecases import requests, runs
-from agent.usecases.requests import Edit
+from agent.usecases.requests import EditAttempt
 from signoff.errors import MalformedArguments
 from signoff.values import Risk
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
@@ -128,11 +128,9 @@ async def test_an_order_that_an_edit_moved_away_from_waits_no_more(stage, verdic
     run_id = await on.go("refunds", "refund order 5")
     (call,) = await on.calls(run_id)
     view = await on.request(call)
-    revised = await judge_edit(on.services, view, {"order_id": 6})
     who = Standing(REVIEWER, frozenset({"channel"}))
-    await requests.edit(
-        on.db, Edit(view.id, 1, who, revised.action, revised.facts, revised.rule, "Refund", path="test")
-    )
+    attempt = EditAttempt(view.id, 1, who, "test")
+    await requests.edit(on.db, await judge_edit(on.services, view, {"order_id": 6}, attempt))
     await on.play()
     assert (await status(5), await status(6)) == (("PAID", None), ("PENDING_REFUND", None))
     await alone.vote(on.db, Ballot(view.id, 2, verdict, who, {REVIEWER: who}, "test"))

@@ -17,10 +17,10 @@ from agent.domain.request import API, Ballot, RequestView, Verdict
 from agent.domain.run import AnswerKind, CallView, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
-from agent.runtime.edit_judgement import JudgedEdit, judge_edit
+from agent.runtime.edit_judgement import judge_edit
 from agent.runtime.tool import NotDone, Tool, tool
 from agent.usecases import requests
-from agent.usecases.requests import Edit, EditOutcome
+from agent.usecases.requests import Edit, EditAttempt
 from signoff.errors import CollaborationError, MalformedArguments
 from signoff.values import Person
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
@@ -87,14 +87,9 @@ async def asked(on: Stage) -> tuple[CallView, RequestView]:
     return call, await on.request(call)
 
 
-async def edit(on: Stage, view: RequestView, revised: JudgedEdit) -> EditOutcome:
-    return await requests.edit(
-        on.db,
-        Edit(
-            view.id, view.revision, STANDING, revised.action, revised.facts, revised.rule, revised.description,
-            path="test",
-        ),
-    )  # fmt: skip
+async def judged(on: Stage, view: RequestView, arguments: dict[str, Any]) -> Edit:
+    attempt = EditAttempt(view.id, view.revision, STANDING, "test")
+    return await judge_edit(on.services, view, arguments, attempt)
 
 
 async def vote(
@@ -111,10 +106,10 @@ async def test_the_tool_gets_the_edited_arguments_and_the_model_is_told(stage, w
     on = await stage(payer(paying(world, background=background)), policy=policy())
     on.model.script(paid(1, 7.5), *(["It waits."] if background else []), "Paid.")
     call, view = await asked(on)
-    revised = await judge_edit(on.services, view, {"order": 2})
+    revised = await judged(on, view, {"order": 2})
     assert revised.action.arguments == {"order": 2, "amount": 1}
     assert (revised.facts, revised.rule is not None) == ({"price": 90}, True)
-    assert (await edit(on, view, revised)).revision == 2
+    assert (await requests.edit(on.db, revised)).revision == 2
     assert (await on.request(call)).description == revised.description
     await vote(on, view, 2, Verdict.APPROVE)
     assert world.paid == [(2, 1)]
@@ -182,27 +177,25 @@ async def test_an_edit_is_read_and_judged_as_a_call_is(stage, world) -> None:
     on.model.script(paid(1))
     _, view = await asked(on)
     with pytest.raises(MalformedArguments) as malformed:
-        await judge_edit(on.services, view, {"order": "two"})
+        await judged(on, view, {"order": "two"})
     assert malformed.value.path == "$.order"
     for source in (view.source, API):
         with pytest.raises(MalformedArguments) as added:
-            await judge_edit(
-                on.services, replace(view, source=source), {"order": 1, "amount": 1, "urgent": True}
-            )
+            await judged(on, replace(view, source=source), {"order": 1, "amount": 1, "urgent": True})
         assert added.value.path == "$.urgent"
     with pytest.raises(MalformedArguments, match="there is no order 9"):
-        await judge_edit(on.services, view, {"order": 9})
-    dear = await judge_edit(on.services, view, {"order": 3})
+        await judged(on, view, {"order": 9})
+    dear = await judged(on, view, {"order": 3})
     with pytest.raises(Refused) as stricter:
-        await edit(on, view, dear)
+        await requests.edit(on.db, dear)
     assert stricter.value.code is Refusal.STRICTER_CHECKPOINT
     world.shop_is_open = False
     with pytest.raises(Refused) as unchecked:
-        await judge_edit(on.services, view, {"order": 2})
+        await judged(on, view, {"order": 2})
     assert unchecked.value.code is Refusal.EDIT_UNCHECKED
     elsewhere = await stage(Agent("payer", "You pay no more."))
     with pytest.raises(NotFound):
-        await judge_edit(elsewhere.services, view, {"order": 2})
+        await judged(elsewhere, view, {"order": 2})
     assert world.paid == []
 
 
@@ -229,7 +222,7 @@ async def test_an_edited_action_that_was_rejected_stands_for_both(stage, world) 
     on = await stage(payer(paying(world)), policy=policy())
     on.model.script(paid(1), paid(1), paid(2), "I give up.")
     call, view = await asked(on)
-    await edit(on, view, await judge_edit(on.services, view, {"order": 2, "amount": 1}))
+    await requests.edit(on.db, await judged(on, view, {"order": 2, "amount": 1}))
     await vote(on, view, 2, Verdict.REJECT)
     calls = await on.calls(call.run_id)
     assert [each.request_id is None for each in calls] == [False, True, True]
@@ -271,7 +264,7 @@ def preparing(heard: list[tuple[str, int]]) -> Tool:
 
 
 async def to_order(on: Stage, view: RequestView, order: int) -> None:
-    await edit(on, view, await judge_edit(on.services, view, {"order": order}))
+    await requests.edit(on.db, await judged(on, view, {"order": order}))
 
 
 async def test_what_was_set_aside_for_the_original_is_taken_back_once(stage) -> None:

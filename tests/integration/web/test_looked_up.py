@@ -14,11 +14,13 @@ from aiohttp import web
 from agent.domain.errors import Refused
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.facts_sources import FactsLookup
+from agent.domain.people import Standing
 from agent.domain.webhook_urls import networks
 from agent.runtime.edit_judgement import judge_edit
 from agent.store import views
+from agent.usecases.requests import EditAttempt
 from signoff.client.webhook import is_from_signoff
-from signoff.values import Action
+from signoff.values import Action, Person
 from slackbot.outbound import facts_lookup
 from slackbot.outbound.facts_lookup import FactsLookups
 from tests.integration.asking import column
@@ -133,12 +135,13 @@ async def test_an_edit_is_judged_on_facts_that_are_looked_up_for_it(site: Street
     assert str(view.id) == asked["id"]
     services = site.service._services
     shop.body = b'{"price": 1200}'
-    judged = await judge_edit(services, view, {"order_id": 8, "amount": 1})
+    attempt = EditAttempt(view.id, 1, Standing(Person("T0DEMO", "U0GRACE"), frozenset()), "test")
+    judged = await judge_edit(services, view, {"order_id": 8, "amount": 1}, attempt)
     assert (judged.facts, judged.facts_source) == ({"price": 1200}, FactsSource.SIGNOFF)
     assert json.loads(shop.asked[-1][1])["arguments"]["order_id"] == 8
     shop.status = 404
     with pytest.raises(Refused, match="could not be looked up"):
-        await judge_edit(services, view, {"order_id": 9, "amount": 1})
+        await judge_edit(services, view, {"order_id": 9, "amount": 1}, attempt)
 
 
 @pytest.fixture
