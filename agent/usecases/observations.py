@@ -14,8 +14,6 @@ from agent.store.observations import ObservedExample
 from agent.store.outbox import Destination
 from signoff import formats
 
-__all__ = ["ObservedExample", "observed", "tell_week"]
-
 
 async def observed(
     db: Database, policy: Policy, since: datetime, *, examples: int

@@ -16,19 +16,6 @@ from agent.store import audit, sessions
 from agent.store.sessions import Session
 from signoff.values import Person
 
-__all__ = [
-    "LINK_LIFE",
-    "SESSION_LIFE",
-    "NewSession",
-    "Session",
-    "create_link",
-    "find",
-    "link_owner",
-    "sign_in",
-    "sign_out",
-    "use_link",
-]
-
 LINK_LIFE = timedelta(minutes=5)
 SESSION_LIFE = timedelta(hours=12)
 

@@ -16,23 +16,3 @@ from slackbot.masking.views import (
     is_scanned,
     work_for,
 )
-
-__all__ = [
-    "CARDS",
-    "Hidden",
-    "clean_description",
-    "clean_error",
-    "clean_event",
-    "clean_lines",
-    "clean_now",
-    "clean_run",
-    "clean_runs",
-    "clean_text",
-    "clean_value",
-    "clean_view",
-    "guard_tracebacks",
-    "hidden_in_run",
-    "hidden_values",
-    "is_scanned",
-    "work_for",
-]

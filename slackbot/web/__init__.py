@@ -7,17 +7,3 @@ from slackbot.web.http.health import Checks, health_application, health_routes
 from slackbot.web.http.server import HttpServer
 from slackbot.web.http.service_metrics import ProcessPart, ServiceMetrics
 from slackbot.web.http.watch import ChangeWatch
-
-__all__ = [
-    "ChangeWatch",
-    "Checks",
-    "HttpServer",
-    "OpenID",
-    "ProcessPart",
-    "ServiceMetrics",
-    "SlackConnection",
-    "WebContext",
-    "application",
-    "health_application",
-    "health_routes",
-]

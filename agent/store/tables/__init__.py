@@ -13,26 +13,3 @@ from agent.store.tables.pause import pause
 from agent.store.tables.requests import approval_request, card_place, decision, request_revision, vote
 from agent.store.tables.runs import agent_run, tool_call
 from agent.store.tables.search import request_search
-
-__all__ = [
-    "agent_run",
-    "approval_grant",
-    "approval_request",
-    "audit_event",
-    "audit_head",
-    "card_place",
-    "decision",
-    "delivery",
-    "digest_card",
-    "execution",
-    "judgement",
-    "metadata",
-    "notice",
-    "pause",
-    "request_revision",
-    "request_search",
-    "retry_vote",
-    "settlement",
-    "tool_call",
-    "vote",
-]

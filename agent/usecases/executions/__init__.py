@@ -10,20 +10,3 @@ from agent.usecases.executions.internal import (
     void_and_ask,
 )
 from agent.usecases.executions.lost_executions import rescue
-
-__all__ = [
-    "LEASE_SECONDS",
-    "MAX_ATTEMPTS",
-    "CallToClaim",
-    "Claim",
-    "ClaimCalls",
-    "ClaimTerms",
-    "Outcome",
-    "Report",
-    "WriteReports",
-    "call_off",
-    "find_claim",
-    "renew_leases",
-    "rescue",
-    "void_and_ask",
-]

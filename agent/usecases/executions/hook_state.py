@@ -14,8 +14,6 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.store import call_locks, calls, request_locks, views
 
-__all__ = ["clear_prepared", "is_superseded", "mark_announced", "mark_prepared"]
-
 
 async def mark_prepared(db: Database, call_id: UUID, action: bytes) -> bool:
     """``on_pending`` is about to run for this action. False: people are asked about something else, or nothing."""

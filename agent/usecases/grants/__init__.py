@@ -11,18 +11,3 @@ from agent.usecases.grants.uses import (
     has_used,
     use_by_program,
 )
-
-__all__ = [
-    "Cover",
-    "GrantWish",
-    "ProgramCall",
-    "claim",
-    "end_all",
-    "find_use",
-    "granted",
-    "has_used",
-    "propose",
-    "revoke",
-    "revoke_as_operator",
-    "use_by_program",
-]

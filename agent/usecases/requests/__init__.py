@@ -15,29 +15,3 @@ from agent.usecases.requests.opening import OpenOutcome, open  # noqa: A004 - th
 from agent.usecases.requests.reminders import remind_due
 from agent.usecases.requests.settlements import settle
 from agent.usecases.requests.votes import CountVotes, NewVoters, VoteOutcome, record_refusal
-
-__all__ = [
-    "CountVotes",
-    "Edit",
-    "EditAttempt",
-    "EditOutcome",
-    "NewRequest",
-    "NewVoters",
-    "OpenOutcome",
-    "VoteOutcome",
-    "ask_again",
-    "check_edit",
-    "create_place",
-    "create_places",
-    "edit",
-    "expire_due",
-    "open",
-    "record_refusal",
-    "redraw_card",
-    "remind_due",
-    "replace_deleted_card",
-    "report_missing_reviewers",
-    "settle",
-    "withdraw",
-    "withdraw_and_rejudge",
-]

@@ -20,32 +20,3 @@ from agent.usecases.runs.turns import (
     show_at_work,
 )
 from agent.usecases.runs.withdrawal import withdraw_call
-
-__all__ = [
-    "LeaseRuns",
-    "LeasedRun",
-    "MadeTurn",
-    "NewRun",
-    "RecordTurns",
-    "StartOutcome",
-    "add_message",
-    "answer_call",
-    "cancel",
-    "cancel_by_operator",
-    "cancel_by_program",
-    "delegate",
-    "drop_lease",
-    "end",
-    "end_orphans",
-    "fall_asleep",
-    "pass_call",
-    "record_model_failure",
-    "refuse_call",
-    "release",
-    "replace_deleted_root",
-    "set_status",
-    "show_at_work",
-    "start",
-    "wake_up",
-    "withdraw_call",
-]

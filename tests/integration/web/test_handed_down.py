@@ -80,7 +80,7 @@ async def test_who_waits_for_whom_is_said_everywhere(service: Living) -> None:
     assert below is not None
     assert view is not None
     assert (run_record(above)["status"], run_record(above)["waiting"]) == ("pending_approval", 1)
-    assert run_record(below)["above"] == RunOut.of(below).above == ["orders"]
+    assert run_record(below)["above"] == RunOut.copy_of(below).above == ["orders"]
     assert review(service.service.settings, view)["above"] == ["orders"]
     assert (listed, idle) == ([UUID(child), UUID(parent)], True)
 
