@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.domain import checkpoint_fields
-from agent.domain.policy import Terms
+from agent.domain.rules import Terms
 
 Problem = tuple[str | None, str]
 """A key of a table (None: the table itself) and what is wrong with it."""

@@ -10,7 +10,7 @@ from typing import Any
 from agent.domain.description_template import check
 from agent.domain.expression import compile_pattern, compile_when
 from agent.domain.link_template import check_link
-from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Unmatched
+from agent.domain.rules import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Unmatched
 from signoff.durations import seconds_of
 from signoff.values import Risk
 

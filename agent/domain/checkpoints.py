@@ -18,14 +18,8 @@ from agent.domain.checkpoint_checks import Place, contradictions
 from agent.domain.errors import PolicyError
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.link_template import placeholder_names
-from agent.domain.policy import (
-    Defaults,
-    GrantLimits,
-    ObservedRule,
-    Policy,
-    Rule,
-    on_reject_by_risk,
-)
+from agent.domain.policy import Policy
+from agent.domain.rules import Defaults, GrantLimits, ObservedRule, Rule, on_reject_by_risk
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
 from signoff.errors import MalformedArguments

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.domain import checkpoint_fields
 from agent.domain.expression import whole_pattern
-from agent.domain.policy import Rule
+from agent.domain.rules import Rule
 from signoff.json_paths import is_redacted
 from signoff.values import Risk
 

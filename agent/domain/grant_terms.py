@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, assert_never
 
 from agent.domain.field_constraints import Between, Constraint, Exact, FieldValue, Fits, OneOf, exact_number
-from agent.domain.policy import GrantLimits, Rule
+from agent.domain.rules import GrantLimits, Rule
 from signoff.json_paths import is_redacted
 
 MOST_LIVE = 50

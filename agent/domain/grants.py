@@ -26,9 +26,10 @@ from agent.domain.field_constraints import (
     json_number,
     read_constraint,
 )
+from agent.domain.judgement import Judgement
 from agent.domain.people import Standing
-from agent.domain.policy import Judgement, Rule, snapshot_digest
 from agent.domain.request import ANYONE, Behalf, Verdict
+from agent.domain.rules import Rule, digest_of
 from signoff import formats
 from signoff.values import Action, Person, Risk
 
@@ -86,7 +87,7 @@ class CallToCover:
             version=self.action.tool_version,
             parameters=self.signature.hex() if self.signature else None,
             checkpoint=self.rule.checkpoint_id,
-            policy=snapshot_digest(self.rule.snapshot()).hex(),
+            policy=digest_of(self.rule.snapshot()).hex(),
             facts_source=self.facts.source.value if self.facts.source else None,
         )
 

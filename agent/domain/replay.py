@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
+from agent.domain.judgement import Inputs, Ruling
 from agent.domain.observation import Observation, ObservedCount
-from agent.domain.policy import Inputs, Policy, Ruling
+from agent.domain.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

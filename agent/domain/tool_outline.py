@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent.domain.policy import Policy, Rule, ToolTraits
+from agent.domain.judgement import ToolTraits
+from agent.domain.policy import Policy
+from agent.domain.rules import Rule
 from signoff import formats
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Self
 
-from agent.domain.policy import ToolTraits
+from agent.domain.judgement import ToolTraits
 from agent.domain.spelling import meant
 from agent.runtime.tool import Tool
 from signoff.errors import SignoffError

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agent.domain.facts import Facts
-from agent.domain.policy import Rule, stricter
+from agent.domain.rules import Rule, stricter
 from agent.runtime.agents import Agent
 from agent.runtime.tool import Tool
 from signoff.values import Action

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import structlog
 
+from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState, Use
-from agent.domain.policy import Judgement
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
 from agent.runtime import approval_check, claims, stored_text

@@ -10,8 +10,8 @@ import structlog
 from agent.database.errors import OutcomeUnknown
 from agent.database.wakeups import Wakeup
 from agent.domain.errors import NotFound
+from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
-from agent.domain.policy import Judgement
 from agent.runtime import attempts
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.concurrency import limits_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.facts import Facts
-from agent.domain.policy import Judgement, ToolTraits
+from agent.domain.judgement import Judgement, ToolTraits
 from agent.domain.request import API, EXTERNAL, RequestView
 from agent.runtime.agents import Registry
 from agent.runtime.judgement import judge, look_up, uses_of

@@ -6,7 +6,7 @@ Whatever is not known (Slack is away, the scan for secrets did not end in time) 
 from __future__ import annotations
 
 from agent.domain.grants import CallToCover, Grant, uncoverable
-from agent.domain.policy import Judgement
+from agent.domain.judgement import Judgement
 from agent.runtime.agents import Delegate
 from agent.runtime.judgement import CurrentCall
 from agent.runtime.services import Services

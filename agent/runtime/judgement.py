@@ -10,8 +10,9 @@ from pydantic_core import to_jsonable_python
 
 from agent.database.pools import Database
 from agent.domain.facts import Facts
+from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState, Use
-from agent.domain.policy import Judgement, Rule
+from agent.domain.rules import Rule
 from agent.runtime import stored_text, transcript
 from agent.runtime.agents import Agent
 from agent.runtime.services import Services

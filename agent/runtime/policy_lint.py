@@ -13,7 +13,8 @@ from datetime import datetime
 
 from agent.domain import facts_sources
 from agent.domain.link_template import placeholder_names
-from agent.domain.policy import ObservedRule, Policy, Rule
+from agent.domain.policy import Policy
+from agent.domain.rules import ObservedRule, Rule
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
 from agent.runtime.agents import Registry

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from agent.domain.policy import Rule, ToolTraits
+from agent.domain.judgement import ToolTraits
+from agent.domain.rules import Rule
 from agent.runtime import stored_text
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.tool import Tool

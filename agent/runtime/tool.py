@@ -9,7 +9,8 @@ from uuid import UUID
 from typing_extensions import ParamSpec, TypeVar
 
 from agent.domain import description_template
-from agent.domain.policy import Rule, ToolTraits
+from agent.domain.judgement import ToolTraits
+from agent.domain.rules import Rule
 from agent.domain.spelling import meant
 from agent.runtime import docstrings, stored_text
 from agent.runtime.signature import CONTEXT, Signature, check_subset, signature_of

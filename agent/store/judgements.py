@@ -10,8 +10,8 @@ from uuid import UUID
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, fetch
+from agent.domain.judgement import Inputs, Judgement, ToolTraits
 from agent.domain.observation import Observation
-from agent.domain.policy import Inputs, Judgement, ToolTraits
 from agent.domain.replay import RecordedJudgement
 from agent.store.ids import id_at, new_id
 from signoff.canonical import canonical_bytes, parse_checked

@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, query
 from agent.domain.people import Exclusion
-from agent.domain.policy import Rule, Snapshot
 from agent.domain.request import RequestStatus
+from agent.domain.rules import Rule, Snapshot
 from agent.store import exclusions, pause
 from agent.store.outbox import Destination
 from agent.store.rows import row_as

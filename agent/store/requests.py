@@ -12,10 +12,11 @@ from sqlalchemy import text
 
 from agent.database.transaction import Transaction
 from agent.domain.facts import FactsSource
+from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState
 from agent.domain.people import Exclusion
-from agent.domain.policy import Judgement, Rule, snapshot_digest
 from agent.domain.request import Change, Verdict
+from agent.domain.rules import Rule, digest_of
 from agent.store import audit, exclusions
 from agent.store.ids import new_id, new_nonce
 from agent.store.outbox import Destination
@@ -88,7 +89,7 @@ def insert(
         ask_no=ask_no,
         checkpoint=rule.checkpoint_id,
         policy=Jsonb(snapshot),
-        policy_digest=snapshot_digest(snapshot),
+        policy_digest=digest_of(snapshot),
         approvers=Jsonb(snapshot["approvers"]),
         risk=rule.risk.value,
         approvals=rule.approvals_required,

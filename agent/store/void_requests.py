@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
-from agent.domain.policy import Rule
+from agent.domain.rules import Rule
 from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
 from agent.store.rows import person

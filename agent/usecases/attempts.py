@@ -11,8 +11,8 @@ import structlog
 
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
+from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
-from agent.domain.policy import Judgement
 from agent.domain.request import ExecutionStatus
 from agent.metrics import EXECUTIONS
 from agent.store import audit, executions, outbox

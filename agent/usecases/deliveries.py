@@ -14,7 +14,7 @@ import structlog
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.policy import CARDS_PER_MINUTE
+from agent.domain.rules import CARDS_PER_MINUTE
 from agent.store import deliveries, floods, outbox, undelivered
 from agent.store.deliveries import SentMessage
 from agent.store.outbox import Destination

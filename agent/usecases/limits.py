@@ -8,8 +8,9 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
+from agent.domain.judgement import Judgement
 from agent.domain.limits import Limit, LimitState, Use
-from agent.domain.policy import Judgement, check_epoch
+from agent.domain.policy import check_epoch
 from agent.store import audit, judgements, limits
 from agent.store import policy as policies
 from agent.store.limits import SubjectUse, told_key

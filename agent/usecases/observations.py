@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from agent.database.pools import Database
 from agent.domain.observation import ObservedCount, summary, week_before
-from agent.domain.policy import ObservedRule, Policy
+from agent.domain.policy import Policy
+from agent.domain.rules import ObservedRule
 from agent.store import clock, observations, outbox
 from agent.store import policy as policies
 from agent.store.observations import ObservedExample

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from agent.domain.policy import Judgement, Policy, ToolTraits
+from agent.domain.judgement import Judgement, ToolTraits
+from agent.domain.policy import Policy
 from agent.domain.request import EXTERNAL
 from agent.runtime.agents import Registry, load_agents
 from signoff.values import Action

@@ -9,7 +9,7 @@ import typer
 
 from agent.database.pools import Database
 from agent.domain.observation import ObservedCount
-from agent.domain.policy import ObservedRule, Rule
+from agent.domain.rules import ObservedRule, Rule
 from agent.domain.short_ids import short_id
 from agent.usecases import observations
 from agent.usecases import policy as policies

@@ -18,7 +18,7 @@ from agent.database.errors import DatabaseError
 from agent.database.pools import Database
 from agent.database.precedence import Rank
 from agent.domain.errors import LeaseLost
-from agent.domain.policy import CARDS_PER_MINUTE
+from agent.domain.rules import CARDS_PER_MINUTE
 from agent.fault_points import point
 from agent.store.outbox import Destination
 from agent.usecases import deliveries

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
-from agent.domain.policy import Judgement
 from agent.domain.request import Ballot
 from agent.domain.run import RunLease, Turn
 from agent.store import call_locks

@@ -15,8 +15,8 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.domain.people import Standing
-from agent.domain.policy import Rule
 from agent.domain.request import Ballot, Place, Verdict
+from agent.domain.rules import Rule
 from agent.domain.run import ProposedCall, Turn
 from agent.store import views
 from agent.store.outbox import Destination

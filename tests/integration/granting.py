@@ -14,7 +14,7 @@ from agent.domain.facts import Facts
 from agent.domain.field_constraints import Between, Constraint
 from agent.domain.grants import CallToCover
 from agent.domain.people import Standing
-from agent.domain.policy import GrantLimits, Rule
+from agent.domain.rules import GrantLimits, Rule
 from agent.usecases import grants, policy
 from agent.usecases.attempts import Claim, ClaimTerms
 from agent.usecases.executions import CallToClaim

@@ -10,8 +10,8 @@ import pytest
 from agent.database.pools import Database
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
-from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.rules import Rule
 from agent.store import views
 from agent.store.ids import new_id
 from agent.store.outbox import Destination

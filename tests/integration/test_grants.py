@@ -23,8 +23,8 @@ from agent.domain.field_constraints import Between, Exact, Fits, OneOf
 from agent.domain.grant_terms import MOST_LIVE
 from agent.domain.limits import Limit, Use
 from agent.domain.people import Standing
-from agent.domain.policy import GrantLimits
 from agent.domain.request import ExecutionStatus
+from agent.domain.rules import GrantLimits
 from agent.domain.run import CallState
 from agent.store import concurrency, limits, views
 from agent.store import grants as stored_grants

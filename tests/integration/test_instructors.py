@@ -10,8 +10,8 @@ import pytest
 
 from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
-from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus
+from agent.domain.rules import Rule
 from agent.domain.run import NewRun, ProposedCall, Turn
 from agent.store import views
 from agent.usecases import requests, runs

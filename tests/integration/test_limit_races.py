@@ -16,9 +16,11 @@ import pytest
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal, Scope
+from agent.domain.judgement import ToolTraits
 from agent.domain.limits import Limit, LimitState, Use
-from agent.domain.policy import Defaults, Policy, ToolTraits
+from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus, Verdict
+from agent.domain.rules import Defaults
 from agent.runtime.joint_writes import JointWrites
 from agent.store.ids import new_id
 from agent.usecases import executions, limits, requests, runs

@@ -13,7 +13,8 @@ import psycopg
 
 from agent.database.pools import Database
 from agent.domain.checkpoints import load
-from agent.domain.policy import Policy, ToolTraits
+from agent.domain.judgement import ToolTraits
+from agent.domain.policy import Policy
 from agent.store import observations as stored
 from agent.store.outbox import Destination
 from agent.usecases import observations, requests, runs

@@ -30,8 +30,8 @@ from agent.domain.checkpoints import load
 from agent.domain.errors import GrantRefused, LeaseLost, OutdatedPolicy, Refusal, Refused
 from agent.domain.limits import Limit, LimitState, Use
 from agent.domain.people import Standing
-from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus
+from agent.domain.rules import Rule
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
 from agent.usecases import executions, grants, limits, pause, requests, runs
 from agent.usecases import policy as policies

@@ -9,7 +9,8 @@ from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
-from agent.domain.policy import Policy, ToolTraits
+from agent.domain.judgement import ToolTraits
+from agent.domain.policy import Policy
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.usecases import requests, retention, runs
 from agent.usecases.executions import external

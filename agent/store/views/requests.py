@@ -13,7 +13,6 @@ from sqlalchemy import Row, text
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.limits import LimitView
 from agent.domain.pause import EVERYTHING
-from agent.domain.policy import Rule
 from agent.domain.request import (
     Behalf,
     Change,
@@ -29,6 +28,7 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
+from agent.domain.rules import Rule
 from agent.store import exclusions
 from agent.store.rows import person, row_as
 from agent.store.views import request_rows

@@ -10,8 +10,10 @@ from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Coverage, Facts, coverage
+from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState
-from agent.domain.policy import Judgement, Rule, check_epoch
+from agent.domain.policy import check_epoch
+from agent.domain.rules import Rule
 from agent.store import audit, exclusions, external_executions, outbox, void_requests
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id

@@ -17,7 +17,8 @@ from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Coverage, Facts, coverage
-from agent.domain.policy import Judgement, check_epoch
+from agent.domain.judgement import Judgement
+from agent.domain.policy import check_epoch
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.fault_points import point
 from agent.store import audit, external_executions, judgements, outbox

@@ -7,7 +7,8 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.call_answers import stop_cause
 from agent.domain.errors import NotFound
-from agent.domain.policy import Judgement, check_epoch
+from agent.domain.judgement import Judgement
+from agent.domain.policy import check_epoch
 from agent.domain.run import CallAnswer, CallState, RunStatus
 from agent.store import call_locks, calls, judgements, runs
 from agent.usecases import call_answers

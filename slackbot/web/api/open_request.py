@@ -12,8 +12,9 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from agent.domain.api_keys import Principal
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
-from agent.domain.policy import Judgement, Rule, ToolTraits
+from agent.domain.judgement import Judgement, ToolTraits
 from agent.domain.request import API, EXTERNAL, FactValues
+from agent.domain.rules import Rule
 from agent.runtime.judgement import after_rejections
 from agent.store import views
 from agent.usecases import requests

@@ -11,8 +11,8 @@ from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
+from agent.domain.judgement import Judgement, ToolTraits
 from agent.domain.limits import LimitState
-from agent.domain.policy import Judgement, ToolTraits
 from agent.domain.request import EXTERNAL
 from agent.runtime.granted_calls import covers_of
 from agent.usecases import grants, limits

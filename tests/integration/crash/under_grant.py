@@ -11,7 +11,7 @@ from uuid import UUID
 
 from agent.domain.field_constraints import Between
 from agent.domain.limits import Limit
-from agent.domain.policy import GrantLimits
+from agent.domain.rules import GrantLimits
 from agent.store.outbox import Destination
 from agent.usecases import grants, limits, policy
 from agent.usecases.grants import GrantWish

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.domain.policy import Defaults
+from agent.domain.rules import Defaults
 from agent.runtime.policy_in_force import PolicyInForce
 from signoff.values import Person
 from tests.integration.asking import TEAM

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.domain.policy import Rule
+from agent.domain.rules import Rule
 from agent.usecases import requests
 from signoff.values import Action, Person
 from slackbot.cards import ACTION_APPROVE, CALLBACK_APPROVE, CALLBACK_EDIT, CALLBACK_REJECT, ButtonValue

@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, Policy, Rule
+from agent.domain.policy import Policy
+from agent.domain.rules import Defaults, Rule
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
 from agent.usecases import runs

@@ -19,8 +19,9 @@ from structlog.testing import capture_logs
 from agent.database.pools import Database
 from agent.database.transaction import fetch
 from agent.database.wakeups import Wakeup, WakeupKind
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Policy
 from agent.domain.request import Verdict
+from agent.domain.rules import Defaults
 from agent.runtime import executor as module
 from agent.runtime import shutdown, work_queue
 from agent.runtime.agents import Agent

@@ -10,8 +10,9 @@ from datetime import timedelta
 import pytest
 
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Policy
 from agent.domain.request import Verdict
+from agent.domain.rules import Defaults
 from agent.domain.run import RunStatus
 from agent.examples.durable_task import durable_task
 from agent.runtime.function_agents import FunctionAgent

@@ -19,9 +19,10 @@ from agent.domain.field_constraints import Between
 from agent.domain.grants import CallToCover
 from agent.domain.limits import Limit
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, GrantLimits, Policy, Rule
+from agent.domain.policy import Policy
 from agent.domain.replay import Totals, replay
 from agent.domain.request import Verdict
+from agent.domain.rules import Defaults, GrantLimits, Rule
 from agent.domain.run import CallState
 from agent.runtime import external_calls
 from agent.runtime.agents import Agent, Registry

@@ -16,8 +16,9 @@ from agent.database.address import Address
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Policy
 from agent.domain.request import Ballot, RequestStatus, Verdict
+from agent.domain.rules import Defaults
 from agent.domain.run import CallState, CallView, RunStatus
 from agent.runtime import votes as votes_module
 from agent.runtime.agents import Agent

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from agent.domain.policy import Defaults, Policy, RejectedAgain
+from agent.domain.policy import Policy
+from agent.domain.rules import Defaults, RejectedAgain
 from agent.domain.run import AnswerKind, CallState
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage

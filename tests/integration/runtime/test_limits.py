@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from agent.domain.limits import Limit
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Policy
 from agent.domain.request import Ballot, Verdict
+from agent.domain.rules import Defaults
 from agent.domain.run import AnswerKind, CallState, CallView
 from agent.runtime.agents import Agent
 from agent.runtime.edit_judgement import judge_edit

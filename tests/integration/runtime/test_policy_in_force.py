@@ -19,7 +19,8 @@ from agent.domain import checkpoints
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound, OutdatedPolicy, PolicyError
-from agent.domain.policy import Judgement, Policy
+from agent.domain.judgement import Judgement
+from agent.domain.policy import Policy
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView
 from agent.runtime.calls import advance_call

@@ -8,7 +8,8 @@ import pytest
 
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Policy
+from agent.domain.rules import Defaults
 from agent.domain.run import RunStatus
 from agent.usecases.runs import resumption
 from signoff import Agent, ask, function_agent, step, tool

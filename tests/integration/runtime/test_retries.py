@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus
+from agent.domain.rules import Defaults
 from agent.domain.run import RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.tool import NotDone, Tool, ToolContext

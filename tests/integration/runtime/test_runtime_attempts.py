@@ -18,8 +18,9 @@ import pytest
 
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus, Verdict
+from agent.domain.rules import Defaults
 from agent.domain.run import CallState, CallView, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call

@@ -9,8 +9,9 @@ import pytest
 import structlog
 
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, Policy, Rule
+from agent.domain.policy import Policy
 from agent.domain.request import Verdict
+from agent.domain.rules import Defaults, Rule
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call

@@ -8,8 +8,9 @@ from unittest.mock import Mock
 import pytest
 
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, Policy, Rule
+from agent.domain.policy import Policy
 from agent.domain.request import Ballot, ExecutionStatus, Verdict
+from agent.domain.rules import Defaults, Rule
 from agent.domain.run import CallState, RunStatus
 from agent.examples import shop
 from agent.examples.refunds import process_refund, refunds

@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from agent.domain.people import Standing
-from agent.domain.policy import Policy, Rule
+from agent.domain.policy import Policy
+from agent.domain.rules import Rule
 from agent.domain.run import CallState, RunStatus
 from agent.store import views
 from agent.usecases import runs

@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 import pytest
 from sqlalchemy import text
 
-from agent.domain.policy import Policy, Rule
+from agent.domain.policy import Policy
+from agent.domain.rules import Rule
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
-from agent.domain.policy import GrantLimits
 from agent.domain.request import Behalf, GrantView, RequestStatus
+from agent.domain.rules import GrantLimits
 from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.cards.grant_entry import PREFIX, entered_grant, read_grant

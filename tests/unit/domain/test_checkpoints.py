@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from agent.domain.checkpoints import load
 from agent.domain.errors import PolicyError
-from agent.domain.policy import Policy, ToolTraits
+from agent.domain.judgement import ToolTraits
+from agent.domain.policy import Policy
 from agent.domain.tool_outline import explain
 from signoff.values import Risk
 

@@ -15,7 +15,7 @@ from agent.domain.field_constraints import Between, Exact, FieldValue, Fits, One
 from agent.domain.grant_terms import freeing_problem, limits_problem, rule_of_grant
 from agent.domain.grants import CallToCover, Grant, granters_refusal, uncoverable
 from agent.domain.people import Exclusion, Involvement, Standing
-from agent.domain.policy import GrantLimits, Rule
+from agent.domain.rules import GrantLimits, Rule
 from signoff.values import Action, Person, Risk
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

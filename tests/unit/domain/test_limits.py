@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from agent.domain.checkpoints import load
 from agent.domain.errors import PolicyError
+from agent.domain.judgement import ToolTraits
 from agent.domain.limits import Limit, LimitState, LimitView, Use, add, decisive, length, written
-from agent.domain.policy import Defaults, Policy, Rule, ToolTraits
+from agent.domain.policy import Policy
+from agent.domain.rules import Defaults, Rule
 from agent.domain.tool_outline import explain
 from signoff.values import Action, Person, Risk
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from agent.domain.checkpoints import load
 from agent.domain.errors import PolicyError
+from agent.domain.judgement import Inputs, ToolTraits
 from agent.domain.observation import MAX_LINES, Observation, ObservedCount, described, summary, week_before
-from agent.domain.policy import Inputs, Policy, ToolTraits
+from agent.domain.policy import Policy
 from agent.domain.replay import RecordedJudgement, Totals, replay
 from agent.domain.tool_outline import explain
 from agent.store.ids import new_id

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent.domain.policy import Defaults, Policy, Rule, ToolTraits, snapshot_digest, stricter
+from agent.domain.judgement import ToolTraits
+from agent.domain.policy import Policy
+from agent.domain.rules import Defaults, Rule, digest_of, stricter
 from signoff.values import Action, Risk
 
 
@@ -195,8 +197,8 @@ def test_a_snapshot_is_the_rule_as_json_with_a_digest():
     snapshot = original.snapshot()
     assert snapshot["timeout"] == 5400
     assert Rule.from_snapshot(snapshot) == original
-    assert len(snapshot_digest(snapshot)) == 32
-    assert snapshot_digest(snapshot) != snapshot_digest(rule().snapshot())
+    assert len(digest_of(snapshot)) == 32
+    assert digest_of(snapshot) != digest_of(rule().snapshot())
     with pytest.raises(ValidationError):
         Rule.from_snapshot(snapshot | {"approvals_required": 0})
 
