@@ -13,10 +13,9 @@ from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState, Use
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
-from agent.runtime import approval_check, claims, stored_text
+from agent.runtime import approval_check, claims, hooks, stored_text
 from agent.runtime.agents import Agent
 from agent.runtime.granted_calls import covers_of_call
-from agent.runtime.hooks import run_hook
 from agent.runtime.judgement import (
     CurrentCall,
     after_rejections,
@@ -34,7 +33,7 @@ from agent.runtime.tool import NotDone, Tool
 from agent.store import views
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, grants, requests, runs
-from agent.usecases.executions import external_calls, hook_state
+from agent.usecases.executions import external_calls
 from agent.usecases.grants import Cover
 from signoff.errors import CollaborationError, Conflict, MalformedArguments
 from signoff.values import Action
@@ -42,7 +41,6 @@ from signoff.values import Action
 NEEDS_APPROVAL = "this needs approval now; nothing ran, propose it again"
 
 _OVER = (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
-_HEARD_BY_TOOL = (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED)
 
 log = structlog.get_logger(__name__)
 
@@ -70,12 +68,12 @@ async def _step(services: Services, call_id: UUID) -> bool:
         case CallState.NEW:
             return await _judge(services, work, agent, tool)
         case CallState.ASKED if not work.announced:
-            return await _announce(services, work, tool)
+            return await hooks.announce(services, work, tool)
         case CallState.READY if not work.retried_later and isinstance(tool, SleepTool):
             await runs.wake_up(services.db, work.call.id)
         case CallState.READY if not work.retried_later and not work.handed_out:
             point("before_resume")
-            await _take_back(services, work, tool)
+            await hooks.take_back(services, work, tool)
             if tool is not None and tool.executor:
                 await _hand_out(services, work, tool)
                 return False
@@ -315,57 +313,12 @@ async def _ask_anew(
     return True
 
 
-async def _announce(services: Services, work: OpenCallDetails, tool: Tool | None) -> bool:
-    """Tell the tool what people are asked about, and first what no longer. True: an edit came in between."""
-    db, call_id, asked = services.db, work.call.id, work.action_decided
-    await _take_back(services, work, tool)
-    if asked is None or not await hook_state.mark_prepared(db, call_id, asked):
-        return asked is not None
-    if tool is not None and tool.on_pending is not None:
-        await run_hook(services, tool.on_pending, tool, work, Action.from_canonical(asked))
-    if await hook_state.mark_announced(db, call_id, asked):
-        return False
-    if await hook_state.is_superseded(
-        db, call_id, asked
-    ):  # another worker took it back before the hook was done
-        await _move_away(services, tool, work, asked)
-    return True
-
-
-async def _take_back(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """What the tool has prepared for an action that a reviewer's edit moved away from."""
-    if work.held is not None and work.held != work.action_decided:
-        await _move_away(services, tool, work, work.held)
-        await hook_state.clear_prepared(services.db, work.call.id, work.held)
-
-
-async def _move_away(services: Services, tool: Tool | None, work: OpenCallDetails, held: bytes) -> None:
-    if tool is not None and tool.on_refused is not None:
-        await run_hook(services, tool.on_refused, tool, work, Action.from_canonical(held), cause="edited")
-
-
 async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
     """A no reaches the tool, then the run; a no that stops the run is logged for it and for its parents."""
-    await _take_back(services, work, tool)
-    kind = work.call.answer.kind if work.call.answer else None
-    if tool is not None and tool.on_refused is not None and kind in _HEARD_BY_TOOL:
-        action = _refused_action(work, tool)
-        if action is not None:
-            await run_hook(services, tool.on_refused, tool, work, action, cause=kind.value)
+    await hooks.refused(services, work, tool)
     stopped = await runs.answer_call(services.db, work.call.id)
     if stopped is not None:
         await _log_stop(services, work.run.id, stopped)
-
-
-def _refused_action(work: OpenCallDetails, tool: Tool) -> Action | None:
-    """What people said no to, or what was proposed when nobody was asked; None if that cannot be read."""
-    if work.action_decided:
-        return Action.from_canonical(work.action_decided)
-    try:
-        return read_action(tool, work.call.raw_arguments)
-    except MalformedArguments as error:
-        log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
-        return None
 
 
 async def _log_stop(services: Services, run_id: UUID, stopped: CollaborationError) -> None:

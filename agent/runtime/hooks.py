@@ -6,19 +6,73 @@ from typing import Any
 
 import structlog
 
+from agent.domain.run import AnswerKind
 from agent.runtime import stored_text, user_code
+from agent.runtime.judgement import read_action
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool, ToolContext
 from agent.store.views import OpenCallDetails
+from agent.usecases.executions import hook_state
 from signoff.errors import MalformedArguments
 from signoff.values import Action
 
 TIMEOUT = 10.0
 """Seconds that a hook may take."""
 
+_HEARD = (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED)
 _WAITS = (0.5, 1.0, 2.0, 4.0)
 
 log = structlog.get_logger(__name__)
+
+
+async def announce(services: Services, work: OpenCallDetails, tool: Tool | None) -> bool:
+    """Tell the tool what people are asked about, and first what no longer. True: an edit came in between."""
+    db, call_id, asked = services.db, work.call.id, work.action_decided
+    await take_back(services, work, tool)
+    if asked is None or not await hook_state.mark_prepared(db, call_id, asked):
+        return asked is not None
+    if tool is not None and tool.on_pending is not None:
+        await run_hook(services, tool.on_pending, tool, work, Action.from_canonical(asked))
+    if await hook_state.mark_announced(db, call_id, asked):
+        return False
+    if await hook_state.is_superseded(
+        db, call_id, asked
+    ):  # another worker took it back before the hook was done
+        await _move_away(services, tool, work, asked)
+    return True
+
+
+async def take_back(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
+    """What the tool has prepared for an action that a reviewer's edit moved away from."""
+    if work.held is not None and work.held != work.action_decided:
+        await _move_away(services, tool, work, work.held)
+        await hook_state.clear_prepared(services.db, work.call.id, work.held)
+
+
+async def _move_away(services: Services, tool: Tool | None, work: OpenCallDetails, held: bytes) -> None:
+    if tool is not None and tool.on_refused is not None:
+        await run_hook(services, tool.on_refused, tool, work, Action.from_canonical(held), cause="edited")
+
+
+async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
+    """Tell the tool of a no to its call."""
+    await take_back(services, work, tool)
+    kind = work.call.answer.kind if work.call.answer else None
+    if tool is not None and tool.on_refused is not None and kind in _HEARD:
+        action = _refused_action(work, tool)
+        if action is not None:
+            await run_hook(services, tool.on_refused, tool, work, action, cause=kind.value)
+
+
+def _refused_action(work: OpenCallDetails, tool: Tool) -> Action | None:
+    """What people said no to, or what was proposed when nobody was asked; None if that cannot be read."""
+    if work.action_decided:
+        return Action.from_canonical(work.action_decided)
+    try:
+        return read_action(tool, work.call.raw_arguments)
+    except MalformedArguments as error:
+        log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
+        return None
 
 
 async def run_hook(

@@ -11,7 +11,7 @@ from typing import Any
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunStatus, RunView
 from agent.domain.short_ids import short_id
-from slackbot.cards import blocks, buttons, inert, status, tree
+from slackbot.cards import blocks, buttons, durations, inert, tree
 from slackbot.cards.answer import answer_line
 from slackbot.cards.values import (
     ACTION_DONE_CALL,
@@ -273,7 +273,7 @@ def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
         yield blocks.text(" until " if body.get("line") in _DEADLINES else ", ")
         yield blocks.moment(at)
     if (taken := _number(body.get("seconds"))) is not None:
-        yield blocks.text(f" in {status.seconds(taken)}")
+        yield blocks.text(f" in {durations.seconds(taken)}")
     if needed := _number(body.get("needed")):
         yield blocks.text(f" · {needed:,.0f} more needed")
     if isinstance(body.get("channel"), str):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent.domain.reports import LEFT, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
 from slackbot.cards import blocks, inert
-from slackbot.cards.status import roughly
+from slackbot.cards.durations import roughly
 from slackbot.cards.values import Card, Json
 
 MOST = 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from agent.domain.limits import written
 from agent.domain.request import (
@@ -16,7 +15,7 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.domain.short_ids import short_id
-from slackbot.cards import blocks, inert, tree
+from slackbot.cards import blocks, durations, inert, tree
 from slackbot.cards.values import Json
 
 MAX_VOTES = 5
@@ -247,7 +246,8 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
         case ExecutionStatus.SUCCEEDED:
             late = ": it was in doubt until its worker reported" if execution.reported_late else ""
             yield blocks.section(
-                blocks.text("✅ Done", bold=True), blocks.text(f" in {_took(execution)}{attempt}{late}")
+                blocks.text("✅ Done", bold=True),
+                blocks.text(f" in {_took(execution.seconds)}{attempt}{late}"),
             )
         case ExecutionStatus.FAILED if execution.retry_at is not None:
             failed = blocks.text(f"↻ Attempt {execution.attempt} failed", bold=True)
@@ -257,7 +257,8 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
             yield from _quoted("The tool said:", execution.error)
         case ExecutionStatus.FAILED:
             yield blocks.section(
-                blocks.text("❌ Failed", bold=True), blocks.text(f" after {_took(execution)}{attempt}")
+                blocks.text("❌ Failed", bold=True),
+                blocks.text(f" after {_took(execution.seconds)}{attempt}"),
             )
             yield from _quoted("The tool said:", execution.error)
         case ExecutionStatus.IN_DOUBT if execution.settled_as in _SETTLED:
@@ -336,40 +337,8 @@ def _quoted(label: str, content: str | None) -> Iterator[Json]:
         yield blocks.quote(blocks.text(shown))
 
 
-def _took(execution: ExecutionView) -> str:
-    return duration(execution.started_at, execution.finished_at)
-
-
-def duration(start: datetime, end: datetime | None) -> str:
-    """`1.2 s`, `3 min 5 s`, `2 h 10 min`; says so if the end is unknown."""
-    return seconds((end - start).total_seconds()) if end else "an unknown time"
-
-
-def seconds(amount: float) -> str:
-    """A duration in words; tenths of a second below a minute."""
-    amount = max(0.0, amount)
-    if amount < 0.05:
-        return "less than 0.1 s"
-    if amount < 59.95:
-        return f"{amount:.1f} s"
-    minutes, rest = divmod(round(amount), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:,} h {minutes} min"
-
-
-def roughly(amount: float) -> str:
-    """Seconds as people say them: `40 s`, `23 min`, `3 h 20 min`, `12 days`."""
-    if amount < 60:
-        return f"{int(amount)} s"
-    if amount < 3600:
-        return f"{int(amount // 60)} min"
-    hours = int(amount // 3600)
-    if hours < 48:
-        minutes = int(amount % 3600 // 60)
-        return f"{hours} h {minutes} min" if hours < 10 and minutes else f"{hours} h"
-    return f"{hours // 24} days"
+def _took(seconds: float | None) -> str:
+    return "an unknown time" if seconds is None else durations.seconds(seconds)
 
 
 _WORDS = {

@@ -18,6 +18,7 @@ from signoff.values import Person, Risk
 from slackbot.cards import (
     OWN_WORDS_EXCLUDE,
     Names,
+    durations,
     edit_fields,
     facts,
     json_text,
@@ -95,10 +96,8 @@ class RequestPage:
 
     @property
     def took(self) -> str:
-        execution = self.view.execution
-        if execution is None or execution.finished_at is None:
-            return ""
-        return status.seconds((execution.finished_at - execution.started_at).total_seconds())
+        taken = self.view.execution.seconds if self.view.execution else None
+        return "" if taken is None else durations.seconds(taken)
 
     @property
     def paused_by(self) -> tuple[str | None, str] | None:

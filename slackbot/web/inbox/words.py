@@ -15,7 +15,7 @@ from signoff import formats
 from signoff.values import Person
 from signoff.visible_text import visible
 from slackbot.cards import Names, inert
-from slackbot.cards.status import roughly
+from slackbot.cards.durations import roughly
 
 _MINUTE = 60
 
