@@ -235,20 +235,23 @@ async def test_the_installed_command_fails_closed(hook: Hook, grace: Program) ->
         "missing": None,
     }
     command = HookSettings(Name.CODEX, "Bash", 600, user=False).command
+    said_to_it = hook.folder / "call.json"
+    said_to_it.write_bytes(told(events.CODEX_BASH))
     for name, text in programs.items():
         (folder := hook.folder / name).mkdir()
         if text is not None:
             (folder / "signoff").write_text(text)
             (folder / "signoff").chmod(0o755)
-        process = await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", command),
-            cwd=hook.folder,
-            env=environment(hook.settings) | {"PATH": f"{folder}:/usr/bin:/bin"},
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-        )
-        ended = asyncio.create_task(process.communicate(told(events.CODEX_BASH)))
+        with said_to_it.open() as stdin:  # not a pipe: a command that is missing never reads it
+            process = await asyncio.create_subprocess_exec(
+                *("/bin/sh", "-c", command),
+                cwd=hook.folder,
+                env=environment(hook.settings) | {"PATH": f"{folder}:/usr/bin:/bin"},
+                stdin=stdin,
+                stdout=PIPE,
+                stderr=PIPE,
+            )
+        ended = asyncio.create_task(process.communicate())
         if text == programs["works"]:
             await grace.decides(await hook.request(), "rejected", reason="No")
         out, said = await asyncio.wait_for(ended, 20)

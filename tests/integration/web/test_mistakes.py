@@ -50,7 +50,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any], int, str]] = [
         "/approve/r-1",
         {"json": {"decision": "approved"}},
         403,
-        "The key crm does not have the scope decide; `signoff keys create NAME --scope decide` makes one",
+        "The key crm does not have the scope decide; `signoff keys create NAME --scope decide` creates one",
     ),
     ("POST", "/pending/r-1/claim", {"json": {"lease": "3 days"}}, 422, 'lease: must be a time such as "72h"'),
     ("GET", "/pending/r-1?wait=soon", {}, 422, 'wait: must be a time such as "72h"'),

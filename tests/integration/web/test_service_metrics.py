@@ -147,7 +147,7 @@ async def test_a_worker_has_its_health_on_a_port_of_its_own(database_url: str) -
         ("SIGNOFF_PUBLIC_URL", "https://signoff.example.com/path", "no path"),
         ("SIGNOFF_PUBLIC_URL", "https://signoff.example.com?x=1", "no path"),
         ("SIGNOFF_PUBLIC_URL", "https://u:p@signoff.example.com", "no path"),
-        ("SIGNOFF_PUBLIC_URL", "https://signoff.example.com:port", "no address"),
+        ("SIGNOFF_PUBLIC_URL", "https://signoff.example.com:port", "not an address"),
         ("SIGNOFF_PUBLIC_URL", "signoff.example.com", "SIGNOFF_PUBLIC_URL"),
         ("SIGNOFF_TRUSTED_PROXIES", "everybody", "SIGNOFF_TRUSTED_PROXIES"),
     ],
