@@ -656,6 +656,21 @@ async def test_an_edited_or_undecided_call_is_no_model(database: Database) -> No
         await propose(database, wish(asked))
 
 
+@pytest.mark.parametrize("how", ["rejected", "void"])
+async def test_an_approval_that_does_not_stand_is_no_model(database: Database, how: str) -> None:
+    """Somebody else rejected the call in the end, or what was shown has changed since."""
+    terms = granting_rule(approvals_required=2)
+    asked = await ask(database, terms)
+    await approve(database, asked, GRACE)
+    verdict = "reject" if how == "rejected" else "approve"
+    await alone.vote(database, ballot(asked, reviewer(LINUS), verdict, others=[reviewer(GRACE)]))
+    if how == "void":
+        anew = question(asked.run_id, asked.call_id, terms, client_id="anew")
+        await executions.void_and_ask(database, asked.call_id, anew)
+    with pytest.raises(GrantRefused, match="approval of this request stands"):
+        await propose(database, wish(asked))
+
+
 async def test_a_requester_cannot_give_a_grant(database: Database) -> None:
     """Whoever may not approve the call may not approve calls like it either."""
     asked = await ask(database, granting_rule())
@@ -673,6 +688,8 @@ async def test_the_same_wish_is_one_grant(database: Database) -> None:
     await approve(database, asked, GRACE)
     first = await propose(database, wish(asked))
     assert await propose(database, wish(asked)) == first
+    lasts = "SELECT until - created_at BETWEEN interval '7 h 59 min' AND interval '8 h' FROM approval_grant"
+    assert await column(database, lasts) == [True]
     with pytest.raises(GrantRefused, match="already"):
         await propose(database, wish(asked, max_uses=2))
 
@@ -761,6 +778,18 @@ async def test_a_new_policy_ends_the_grants_of_what_it_changes(
     await policies.apply(database, load(text + change, filename="checkpoints.toml"), by="cli:root")
     await policies.apply(database, before, by="cli:root")
     assert await ended(database, grant_id) == because
+
+
+async def test_going_back_to_an_earlier_policy_ends_grants_too(database: Database) -> None:
+    """What was allowed under a checkpoint as it was is not allowed under the one of before."""
+    text = '[[checkpoint]]\ncheckpoint_id = "refunds"\naction_pattern = "process_refund"\n'
+    first, second = (load(text + more, filename="checkpoints.toml") for more in ("", 'risk = "high"\n'))
+    await policies.apply(database, first, by="cli:root")
+    await policies.apply(database, second, by="cli:root")
+    grant_id = await allow(database)
+    now, wanted = await policies.earlier(database)
+    await policies.restore(database, now, wanted, wanted.digest, by="cli:root")
+    assert await ended(database, grant_id) == "its checkpoint was changed"
 
 
 async def test_a_policy_without_grants_ends_all(database: Database) -> None:
