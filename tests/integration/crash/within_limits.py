@@ -107,8 +107,10 @@ async def settled(here: Street) -> bool:
         grace = Standing(Person(team, "U0GRACE"), frozenset({"S0REVIEWERS"}))
         [asked] = await here.column("SELECT request_id FROM execution WHERE id = :id", id=execution)
         await requests.settle(here.db, execution, grace if asked else ada, verdict)  # type: ignore[arg-type]
-    open_ones = "SELECT 1 FROM execution WHERE status = 'claimed'"
-    return not await here.column(_DOUBTFUL) and not await here.column(open_ones)
+    open_ones = (
+        "SELECT 1 FROM execution WHERE status = 'claimed'"  # asked first: an open one becomes doubtful
+    )
+    return not await here.column(open_ones) and not await here.column(_DOUBTFUL)
 
 
 async def all_approved(here: Street) -> bool:
