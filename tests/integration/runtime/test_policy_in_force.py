@@ -28,11 +28,13 @@ from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services
 from agent.runtime.votes import Votes
 from agent.store import call_locks
-from agent.usecases import executions, requests, runs
+from agent.store.ids import new_id
+from agent.usecases import executions, limits, requests, runs
 from agent.usecases import policy as policies
 from agent.usecases.attempts import ClaimTerms
 from agent.usecases.executions import claims, external
 from agent.usecases.requests import Edit
+from signoff.errors import Conflict
 from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
@@ -215,7 +217,13 @@ async def _record(db: Database, epoch: int) -> None:
     await external.record_judgement(db, principal, AuditKind.REVIEW_NOT_REQUIRED, {"request": "1"}, judged)
 
 
-@pytest.mark.parametrize("act", [_pass, _refuse, _open, _open_of_program, _record])
+async def _let_go_ahead(db: Database, epoch: int) -> None:
+    principal = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
+    judged = Judgement("run", None, "it is allowed", "", epoch)
+    await limits.let_go_ahead(db, principal, new_id(), (), {"request": "1"}, judged)
+
+
+@pytest.mark.parametrize("act", [_pass, _refuse, _open, _open_of_program, _record, _let_go_ahead])
 async def test_what_was_judged_by_another_policy_is_not_written(
     database: Database, act: Callable[[Database, int], Awaitable[None]]
 ) -> None:
@@ -280,6 +288,19 @@ async def test_apply_that_is_cut_off_is_whole_or_not_there(
         assert list(events) == [str(n) for n in range(1, now.epoch + 1)]
     assert now.epoch == (2 if cut == "after" else 1)
     assert (await put(database, policy("deny"))).epoch == 2
+
+
+async def test_the_first_policy_is_put_once_and_a_late_way_back_changes_nothing(database: Database) -> None:
+    """Of processes that start together one puts its file in force; who goes back from another policy is refused."""
+    files = [policy("allow", str(number)) for number in range(4)]
+    stood = await asyncio.gather(*(policies.put_first(database, each, by="cli:ada") for each in files))
+    assert len({(each.epoch, each.source) for each in stood}) == 1
+    first = stood[0]
+    second = await policies.apply(database, policy("deny"), by="cli:ada")
+    with pytest.raises(Conflict):
+        await policies.restore(database, first, first, first.digest, by="cli:ada")
+    again = await policies.restore(database, second, second, second.digest, by="cli:ada")
+    assert (again.epoch, (await policies.put_first(database, files[0], by="cli:ada")).epoch) == (2, 2)
 
 
 async def test_back_leads_to_what_was_in_force_before(database: Database) -> None:
