@@ -1,4 +1,4 @@
-"""Secrets that only the name in front of them gives away: `password=…`, `Authorization: Bearer …`."""
+"""Secrets identified only by the preceding name: `password=…`, `Authorization: Bearer …`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that are shared fairly, so that one sender's large texts do not delay what others are shown."""
+"""Threads shared fairly, so that one sender's large texts do not delay what others see."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FairThreads:
         self._least = 0.0  # what the sender that was served last had used by then
 
     def submit(self, work: Callable[[], T], sender: str | None) -> Future[T]:
-        """Do this as soon as it is its turn; cancelling the future drops work that has not begun."""
+        """Run this when it is its turn; cancelling the future drops work that has not begun."""
         future: Future[T] = Future()
         with self._lock:
             lane = self._lane(sender)

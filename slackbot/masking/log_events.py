@@ -1,4 +1,4 @@
-"""Secrets in log events, tracebacks and messages of the command line, masked at once, in a fifth of a card's time."""
+"""Mask secrets in log events, tracebacks and command line output, within a fifth of a card's time."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def clean_now(text: str, *, assigned: bool = True) -> str:
 
 
 def clean_error(error: BaseException) -> str:
-    """An exception in words, its type first: what may be told of it."""
+    """An exception in words, its type first, as far as it may be shown."""
     message = str(error)
     return clean_now(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
 def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """A structlog processor right before the renderer: cleans every text, key and traceback."""
+    """A structlog processor just before the renderer: masks every text, key and traceback."""
     known = {key: value for key, value in event.items() if _is_harmless(key, value)}
     rest = {key: value for key, value in event.items() if key not in known}
     return (_cleaned(rest) | known) if rest else known
@@ -100,7 +100,7 @@ def _remembered(text: str, spans: Sequence[TextSpan]) -> Sequence[TextSpan]:
 
 
 def guard_tracebacks() -> None:
-    """Tracebacks that nobody catches are printed without secrets, in every thread."""
+    """Mask secrets in uncaught tracebacks, in every thread."""
     sys.excepthook = _print
     threading.excepthook = lambda args: _print(
         args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback

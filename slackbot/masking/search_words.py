@@ -1,4 +1,4 @@
-"""The words by which a request is found: those that people may read of it, and none that are masked."""
+"""The search words of a request: those that people may read, and none that are masked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def search_words(text: str) -> list[str]:
 
 
 async def words_of_request(view: RequestView) -> list[str]:
-    """The words of a request as it may be shown, the most telling first."""
+    """The words of a request as people may see it, the most significant first."""
     with work_for("search"):  # in its turn: nobody waits for it
         clean = await clean_view(view)
     words: dict[str, None] = {}

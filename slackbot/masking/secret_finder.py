@@ -19,17 +19,17 @@ from slackbot.masking.assignments import STEMS, assignments
 from slackbot.masking.tokens import TOKENS, aws_secrets
 
 BUDGET = 0.5
-"""Seconds for everything that one card, answer or line shows."""
+"""Seconds for everything on one card, answer or line."""
 
 SHORT = 2000
 SURE = 20_000
-"""Characters of short texts that are looked through even when the time is up: a busy machine shows lists, too."""
+"""Characters of short texts that are checked even after the time limit: a busy machine can still show lists."""
 
 FEW = 8
 """Hidden values at most, for that to take no longer than a fraction of a second."""
 
 LONGEST = 1_000_000
-"""Characters of one text that are looked through; the rest is masked unread."""
+"""Characters of one text that are checked; the rest is masked unread."""
 
 HINTED = 200
 """Texts of up to this many characters are first asked whether any search could find something in them."""
@@ -66,7 +66,7 @@ class SecretFinder:
         return other
 
     def __call__(self, text: str) -> Sequence[TextSpan]:
-        """Where this text has secrets; all of it, when there was no time to look."""
+        """Where this text has secrets; the whole text if there was no time to check."""
         if not text or text.isspace():
             return ()
         if len(text) <= HINTED and not self._hidden and not _may_hold_secret(text):
@@ -116,7 +116,7 @@ def _named_in_json(text: str) -> Sequence[tuple[str, str]]:
 
 
 def everything(text: str) -> Sequence[TextSpan]:
-    """Masks every text from end to end: what is left when nobody could look."""
+    """Masks every text completely: the fallback when nothing could be checked."""
     return [TextSpan(0, len(text), NOT_SCANNED)] if text else ()
 
 

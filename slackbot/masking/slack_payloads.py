@@ -50,7 +50,7 @@ _ADDRESSES = frozenset({"url", "image_url", "slack_file", "thumb_url"})
 
 
 class CleanAck(AsyncAck):
-    """Answers Slack in the same breath: commands' cards, modals, errors of fields."""
+    """Acknowledgements with content: commands' cards, modals, field errors."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -62,7 +62,7 @@ class CleanAck(AsyncAck):
 
 
 async def clean_payload(payload: T) -> T:
-    """What Slack is about to show, with every token in it masked; ids stay as they are."""
+    """An outgoing payload with every token masked; ids stay unchanged."""
     if not payload:  # a bare acknowledgement does not wait for a thread
         return payload
     return await off_the_loop(lambda find: _clean(payload, find))

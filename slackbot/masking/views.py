@@ -89,7 +89,7 @@ async def off_the_loop(
 
 
 async def clean_view(view: RequestView) -> RequestView:
-    """A request as people may see it, with a `MaskedAction` where something is hidden; made once for the same view."""
+    """A request as people may see it, with a `MaskedAction` if something is hidden; cached per view."""
     earlier = _made.get(view.id)
     if earlier is not None and (earlier[0] is view or earlier[0] == view):
         return earlier[1]
@@ -142,7 +142,7 @@ async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | Non
 async def clean_description(
     text: str, action: Action, facts: Mapping[str, Any] | None, redact: Sequence[str]
 ) -> str:
-    """What somebody says of an action, without the values that their keys, or `redact`, hide in it."""
+    """Text about an action, without the values that their keys, or `redact`, hide in it."""
 
     def hidden() -> Hidden:
         values = (("args", action.arguments), ("facts", facts))
@@ -162,7 +162,7 @@ async def clean_value(value: T, hidden: Hidden = ()) -> T:
 async def is_scanned(
     arguments: Mapping[str, Any], facts: Mapping[str, Any] | None, redact: Sequence[str]
 ) -> bool:
-    """Whether all of an action and its facts could be looked through for secrets in time."""
+    """Whether an action and its facts could be checked for secrets completely and in time."""
 
     def look(find: Find) -> bool:
         shown = redact_value(arguments, find=find, redact=redact)
@@ -179,7 +179,7 @@ async def clean_text(text: str, hidden: Hidden = ()) -> str:
 
 
 def hidden_in(view: RequestView) -> Hidden:
-    """The values of this request that only their keys, or the checkpoint's `redact`, make secrets."""
+    """The values of this request that only their keys, or the checkpoint's `redact`, make secret."""
     found: list[tuple[str, str]] = []
     for root, value in (
         ("args", view.action.arguments),
@@ -200,7 +200,7 @@ async def hidden_values(view: RequestView) -> Hidden:
 
 
 def hidden_in_run(values: RunValues | None) -> Hidden:
-    """The values of a run's calls that only their keys, or a checkpoint's `redact`, make secrets."""
+    """The values of a run's calls that only their keys, or a checkpoint's `redact`, make secret."""
     if values is None:
         return ()
     found: list[tuple[str, str]] = []
@@ -292,7 +292,7 @@ def _change(change: Change, view: RequestView, find: Find) -> Change:
 
 
 def _changed(path: str, value: Any, view: RequestView, find: Find) -> RedactedValue:
-    """A changed value, judged at its own place: the keys around it may be what makes it a secret."""
+    """A changed value, checked at its own path: the keys around it may make it a secret."""
     return redact_value(value, find=find, redact=view.redact, steps=tuple(_steps(path)))
 
 

@@ -1,1 +1,1 @@
-"""What goes out to Slack: one client, the directory of people, permalinks, the manifest."""
+"""Outgoing Slack calls: one client, the directory of people, permalinks, the manifest."""

@@ -1,4 +1,4 @@
-"""The client of every call to Slack: masks, keeps the silence that Slack asks for, sends nothing twice."""
+"""The client for every call to Slack: masks, honours Retry-After, sends nothing twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT = 8
 """Seconds for one call; with masking before it, still less than `agent.usecases.deliveries.LEASE_SECONDS`."""
 
 UNSAID = 30.0
-"""Seconds to be silent after a 429 that does not say how long."""
+"""Seconds to wait after a 429 without Retry-After."""
 
 MAX_CODE = 80
 """Characters of an error code; Slack's have 40 at most, and whatever answers in its place is told to people."""
@@ -47,7 +47,7 @@ _BODIES = ("json", "params", "data")
 
 
 class SlackError(SignoffError):
-    """A failed call to Slack; `seconds` to wait, `status` of the answer, `taken`: it may be done all the same."""
+    """A failed call to Slack; `seconds` to wait, `status` of the response, `taken`: Slack may have executed it."""
 
     meaning = Meaning.PASSING
 
@@ -60,17 +60,17 @@ class SlackError(SignoffError):
 
 
 class RateLimited(SlackError):
-    """Slack wants silence for so many `seconds`, or has wanted it before: then it was not asked at all."""
+    """Slack asked to wait this many `seconds`, now or earlier: then no call was made."""
 
     meaning = Meaning.SLOW_DOWN
 
 
 class SlackUnavailable(SlackError):
-    """Slack gave no answer, or none that anything follows from."""
+    """Slack gave no usable response."""
 
 
 class SlackRefused(SlackError):
-    """Slack said no. `code` is its word for why, `meaning` what follows."""
+    """Slack refused. `code` is its error code, `meaning` what follows."""
 
     def __init__(self, method: str, code: str, *, needed: object = None, status: int = 0) -> None:
         reason = f"{code} (it needs {needed})" if needed else code
@@ -81,7 +81,7 @@ class SlackRefused(SlackError):
 
 
 class SlackClient(AsyncWebClient):
-    """Raises RateLimited, SlackUnavailable or SlackRefused. A 429 silences its method (a post: its channel)."""
+    """Raises RateLimited, SlackUnavailable or SlackRefused. A 429 pauses its method (a post: its channel)."""
 
     def __init__(self, token: str, api_url: str, *, clock: Callable[[], float] = monotonic) -> None:
         super().__init__(token=token, base_url=api_url, timeout=TIMEOUT, retry_handlers=[])
@@ -89,7 +89,7 @@ class SlackClient(AsyncWebClient):
         self._silent_until: dict[tuple[str, ...], float] = {}
 
     def keep_connections(self) -> None:
-        """From now on connections stay open between calls, until `close`."""
+        """Keep connections open between calls from now on, until `close`."""
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ class SlackClient(AsyncWebClient):
             raise _failure("response_url", answer)
 
     async def files_upload_v2(self, **options: Any) -> AsyncSlackResponse:
-        """Uploads words (`content`) only: what cannot be read here cannot be cleaned. Raises ValueError."""
+        """Uploads text (`content`) only: other content could not be masked. Raises ValueError."""
         content = options.get("content")
         if options.get("file") is not None or options.get("file_uploads") is not None:
             raise ValueError("give the content of a file as text")
@@ -140,7 +140,7 @@ class SlackClient(AsyncWebClient):
 
 @contextmanager
 def translated(method: str, address: str) -> Iterator[None]:
-    """Around one call: failures of Slack's library and of the network, in our words."""
+    """Around one call: turns failures of Slack's library and the network into ours."""
     try:
         yield
     except SlackApiError as error:

@@ -79,7 +79,7 @@ class Directory:
         return Standing(person, refusal=await self._refusal(person, self._deadline()))
 
     async def is_admin(self, person: Person) -> bool:
-        """Whether this person is an administrator or owner of our workspace. False in doubt; never raises."""
+        """Whether this person is an administrator or owner of the workspace. False in doubt; never raises."""
         deadline = self._deadline()
         if await self._refusal(person, deadline) is not None:
             return False
@@ -125,7 +125,7 @@ class Directory:
     async def count_reviewers(
         self, approvers: Sequence[str], channel_id: str, *, but: Collection[Person], enough: int
     ) -> int | None:
-        """How many others may review it, up to ``enough``; None: not known now. Not for a decision."""
+        """How many others may review it, up to ``enough``; None: unknown. Not for a decision."""
         deadline = asyncio.get_running_loop().time() + COUNT_BUDGET
         _, circles = await self._look_up(
             [], dict.fromkeys((each, channel_id) for each in approvers), deadline
@@ -141,7 +141,7 @@ class Directory:
         return None if unknown else found
 
     async def names(self, slack_ids: Iterable[str]) -> Names:
-        """What these people and groups are called, as far as Slack tells in time; only to be read. Never raises."""
+        """Names of these people and groups, as far as Slack returns them in time; for display only. Never raises."""
         deadline = self._deadline()
         ids = set(slack_ids) - {CHANNEL}
         people = sorted(each for each in ids if not each.startswith("S"))
@@ -155,7 +155,7 @@ class Directory:
         return Names(people=known, groups=groups if isinstance(groups, Mapping) else {})
 
     async def channel_names(self, channel_ids: Iterable[str]) -> dict[str, str]:
-        """What these channels are called (`#reviews`), as far as Slack tells in time; only to be read. Never raises."""
+        """Channel names (`#reviews`), as far as Slack returns them in time; only for display. Never raises."""
         deadline = self._deadline()
         ids = sorted(set(channel_ids))
         found = await _answers([(self._channels, each) for each in ids], deadline)
@@ -166,7 +166,7 @@ class Directory:
         }
 
     async def channel_problem(self, channel_id: str) -> str | None:
-        """Why no card may be posted into this channel, for an operator. SlackError or TimeoutError: try again later."""
+        """Why no card may be posted in this channel, for an operator. SlackError or TimeoutError: try again later."""
         async with asyncio.timeout_at(self._deadline()):
             channel = await self._channels.get(channel_id)
         if channel is None:
@@ -218,7 +218,7 @@ class Directory:
         return asyncio.get_running_loop().time() + self._budget
 
     async def _refusal(self, person: Person, deadline: float) -> Refusal | None:
-        """What speaks against this person, whatever is asked; one reason, the first of those that apply."""
+        """What disqualifies this person, whatever is asked; the first applicable reason."""
         return (await self._look_up([person], (), deadline))[0][0]
 
     async def _look_up(
@@ -287,7 +287,7 @@ async def _answers(asked: Sequence[tuple[CachedAnswer[str, V], str]], deadline: 
 
 
 async def _answer(look_up: Awaitable[V], deadline: float) -> V | Refusal:
-    """The answer, or the refusal that its absence means. Whatever goes wrong here is never consent."""
+    """The answer, or the refusal that its absence means. No failure here is ever consent."""
     try:
         async with asyncio.timeout_at(deadline):
             return await look_up

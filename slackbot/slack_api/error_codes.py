@@ -1,4 +1,4 @@
-"""What Slack's error codes mean for a message. An unknown code says nothing about it: try again, tell operators."""
+"""What Slack's error codes mean for a message. An unknown code means: retry, and notify operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Meaning(Enum):
-    """What follows from a code."""
+    """The consequence of a code."""
 
     SLOW_DOWN = "Slack wants silence for a while"
     PASSING = "Slack's own trouble; it may have taken the message all the same"

@@ -1,4 +1,4 @@
-"""What Slack is asked about people and places: one question at a time, each answer kept for a short while."""
+"""Look-ups of people and places in Slack: one request at a time each, responses cached briefly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CROWDED = 4096  # entries; beyond this, answers that are too old are thrown out
 
 
 class CachedAnswer(Generic[K, V]):
-    """Answers by key, at most `max_age` seconds since asking, one look-up per key at a time, no failures."""
+    """Cached responses by key, for `max_age` seconds since the request, one look-up per key at a time, no failures."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class CachedAnswer(Generic[K, V]):
         self._flights: dict[K, asyncio.Task[V]] = {}
 
     def kept(self, key: K) -> tuple[V] | None:
-        """The answer, where one is kept; None: `get` would look it up."""
+        """The cached response; None: `get` would look it up."""
         answer = self._answers.get(key)
         return (answer[1],) if answer is not None and self._clock() - answer[0] < self._max_age else None
 
     async def get(self, key: K) -> V:
-        """The answer. Raises what the look-up raises; giving up early leaves it to those who still wait."""
+        """The response. Raises what the look-up raises; giving up early leaves it to other waiters."""
         if (kept := self.kept(key)) is not None:
             return kept[0]
         flight = self._flights.get(key)
@@ -54,7 +54,7 @@ class CachedAnswer(Generic[K, V]):
         return await asyncio.shield(flight)
 
     def forget(self, key: K) -> None:
-        """Ask anew next time; an answer that is under way now will not be kept."""
+        """Look it up again next time; a response in progress is not cached."""
         self._answers.pop(key, None)
         self._flights.pop(key, None)
 
@@ -80,7 +80,7 @@ class CachedAnswer(Generic[K, V]):
 
 
 class SlackLookups:
-    """The look-ups themselves. They raise SlackError, and nothing may be concluded from that."""
+    """The look-ups themselves. They raise SlackError, from which nothing may be concluded."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client

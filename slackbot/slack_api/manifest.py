@@ -29,7 +29,7 @@ def read() -> dict[str, Any]:
 
 
 def bot_scopes() -> list[str]:
-    """What the app asks to be allowed."""
+    """The app's scopes."""
     scopes: list[str] = read()["oauth_config"]["scopes"]["bot"]
     return scopes
 

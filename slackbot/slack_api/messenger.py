@@ -1,4 +1,4 @@
-"""What we say in Slack, and how what we have said is found again."""
+"""Messages in Slack: post, update, and find them again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slackbot.cards import Card
 from slackbot.slack_api.client import SlackClient, SlackUnavailable
 
 PAGES = 5
-"""How far back (of 200 messages each) a message is looked for."""
+"""How many pages (of 200 messages each) are searched for a message."""
 
 
 class Messenger:
-    """Posts, changes and finds messages. All of it raises SlackError."""
+    """Posts, updates and finds messages. Everything raises SlackError."""
 
     def __init__(self, client: SlackClient, own_bot_user_id: str) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class Messenger:
         return posted
 
     async def find(self, channel: str, delivery: str, thread_ts: str | None) -> str | None:
-        """The `ts` of our message of this delivery, if Slack took it after all."""
+        """The `ts` of this delivery's message, if Slack accepted it after all."""
         method = "conversations.replies" if thread_ts else "conversations.history"
         asked: dict[str, Any] = {"include_all_metadata": True, "limit": 200}
         if thread_ts:

@@ -24,11 +24,11 @@ TEAM = "https://slack.com/team_id"
 USER = "https://slack.com/user_id"
 PATIENCE = 5.0
 LEEWAY = 60
-"""Seconds by which Slack's clock and ours may differ."""
+"""Seconds by which the clocks may differ."""
 
 
 class NotVouched(SignoffError):
-    """Slack does not say who this is, or says it in a way that does not hold; why, as a sentence."""
+    """Slack does not identify this person, or not validly; why, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class OpenID:
         return f"{self.origin}{AUTHORIZE}?{urlencode(query)}"
 
     async def person(self, client: SlackClient, code: str, nonce: str, back: str) -> Person:
-        """Who came back with this code. Raises NotVouched."""
+        """The person who came back with this code. Raises NotVouched."""
         try:
             answer = await client.openid_connect_token(
                 client_id=self.client_id,
@@ -76,7 +76,7 @@ class OpenID:
         return self.read(str(answer.get("id_token") or ""), keys, nonce)
 
     def read(self, id_token: str, keys: dict[str, Any], nonce: str) -> Person:
-        """Whom an id token is about, after its signature and claims were checked (3.1.3.7). Raises NotVouched."""
+        """The person of an id token, after checking its signature and claims (3.1.3.7). Raises NotVouched."""
         must = jwt.JWTClaimsRegistry(
             leeway=LEEWAY,
             iss={"essential": True, "value": self.origin},

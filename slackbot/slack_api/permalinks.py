@@ -1,4 +1,4 @@
-"""Addresses of messages, as Slack itself gives them: an address put together by hand would break some day."""
+"""Message addresses from Slack itself: a hand-built address could stop working."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from agent.domain.request import EarlierRejection, FollowUp, RequestView
 from slackbot.slack_api.client import SlackClient, SlackError
 
 KEPT = 5_000
-"""Addresses in memory; they never change."""
+"""The number of cached addresses; they never change."""
 
 AT_ONCE = 8
 WITHIN = 0.6
-"""Seconds that a list may wait for its links; what comes later is there for the next list."""
+"""Seconds that a list may wait for its links; later ones are there for the next list."""
 
 Message = tuple[str, str]
 """A channel's id and a message's `ts`."""

@@ -1,4 +1,4 @@
-"""The one Slack workspace that a process works for: who we are there, learned from `auth.test`, kept trying."""
+"""The one Slack workspace of a process: our identity, learned from `auth.test`, with retries."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class SlackRejected(SignoffError):
-    """Slack does not accept a token; trying again will not help."""
+    """Slack rejects a token; retrying will not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where our bot is at home."""
+    """Our bot's home workspace."""
 
     team_id: str
     team: str
@@ -80,7 +80,7 @@ async def find_channel(client: SlackClient, directory: Directory, name: str) -> 
 
 
 async def identify_until_known(client: SlackClient, then: Callable[[Workspace], Awaitable[None]]) -> None:
-    """Ask until Slack answers, then go on. Raises SlackRejected, and what else ``then`` raises."""
+    """Ask until Slack answers, then continue. Raises SlackRejected, and what ``then`` raises."""
     for attempt in itertools.count():
         try:
             await then(await identify(client))

@@ -1,4 +1,4 @@
-"""Agents at work, as an inbox: start one, see who works and who waits, answer, stop."""
+"""Running agents as an inbox: start one, see which work and which wait, answer, cancel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ IdempotencyKey = Annotated[
 
 
 class AgentStart(RequestModel):
-    """Which agent, and what it should do. The same `start_key` again starts nothing more."""
+    """The agent and its task. The same `start_key` again starts nothing more."""
 
     name: Annotated[str, Field(max_length=200, examples=["data_manager"])]
     task: Annotated[Task, Field(examples=["delete 50 old records from the users table"])]
@@ -116,7 +116,7 @@ class AgentStatus(ResponseModel):
 
 
 class AgentStarted(AgentStatus):
-    """The run that stands for this start."""
+    """The run of this start."""
 
     ok: Literal[True] = True
 
@@ -135,7 +135,7 @@ class HumanResponse(RequestModel):
 
 
 class Responded(ResponseModel):
-    """The word counts. `status` stays `waiting` while further approvals are needed."""
+    """The vote counts. `status` stays `waiting` while further approvals are needed."""
 
     ok: Literal[True] = True
     request_id: UUID
@@ -145,14 +145,14 @@ class Responded(ResponseModel):
 
 
 class Cancelled(ResponseModel):
-    """The run is over; `cancelled` is false when it was before."""
+    """The run has ended; `cancelled` is false if it had ended before."""
 
     ok: Literal[True] = True
     cancelled: bool
 
 
 def question(description: str) -> str:
-    """What people are asked, as a sentence."""
+    """The question to people, as a sentence."""
     return description if description.endswith("?") else f"Should I proceed: {description}?"
 
 
@@ -229,7 +229,7 @@ _list_route(RunList.CANCELLED, "Agents that somebody stopped.")
     "/agents/{agent_id}", operation_id="get_agent", responses=documented(401, 403, 404, 422, 429, 503)
 )
 async def get_agent(request: Request, agent_id: UUID, caller: Reader) -> AgentStatus:
-    """How one agent is doing."""
+    """The current state of one agent."""
     ctx = web_context(request)
     (line,) = await clean_run_lines(ctx, [await run_for(ctx, caller, agent_id)])
     return AgentStatus.of(line)
@@ -303,7 +303,7 @@ async def cancel_agent(request: Request, agent_id: UUID, caller: Reader) -> Canc
 
 
 async def stop_run(ctx: WebContext, caller: Principal, line: RunLine) -> bool:
-    """Cancel a run that this key may see; false when it was over before. Raises Refused."""
+    """Cancel a run that this key may see; false if it had already ended. Raises Refused."""
     if caller.name == line.run.principal and caller.may(Scope.REQUEST):
         return await runs.cancel_by_program(ctx.db, line.run.id, caller.name)
     if caller.owner is None or not (caller.may(Scope.REQUEST) or caller.may(Scope.DECIDE)):

@@ -25,7 +25,7 @@ from slackbot.web.http.problems import documented
 router = APIRouter(route_class=StrictRoute, tags=["Runs in Agno's format"])
 
 LONGEST = 60.0
-"""Seconds that an answer may be waited for."""
+"""Maximum seconds of waiting."""
 
 Wait = Annotated[
     float,
@@ -54,7 +54,7 @@ Stream = Annotated[
 
 
 class RunStart(BaseModel):
-    """A message for the agent. The same `session_id` goes on with the run that it began."""
+    """A message for the agent. The same `session_id` continues the run that it started."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -72,7 +72,7 @@ SentConfirmations = Annotated[
 
 
 class RunContinue(BaseModel):
-    """Words on what the run waits for. What is left out, or `confirmed: null`, goes on waiting."""
+    """Confirmations for what the run waits for. Tools left out, or with `confirmed: null`, continue to wait."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -122,7 +122,7 @@ async def create_agent_run(
 async def get_agent_run(
     request: Request, agent_id: AgentName, run_id: UUID, caller: Reader, wait: Wait = 0.0
 ) -> RunOutput:
-    """A run as it stands; with `wait` as soon as it pauses or ends."""
+    """The current state of a run; with `wait` as soon as it pauses or ends."""
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)
     await until_settled(ctx, run_id, wait)

@@ -1,4 +1,4 @@
-"""`/approve`: a person's word, carried by a key of their own."""
+"""`/approve`: a person's vote, through their own key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = APIRouter(route_class=StrictRoute, tags=["Decisions"])
 
 
 class VerdictIn(StrEnum):
-    """What somebody decides."""
+    """A decision."""
 
     APPROVED = "approved"
     REJECTED = "rejected"
@@ -60,7 +60,7 @@ class DecideIn(RequestModel):
     responses=documented(400, 401, 403, 404, 409, 413, 422, 429, 503),
 )
 async def decide(request: Request, request_id: RequestId, principal: Decider, body: DecideIn) -> ReviewOut:
-    """Approve or reject. While more approvals are needed, the request goes on `waiting`."""
+    """Approve or reject. While more approvals are needed, the request stays `waiting`."""
     ctx = web_context(request)
     known = await request_lookup.find_vote_context(ctx, principal, request_id)
     if principal.owner is None:
@@ -84,7 +84,7 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
 
 
 async def _told(ctx: WebContext, request_id: UUID, refused: Refused) -> Exception:
-    """Of a request that is decided: by whom and when, as members of the problem."""
+    """For a decided request: by whom and when, as members of the problem."""
     if refused.code not in (Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN):
         return refused
     now = await _now(ctx, request_id)

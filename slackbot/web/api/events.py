@@ -1,4 +1,4 @@
-"""`/events`: what happens, as server-sent events (WHATWG HTML, section 9.2). Ids and states, never arguments."""
+"""`/events`: server-sent events (WHATWG HTML, section 9.2). Ids and states, never arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from slackbot.web.http.problems import documented, retry_later
 router = APIRouter(route_class=StrictRoute, tags=["Events"])
 
 HEARTBEAT = 15.0
-"""Seconds of silence after which a comment keeps the connection open; then the key is looked at again, too."""
+"""Seconds of silence after which a comment keeps the connection open; then the key is checked again, too."""
 
 MOST_STREAMS = 20
 """How many streams a key may have open at once."""
@@ -135,7 +135,7 @@ def position(text: str | None) -> EventPosition | None:
 
 
 async def _lines(feed: Feed, since: EventPosition | None, db: Database, secret: str) -> AsyncIterator[str]:
-    """Holds no thread, and a connection to the database only while it catches up."""
+    """Holds no thread, and a database connection only while it catches up."""
     listener = Listener()
     async with feed.listener(listener):
         yield "retry: 2000\n\n"

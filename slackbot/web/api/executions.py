@@ -1,4 +1,4 @@
-"""`/pending/{request_id}/claim` and `/result`: executors outside do what was approved, once, and say how it went."""
+"""`/pending/{request_id}/claim` and `/result`: programs execute approved actions, once, and report the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PROBLEMS = documented(400, 401, 403, 404, 409, 413, 422, 429, 503)
 
 
 class ClaimIn(RequestModel):
-    """What the executor knows. With `digest` the claim fails when something else was approved."""
+    """The program's claim. With `digest` the claim fails if something else was approved."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [{}]})
 
@@ -83,7 +83,7 @@ class ReportedOutcome(StrEnum):
 
 
 class ResultIn(RequestModel):
-    """How it went. `seconds` is how long it took, if the executor has measured that."""
+    """The outcome. `seconds` is the duration, if the program has measured it."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -167,7 +167,7 @@ async def claim_request(
 async def report_result(
     request: Request, request_id: RequestId, principal: Asker, body: ResultIn
 ) -> ReviewOut:
-    """Say how a claimed attempt ended. The same report again changes nothing."""
+    """Report how a claimed attempt ended. Repeating the report changes nothing."""
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
     try:

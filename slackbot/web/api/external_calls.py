@@ -1,4 +1,4 @@
-"""`/executions`: calls of our own agents whose tool a program elsewhere carries out (`@tool(external=True)`)."""
+"""`/executions`: agents' calls whose tool another program executes (`@tool(external=True)`)."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class CallClaimed(ResponseModel):
 
 
 class Reported(ResponseModel):
-    """The outcome is written down, and the agent's run hears of it."""
+    """The outcome is stored, and the agent's run continues with it."""
 
     ok: bool = True
     call_id: UUID
 
 
 class CallClaimIn(RequestModel):
-    """What the program knows. With `digest` the claim fails when something else was approved."""
+    """The program's claim. With `digest` the claim fails if something else was approved."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [{}]})
 
@@ -137,7 +137,7 @@ async def claim_execution(
     "/{call_id}/result", operation_id="report_execution", dependencies=[IDEMPOTENT], responses=_PROBLEMS
 )
 async def report_execution(request: Request, call_id: UUID, caller: Executor, body: ResultIn) -> Reported:
-    """Say how a claimed call ended: the agent reads the result. The same report again changes nothing."""
+    """Report how a claimed call ended: the agent reads the result. Repeating the report changes nothing."""
     ctx = web_context(request)
     try:
         await external_calls.report(ctx.services, call_id, caller, body.token, body.outcome)

@@ -1,4 +1,4 @@
-"""Facts about what programs ask: told with a question or a claim, and what follows when they have changed."""
+"""Facts of programs: supplied with a question or a claim, and what follows if they have changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_may_tell_facts(principal: Principal) -> None:
 
 
 def told_facts(values: dict[str, Any] | None) -> Facts:
-    """What a program tells. Raises MalformedArguments, with the path below `$.facts`."""
+    """The facts in a program's call. Raises MalformedArguments, with the path below `$.facts`."""
     if values is None:
         return Facts()
     try:
@@ -102,7 +102,7 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
 
 
 async def _asked_again(ctx: WebContext, request_id: UUID) -> ProblemRaised:
-    """What the program is told: which request it has to wait for now, and what has changed."""
+    """What the program gets: the request to wait for now, and the changes."""
     view = await ctx.snapshots.get(request_id)
     if view is None:
         raise not_found()

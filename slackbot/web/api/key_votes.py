@@ -1,4 +1,4 @@
-"""A key's word on what a run waits for. It is its owner's word, and a key that asks has none."""
+"""A vote by API key. It is its owner's vote, and a key that asks has none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATH = "api"
 
 
 async def key_owner(ctx: WebContext, principal: Principal, asked: Sequence[tuple[UUID, int]]) -> Person:
-    """The person whose word this key carries. Refused (recorded) for a key that asks; else ProblemRaised."""
+    """The person whose vote this key carries. Refused (recorded) for a key that asks; else ProblemRaised."""
     if principal.may(Scope.DECIDE) and principal.owner is not None:
         return principal.owner
     if principal.may(Scope.REQUEST):
@@ -66,7 +66,7 @@ async def cast_key_vote(
 
 
 async def _is_unreadable(ctx: WebContext, request_id: UUID) -> bool:
-    """Whether it waits and not all of it can be shown to people."""
+    """Whether it waits and cannot be shown to people completely."""
     view = await ctx.snapshots.get(request_id)
     if view is None or view.status is not RequestStatus.WAITING:
         return False

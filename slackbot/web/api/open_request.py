@@ -1,4 +1,4 @@
-"""A program asks: what it sends, what policy says of it, and the question that people are put."""
+"""A program asks: its call, the policy evaluation, and the request to people."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MAX_DESCRIPTION = 2000
 MAX_WAITING = 5_000
 """Requests of one key that may wait for people at a time."""
 MAX_WAITING_BYTES = 64 * 2**20
-"""What they may take in the database."""
+"""Their maximum size in the database."""
 LATER = 60.0
 """Seconds after which it is worth asking again: people have to decide first."""
 
@@ -147,7 +147,7 @@ class AskIn(RequestModel):
 
 
 class OpenedRequest(ResponseModel):
-    """The request that stands for the question."""
+    """The request for this question."""
 
     id: UUID
     created: bool = Field(description="False: it was asked before.")
@@ -268,7 +268,7 @@ def _agent(principal: Principal, body: AskIn) -> str:
 
 
 def _asserted(principal: Principal, requester: Requester) -> str:
-    """Who says on whose behalf it is asked, for the card and the record."""
+    """Who asserts the requester, for the card and the audit log."""
     if requester.person is None:
         return "none"
     on_behalf = f" for {requester.person.user_id}" if requester.asserted == "on-behalf" else ""
@@ -278,7 +278,7 @@ def _asserted(principal: Principal, requester: Requester) -> str:
 async def _description(
     rule: Rule, judged: Judgement, body: AskIn, action: Action, facts: FactValues | None
 ) -> str:
-    """The operator's words where there are some; else the program's, in quotation marks that it cannot close."""
+    """The operator's description if there is one; else the program's, in quotation marks that it cannot close."""
     if rule.description_template is not None:
         return judged.description
     said = f"The agent says: {quoted(body.action_description, MAX_DESCRIPTION)}"

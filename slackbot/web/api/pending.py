@@ -1,4 +1,4 @@
-"""`/pending`: programs ask for a review, wait for it, and take it back."""
+"""`/pending`: programs ask for a review, wait for it, and withdraw it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def read_request(
         Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the decision."),
     ] = 0,
 ) -> ReviewOut:
-    """A request as it stands now, or as soon as it is no longer waiting."""
+    """The current state of a request, or its state as soon as it no longer waits."""
     ctx = web_context(request)
     view: RequestView | None = await request_lookup.find_visible_request(ctx, principal, request_id)
     if view is not None and wait and view.status is RequestStatus.WAITING:
@@ -122,7 +122,7 @@ async def read_request(
 
 @router.delete("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
 async def withdraw_request(request: Request, request_id: RequestId, principal: Reader) -> ReviewOut:
-    """Take the question back. Only the key that opened it can, or one with the scope `admin`."""
+    """Withdraw the request. Only the key that opened it can, or one with the scope `admin`."""
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
     if view.principal != principal.name and not principal.may(Scope.ADMIN):
@@ -133,7 +133,7 @@ async def withdraw_request(request: Request, request_id: RequestId, principal: R
 
 
 async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) -> None:
-    """Withdrawing twice is withdrawing once. Raises Conflict for what was decided."""
+    """Withdrawing twice is withdrawing once. Raises Conflict if it was decided."""
     if await external.withdraw(ctx.db, view.id, principal):
         return
     now = await _again(ctx, view)
@@ -142,7 +142,7 @@ async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) ->
 
 
 async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:
-    """The same request, once it waits no longer or the time is over. Holds nothing while it waits."""
+    """The same request, once it no longer waits or the time is over. Holds nothing while it waits."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         now = await ctx.watch.request(request_id, recorded, left)

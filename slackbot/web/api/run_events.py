@@ -1,4 +1,4 @@
-"""`/runs/{run_id}/events`: what happens in one run, from its start to its end. Ids and states, never arguments."""
+"""`/runs/{run_id}/events`: the events of one run, from start to end. Ids and states, never arguments."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RunListener:
 
 @dataclass
 class _RunRecord:
-    """The events of one run, and which of them have been told."""
+    """The events of one run, and which of them were sent."""
 
     db: Database
     run_id: UUID
@@ -137,7 +137,7 @@ class _RunRecord:
 
 
 async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -> AsyncIterator[str]:
-    """Holds no thread, and a connection to the database only while it looks."""
+    """Holds no thread, and a database connection only while it reads."""
     listener = RunListener(set(record.told))
     async with feed.listener(listener):
         yield "retry: 2000\n\n"

@@ -1,4 +1,4 @@
-"""What travels as JSON: times, pages, people, and a request, masked; only a claim hands out more."""
+"""JSON formats: times, pages, people, and a masked request; only a claim returns more."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Moment = Annotated[
     AfterValidator(_in_utc),
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
-"""A point in time on the wire: read with any offset, written in UTC."""
+"""A point in time in JSON: read with any offset, written in UTC."""
 
 _DATE_AND_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 
@@ -73,14 +73,14 @@ SentTime = Annotated[
     AfterValidator(lambda at: _in_utc(at if at.tzinfo else at.replace(tzinfo=UTC))),
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
-"""A program's own time: a number is seconds since 1970, and what has no offset is in UTC."""
+"""A program's own time: a number is seconds since 1970, and a time without offset is UTC."""
 
 Length = Annotated[float, BeforeValidator(seconds_of, json_schema_input_type=float | str)]
-"""A length of time on the wire: `"72h"`, or a number of seconds."""
+"""A duration in JSON: `"72h"`, or a number of seconds."""
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
 After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]
-"""Where a page begins: `None` for the first."""
+"""The start of a page: `None` for the first."""
 
 
 class ResponseModel(BaseModel):
