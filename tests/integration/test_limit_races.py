@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import psycopg
@@ -23,6 +24,7 @@ from agent.domain.request import ExecutionStatus, Verdict
 from agent.domain.rules import Defaults
 from agent.runtime.joint_writes import JointWrites
 from agent.store.ids import new_id
+from agent.store.limits import LimitRoom
 from agent.usecases import executions, limits, requests, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimCalls, ClaimTerms, Outcome, Report
 from signoff.values import Action
@@ -102,6 +104,20 @@ async def test_twenty_at_once_take_the_last_unit_once(
         assert await used(other, *both) == [Decimal("0.3"), Decimal(2)]
     assert deadlocks(owner) == 0
     assert await invariants.broken(database) == []
+
+
+def test_what_a_call_has_taken_is_not_in_its_own_way() -> None:
+    """Its own use is in no sum and counts up to its amount; a limit is held only by who has its lock."""
+    mine, other = new_id(), new_id()
+    own = {str(mine): "2", str(other): "1"}
+    found: Any = SimpleNamespace(name="w", subject="all", used=Decimal(3), waiting=Decimal(0), own=own)
+    same, more = use("w", "9", "2"), use("w", "9", "5")
+    room = LimitRoom((), [found])
+    assert [each.used for each in room.states(mine, [same])] == [Decimal(4)]
+    assert (room.uncounted(mine, [same]), room.uncounted(mine, [more])) == ([], [more])
+    for locked in (True, False):
+        taken: Any = SimpleNamespace(name="w", subject="all", locked=locked)
+        assert LimitRoom([taken], [found]).holds([same]) is locked
 
 
 async def test_a_wave_claims_what_its_limit_leaves(database: Database) -> None:
