@@ -70,8 +70,12 @@ async def fill(
     ctx: ListenerContext, view_id: str, heading: str, work: Awaitable[Shown], failed: str = FAILED
 ) -> None:
     """Draw what this makes into a modal, or why it makes nothing."""
-    made = await in_time(work, failed)
-    await draw(ctx, view_id, notice_modal(heading, made) if isinstance(made, str) else made)
+
+    async def made() -> None:
+        await draw(ctx, view_id, await work)
+
+    if wrong := await in_time(made(), failed):
+        await draw(ctx, view_id, notice_modal(heading, wrong))
 
 
 def tell(ctx: ListenerContext, body: Mapping[str, Any], sentence: str) -> None:
