@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.durations import by_former_names
 from signoff.integrations.langgraph_interrupts import (
-    Exact,
+    ExactModel,
     GraphThread,
     InterruptQuestion,
     InterruptRefusal,
@@ -67,24 +67,24 @@ async def aresume_when_decided(
     )
 
 
-class _ActionRequest(Exact):
+class _ActionRequest(ExactModel):
     name: str
     args: dict[str, Any]
     description: str | None = None
 
 
-class _ReviewConfig(Exact):
+class _ReviewConfig(ExactModel):
     action_name: str
     allowed_decisions: list[Literal["approve", "edit", "reject", "respond"]]
     args_schema: dict[str, Any] | None = None
 
 
-class _Batch(Exact):
+class _Batch(ExactModel):
     action_requests: list[_ActionRequest]
     review_configs: list[_ReviewConfig]
 
 
-class _Call(Exact):
+class _Call(ExactModel):
     type: Literal["tool_approval"]
     tool_call_id: str
     name: str

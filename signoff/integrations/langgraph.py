@@ -27,7 +27,7 @@ from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.durations import by_former_names
 from signoff.integrations.background import Background, BackgroundCall, BackgroundResult
 from signoff.integrations.langgraph_interrupts import (
-    Exact,
+    ExactModel,
     GraphThread,
     InterruptQuestion,
     InterruptRefusal,
@@ -83,19 +83,19 @@ async def aresume_when_decided(
     )
 
 
-class _Action(Exact):
+class _Action(ExactModel):
     action: str
     args: dict[str, Any]
 
 
-class _Config(Exact):
+class _Config(ExactModel):
     allow_ignore: bool
     allow_respond: bool
     allow_edit: bool
     allow_accept: bool
 
 
-class _HumanInterrupt(Exact):
+class _HumanInterrupt(ExactModel):
     action_request: _Action
     config: _Config
     description: str | None = None

@@ -23,7 +23,7 @@ class UnsupportedInterrupt(SignoffError):
     """The graph waits for an answer that people's yes or no cannot give. Nobody was asked, and it goes on waiting."""
 
 
-class Exact(BaseModel):
+class ExactModel(BaseModel):
     """A field that is not known may mean something that we would not honour."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
