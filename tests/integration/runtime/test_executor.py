@@ -332,7 +332,8 @@ async def test_a_bound_across_processes(
             rows = await s.sql("SELECT id, state = 'claimed' AS claimed FROM tool_call")
             claimed = sum(row.claimed for row in rows)
             waiting = [row for row in rows if any(on.concurrency.waits(row.id) for on in services)]
-            return claimed >= 2 and len({row.id for row in rows if row.claimed or row in waiting}) == 8
+            tried = {row.id for row in rows if row.claimed or row in waiting}
+            return claimed >= 2 and len(begun) >= 2 and len(tried) == 8
 
         async def answered() -> bool:
             return all([(await s.run(run_id)).answer == "Done." for run_id in started])
