@@ -187,7 +187,7 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What one view reads, over a connection of its own."""
+        """Return what the view reads, on a connection taken for it alone."""
         async with self.connection() as connection:
             return await view(connection, *args, **kwargs)
 

@@ -164,7 +164,7 @@ class Grant:
     def describe(self) -> str:
         """What it allows, in one line: what is freed, on whose behalf, how often and until when."""
         open_fields = [*freed(self.arguments), *freed(self.facts or {})]
-        same = "for the same requester" if self.requester else "where nobody in Slack is named"
+        same = "for the same requester" if self.requester else "without a requester in Slack"
         times = "once" if self.max_uses == 1 else f"{self.max_uses:,} times"
         total = (
             f", {self.sum_of} up to {json_number(self.max_sum):,} in total"

@@ -40,7 +40,7 @@ class Judgement:
     observed: tuple[Observation, ...] = field(default=(), compare=False)
     """What observed checkpoints would have made of it."""
     rejected: UUID | None = field(default=None, compare=False)
-    """The request in which people rejected the very same action, to be shown to whoever is asked."""
+    """The request in which people rejected this exact action. The card shows it."""
     ruled: tuple[Ruling, str | None] | None = field(default=None, compare=False)
     """What the checkpoints alone said, and by which: where a limit or an earlier rejection says something else."""
 

@@ -24,7 +24,7 @@ EXTERNAL = "external"
 
 
 ANYONE = "anyone"
-"""Requester calls are that a grant allows, whoever asks for them."""
+"""Stands for the requester where a grant allows calls on behalf of any."""
 
 FactValues = Mapping[str, Any]
 """What a tool's look-up said about an action: JSON values by name."""
@@ -195,7 +195,7 @@ class EarlierRejection:
 
 @dataclass(frozen=True, slots=True)
 class Behalf:
-    """Requester something is asked or allowed: of ``anyone``, or of a ``requester`` (None: nobody in Slack)."""
+    """On whose behalf an action is asked for or allowed: ``anyone``, or a ``requester`` (None: no person in Slack)."""
 
     anyone: bool
     requester: Person | None = None
@@ -329,7 +329,7 @@ class RequestView:
 
     @property
     def behalf(self) -> Behalf:
-        """Requester it is asked, or the calls are that a grant allows."""
+        """On whose behalf it is asked, or a grant allows calls."""
         return self.grant.behalf if self.grant else Behalf(anyone=False, requester=self.requester)
 
     @property
@@ -375,7 +375,7 @@ class RequestLine:
 
     @property
     def behalf(self) -> Behalf:
-        """Requester it is asked, or the calls are that a grant allows."""
+        """On whose behalf it is asked, or a grant allows calls."""
         return self.granted_to or Behalf(anyone=False, requester=self.requester)
 
 

@@ -42,7 +42,7 @@ RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED, LIMIT_REAC
 
 
 def on_reject_by_risk(risk: Risk) -> OnReject:
-    """What a rejection does where nobody says it: below high risk the model is told and may try otherwise."""
+    """What a rejection does by default: below high risk the model is told and may try something else."""
     return "stop" if risk >= Risk.HIGH else "tell_model"
 
 
@@ -56,7 +56,7 @@ class Terms(BaseModel):
     """Who may decide: Slack user ids (U…, W…), user group ids (S…), or "channel" for its current members."""
 
     notify: tuple[str, ...] = ()
-    """Whom the card mentions; this gives nobody the right to decide."""
+    """Whom the card mentions. A mention gives no right to decide."""
 
     approvals_required: int = Field(default=1, ge=1)
     channel: str | None = None
@@ -74,10 +74,10 @@ class Terms(BaseModel):
     """Reasons to choose from when rejecting; own words are always possible."""
 
     allow_edit: bool = False
-    """Whether a reviewer may change the arguments; the edited action is asked about anew."""
+    """Whether a reviewer may change the arguments. The edited action needs new votes."""
 
     editor_may_approve: bool = False
-    """Whether the approval of the person who edited counts; if not, somebody else has to approve the edit."""
+    """Whether the editor's own approval counts. If not, another reviewer must approve the edit."""
 
     remind_at: tuple[float, ...] = ()
     """When reviewers are reminded, as fractions of the time that a request waits; rising."""

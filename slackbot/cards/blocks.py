@@ -59,7 +59,7 @@ def person(who: Person | None, nobody: str = "somebody") -> Json:
 
 
 def requester(behalf: Behalf) -> Json:
-    """Requester something is asked or allowed."""
+    """On whose behalf an action is asked for or allowed."""
     return text("anyone") if behalf.anyone else person(behalf.requester, "nobody in Slack")
 
 

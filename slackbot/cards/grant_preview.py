@@ -35,7 +35,7 @@ def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry:
         for name, each in constraints.items()
         if (words := constraint_in_words(f"{root}.{name}", each)) is not None
     ]
-    same = "for the same requester only" if view.requester else "only where nobody in Slack is named"
+    same = "for the same requester only" if view.requester else "only without a requester in Slack"
     total = (
         f", {terms.sum_of} up to {json_number(terms.max_sum):,} in total" if terms.max_sum is not None else ""
     )

@@ -1,4 +1,4 @@
-"""Requester a program asks: its key's owner, or a person that it may name."""
+"""On whose behalf a program asks: its key's owner, or a person that it may name."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_what_no_grant_covers_is_not_covered_by_one_that_was_made_for_it() -> No
 
 
 def test_a_grant_for_anyone_covers_every_requester() -> None:
-    """Requester it is asked matters only where the grant names somebody."""
+    """On whose behalf a call is asked for matters only where the grant names a person."""
     for requester in (ADA, GRACE, None):
         assert grant(anyone=True, requester=None).objection(call(requester=requester)) is None
     assert grant(requester=None).objection(call()) is not None
