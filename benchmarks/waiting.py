@@ -11,7 +11,8 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.people import Standing
-from agent.domain.request import Ballot, Place, RequestView, Verdict
+from agent.domain.request import Ballot, Place, Verdict
+from agent.domain.request_view import RequestView
 from agent.domain.run import ProposedCall, Turn
 from agent.runtime.joint_writes import JointWrites
 from agent.runtime.judgement import read_action

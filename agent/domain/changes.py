@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.domain.request import Change
+from agent.domain.request_view import Change
 from signoff.canonical import canonical_bytes
 from signoff.description import plain
 from signoff.json_paths import Step, format_path

@@ -28,7 +28,8 @@ from agent.domain.field_constraints import (
 )
 from agent.domain.judgement import Judgement
 from agent.domain.people import Standing
-from agent.domain.request import ANYONE, Behalf, Verdict
+from agent.domain.request import Verdict
+from agent.domain.request_view import ANYONE, Behalf
 from agent.domain.rules import Rule, digest_of
 from signoff import formats
 from signoff.values import Action, Person, Risk

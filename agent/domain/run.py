@@ -16,7 +16,8 @@ from enum import StrEnum
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
-from agent.domain.request import Change, ExecutionStatus
+from agent.domain.request import ExecutionStatus
+from agent.domain.request_view import Change
 from signoff.values import Person
 
 

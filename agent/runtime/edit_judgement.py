@@ -7,7 +7,8 @@ from typing import Any
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement, ToolTraits
-from agent.domain.request import API, EXTERNAL, RequestView
+from agent.domain.request import API, EXTERNAL
+from agent.domain.request_view import RequestView
 from agent.runtime.agents import Registry
 from agent.runtime.judgement import judge, look_up, uses_of
 from agent.runtime.services import Services

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from pydantic_core import to_jsonable_python
 
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.domain.run import CallView, ProposedCall
 from agent.runtime import recorded_answers, stored_text
 from agent.runtime.branches import Branch, branch, settle

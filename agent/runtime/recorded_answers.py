@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.domain.run import AnswerKind, CallView
 from agent.runtime.agents import Delegate
 from agent.runtime.steps import Decision, StepFailed

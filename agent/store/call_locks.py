@@ -13,7 +13,8 @@ from agent.database.transaction import Connection, fetch, query
 from agent.domain.call_answers import EndedCall
 from agent.domain.changes import approval_note
 from agent.domain.limits import Use
-from agent.domain.request import Change, RequestStatus
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import Change
 from agent.domain.run import AnswerKind, CallAnswer, CallState
 from agent.store import audit, concurrency, limits, pause, runs
 from agent.store.audit import ChainHead

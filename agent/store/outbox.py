@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
 from agent.database.wakeups import Wakeup
-from agent.domain.request import Change
+from agent.domain.request_view import Change
 from agent.store.ids import new_id
 from signoff.canonical import canonical_bytes
 from signoff.description import MAX_VALUE, plain

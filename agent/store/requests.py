@@ -15,7 +15,8 @@ from agent.domain.facts import FactsSource
 from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState
 from agent.domain.people import Exclusion
-from agent.domain.request import Change, Verdict
+from agent.domain.request import Verdict
+from agent.domain.request_view import Change
 from agent.domain.rules import Rule, digest_of
 from agent.store import audit, exclusions
 from agent.store.ids import new_id, new_nonce

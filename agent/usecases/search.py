@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from agent.database.pools import Database
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.store import search, views
 
 AT_ONCE = 200

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
+from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
 from slackbot.cards import blocks, buttons, facts, inert, json_text, rows, status, tree
 from slackbot.cards.grant_list import GrantLine, grant_rows

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from agent.domain.request import Behalf
+from agent.domain.request_view import Behalf
 from signoff import formats
 from signoff.values import Person
 from slackbot.cards import inert

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agent.domain.request import RequestStatus, RequestView
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import RequestView
 from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars
 from slackbot.cards.values import (

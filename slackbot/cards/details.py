@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.domain.request import RequestView, Verdict
+from agent.domain.request import Verdict
+from agent.domain.request_view import RequestView
 from signoff import formats
 from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, tree
 from slackbot.cards.modals import modal

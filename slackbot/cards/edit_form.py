@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.domain.masked_action import MaskedAction
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from signoff.values import Action
 from slackbot.cards import blocks, form, inert
 from slackbot.cards.modals import modal

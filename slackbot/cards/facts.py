@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.domain.facts import FactsSource
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from signoff import formats
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import Json

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.domain import checkpoint_fields
 from agent.domain.field_constraints import Between, Constraint, Exact, Fits, OneOf, exact_number
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from slackbot.cards.vote_forms import reason_of
 
 PREFIX = "signoff:grant"

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from agent.domain.field_constraints import Exact, FieldValue, exact_number
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits
 from slackbot.cards import blocks, inert, scalars
 from slackbot.cards.grant_entry import INPUT, PREFIX, OpenField, number_text, open_fields

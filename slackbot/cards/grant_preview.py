@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.domain.field_constraints import constraint_in_words, json_number
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from slackbot.cards import blocks, inert
 from slackbot.cards.grant_entry import GrantTerms
 from slackbot.cards.grant_form import duration_text

@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from agent.domain.limits import COUNT, LimitView, length, written
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from signoff.json_paths import is_redacted
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import Json

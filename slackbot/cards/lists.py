@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
+from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
 from signoff.visible_text import visible
 from slackbot.cards import blocks, inert, rows

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agent.domain.request import RequestStatus, RequestView
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import RequestView
 from slackbot.cards import blocks, buttons, inert, status
 from slackbot.cards.request import fallback, small_print, title
 from slackbot.cards.values import Card, Json, metadata

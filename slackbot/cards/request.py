@@ -7,7 +7,8 @@ all blocks (undocumented); these sizes add up to less than 12,000.
 from __future__ import annotations
 
 from agent.domain.masked_action import MaskedAction
-from agent.domain.request import RequestStatus, RequestView
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import RequestView
 from agent.domain.short_ids import short_id
 from signoff.values import Action
 from slackbot.cards import blocks, buttons, facts, inert, json_text, limits, scalars, status, tree

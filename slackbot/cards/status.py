@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.domain.limits import written
-from agent.domain.request import (
-    ExecutionStatus,
-    ExecutionView,
-    GrantView,
-    RequestStatus,
-    RequestView,
-    Verdict,
-    VoteView,
-)
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request_view import ExecutionView, GrantView, RequestView, VoteView
 from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, durations, inert, tree
 from slackbot.cards.values import Json

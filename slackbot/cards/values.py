@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 
 Json = dict[str, Any]
 """A piece of Block Kit."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent.domain.request import RequestView, Verdict
+from agent.domain.request import Verdict
+from agent.domain.request_view import RequestView
 from slackbot.cards import blocks, facts, inert, json_text, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title

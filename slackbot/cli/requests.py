@@ -9,7 +9,8 @@ from uuid import UUID
 import typer
 
 from agent.database.pools import Database
-from agent.domain.request import RequestStatus, RequestView
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import RequestView
 from agent.domain.short_ids import short_id
 from agent.domain.spelling import meant
 from agent.store import views

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.masked_action import MaskedAction
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.usecases.due_messages import DueMessage
 from slackbot import cards, masking

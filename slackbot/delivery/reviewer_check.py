@@ -8,7 +8,8 @@ from uuid import UUID
 import structlog
 
 from agent.database.pools import Database
-from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import requests

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.examples import shop
 from agent.store import views
 from slack_sandbox import InteractionResult, ScreenUser

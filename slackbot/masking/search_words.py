@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from slackbot.masking.views import clean_view, work_for
 
 MOST_WORDS = 2000

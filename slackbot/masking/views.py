@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.domain.masked_action import masked_action
-from agent.domain.request import Change, ExecutionView, HistoryLine, RequestLine, RequestView
+from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_view import Change, ExecutionView, RequestView
 from agent.domain.run import RunValues, RunView
 from signoff.json_paths import Step
 from signoff.masks import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.outbound import OutboundMessage
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.store import views
 from slackbot.reviewing.listing import without_secrets
 from slackbot.web.api.shapes import Moment, PersonOut, ResponseModel, review, rfc3339

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.domain.outbound import OutboundMessage
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from signoff import formats
 from slackbot.cards import scalars
 from slackbot.cards.inert import without_links

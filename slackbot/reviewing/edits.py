@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.domain.errors import OutdatedPolicy, Refusal, Refused
-from agent.domain.request import Place, RequestView
+from agent.domain.request import Place
+from agent.domain.request_view import RequestView
 from agent.runtime.edit_judgement import judge_edit
 from agent.runtime.services import Services
 from agent.usecases import requests

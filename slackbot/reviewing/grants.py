@@ -12,7 +12,8 @@ from agent.domain.errors import GrantRefused, NotFound, Refused
 from agent.domain.facts import Facts
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.masked_action import MaskedAction
-from agent.domain.request import RequestStatus, RequestView
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits, Rule
 from agent.runtime.agents import Registry
 from agent.runtime.edit_judgement import schema_of

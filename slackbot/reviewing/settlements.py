@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from agent.database.pools import Database
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.usecases import requests
 from signoff.errors import Conflict
 from signoff.values import Person

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.database.pools import Database
-from agent.domain.request import RequestLine, RequestView
+from agent.domain.request_line import RequestLine
+from agent.domain.request_view import RequestView
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.store import views
 from agent.usecases import requests

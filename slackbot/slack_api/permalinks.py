@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from agent.domain.request import EarlierRejection, FollowUp, RequestView
+from agent.domain.request_view import EarlierRejection, FollowUp, RequestView
 from slackbot.slack_api.client import SlackClient, SlackError
 
 KEPT = 5_000

@@ -12,8 +12,9 @@ from sqlalchemy import text
 
 from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.pools import Database
-from agent.domain.request import RequestLine, RequestStatus
+from agent.domain.request import RequestStatus
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_line import RequestLine
 from agent.store import open_requests, reminders, views
 from agent.store.views import waiting_lists
 from signoff.values import Person, Risk

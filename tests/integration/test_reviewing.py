@@ -13,7 +13,8 @@ from sqlalchemy import text
 from agent.database.pools import Database
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
-from agent.domain.request import Change, Place, RequestStatus, RequestView
+from agent.domain.request import Place, RequestStatus
+from agent.domain.request_view import Change, RequestView
 from agent.domain.rules import Rule
 from agent.store import views
 from agent.usecases import executions, requests

@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.pools import Database
-from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request_view import RequestView
 from agent.store import views
 from slackbot.web.http import watch
 from slackbot.web.http.request_snapshots import RequestSnapshots

@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, bindparam, case, func, select
 
 from agent.domain.grants import GRANT
-from agent.domain.request import Behalf, HistoryLine, RequestLine
+from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_view import Behalf
 from agent.store import exclusions
 from agent.store.rows import person, row_as
 from agent.store.tables import agent_run, approval_request, card_place, decision, request_revision

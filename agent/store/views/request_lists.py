@@ -9,8 +9,8 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, bindparam, select, tuple_, union
 
 from agent.database.transaction import Connection, fetch
-from agent.domain.request import HistoryLine, RequestLine
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_line import HistoryLine, RequestLine
 from agent.store.tables import decision
 from agent.store.views import request_filters
 from agent.store.views.request_filters import EVERYTHING

@@ -13,19 +13,16 @@ from sqlalchemy import Row, text
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.limits import LimitView
 from agent.domain.pause import EVERYTHING
-from agent.domain.request import (
+from agent.domain.request import ExecutionStatus, RequestStatus, StoredPlace, Verdict
+from agent.domain.request_view import (
     Behalf,
     Change,
     DecisionView,
     EarlierRejection,
-    ExecutionStatus,
     ExecutionView,
     FollowUp,
     GrantView,
-    RequestStatus,
     RequestView,
-    StoredPlace,
-    Verdict,
     VoteView,
 )
 from agent.domain.rules import Rule

@@ -25,8 +25,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from agent.database.transaction import Connection, fetch
-from agent.domain.request import Count, HistoryLine, RequestStatus
+from agent.domain.request import RequestStatus
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_line import Count, HistoryLine
 from agent.store.views import request_filters
 from agent.store.views.request_lines import history_line, lines, request, team
 from agent.store.views.waiting_lists import USER, is_in, order_in_audience, waits_for_person

@@ -28,8 +28,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from agent.database.transaction import Connection, fetch
-from agent.domain.request import Count, RequestLine, RequestStatus
+from agent.domain.request import RequestStatus
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_line import Count, RequestLine
 from agent.store.tables import vote
 from agent.store.views import request_filters
 from agent.store.views.request_filters import EVERYTHING

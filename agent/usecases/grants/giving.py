@@ -17,7 +17,8 @@ from agent.domain.field_constraints import Constraint, constraint_as_json
 from agent.domain.grant_terms import MOST_LIVE, freeing_problem, limits_problem, rule_of_grant
 from agent.domain.grants import GRANT, CallToCover, Grant, uncoverable
 from agent.domain.policy import outdated
-from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits, Rule
 from agent.store import audit, exclusions, grants, request_locks, views
 from agent.store.ids import new_id

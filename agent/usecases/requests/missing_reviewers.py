@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.database.pools import Database
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.domain.short_ids import short_id
 from agent.store import outbox
 from agent.store.outbox import Destination

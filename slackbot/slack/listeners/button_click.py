@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.domain.errors import Refusal, Refused
-from agent.domain.request import Place, RequestView, Verdict
+from agent.domain.request import Place, Verdict
+from agent.domain.request_view import RequestView
 from agent.store import views
 from signoff.values import Person
 from slackbot.cards import ButtonValue, parse_button_value

@@ -10,7 +10,8 @@ from slack_bolt.async_app import AsyncApp
 
 from agent.domain.audit import AuditKind
 from agent.domain.errors import OUTDATED, NotFound, Refusal, Refused, sentence
-from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request_view import RequestView
 from agent.usecases import requests
 from signoff.errors import Conflict
 from slackbot.cards import (

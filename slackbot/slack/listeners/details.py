@@ -9,7 +9,7 @@ from uuid import UUID
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.usecases import requests
 from signoff.values import Person
 from slackbot.cards import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.domain import eligibility
 from agent.domain.errors import Refusal, Refused
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.runtime.edit_judgement import schema_of
 from slackbot.cards import edit_modal
 from slackbot.masking import clean_view

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from uuid import UUID
 
 from agent.domain.errors import NotFound
-from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request_view import RequestView
 from agent.domain.run import AnswerKind, CallState, CallView, RunStatus, RunView
 from agent.runtime.agents import Agent
 from agent.store import views

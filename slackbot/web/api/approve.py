@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.domain.errors import Refusal, Refused
-from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request_view import RequestView
 from slackbot.web.api import request_lookup
 from slackbot.web.api.key_votes import cast_key_vote
 from slackbot.web.api.request_lookup import RequestId

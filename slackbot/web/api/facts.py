@@ -9,7 +9,8 @@ from agent.domain.api_keys import Principal, Scope
 from agent.domain.changes import differences
 from agent.domain.facts import Facts, FactsSource, read_facts
 from agent.domain.judgement import ToolTraits
-from agent.domain.request import RequestStatus, RequestView
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import RequestView
 from agent.domain.rules import Rule
 from agent.runtime.judgement import with_rejection
 from agent.usecases import limits

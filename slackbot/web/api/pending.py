@@ -11,7 +11,8 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 
 from agent.domain.api_keys import Principal, Scope
-from agent.domain.request import RequestStatus, RequestView
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.usecases.executions import external
 from signoff.errors import Conflict

@@ -10,7 +10,7 @@ from fastapi import Path
 
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import Refused
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.store.views import VoteContext
 from slackbot.reviewing.visibility import view_refusal

@@ -12,14 +12,8 @@ from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from agent.domain.facts import FactsSource
-from agent.domain.request import (
-    API,
-    EXTERNAL,
-    ExecutionStatus,
-    RequestStatus,
-    RequestView,
-    Verdict,
-)
+from agent.domain.request import API, EXTERNAL, ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request_view import RequestView
 from signoff.durations import seconds_of
 from signoff.values import Action, Person, Risk
 from slackbot.cards import json_text

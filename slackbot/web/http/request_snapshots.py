@@ -6,7 +6,7 @@ import asyncio
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.store import views
 
 

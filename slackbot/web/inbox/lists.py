@@ -12,8 +12,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from agent.domain.errors import Refused
-from agent.domain.request import Count, HistoryLine, RequestLine, RequestStatus, RequestView
+from agent.domain.request import RequestStatus
 from agent.domain.request_filter import RequestKind, RequestOrder
+from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_view import RequestView
 from agent.store import views
 from slackbot.cards import Names, parse_id
 from slackbot.cards.cursor import Cursor

@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 from agent.domain import eligibility
 from agent.domain.errors import NotFound, sentence
 from agent.domain.people import Standing
-from agent.domain.request import Count, RequestLine, RequestStatus, RequestView, Verdict
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request_line import Count, RequestLine
+from agent.domain.request_view import RequestView
 from agent.runtime.edit_judgement import schema_of
 from agent.store import views
 from signoff.values import Person, Risk

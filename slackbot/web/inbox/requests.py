@@ -10,7 +10,8 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.request import RequestView, Verdict
+from agent.domain.request import Verdict
+from agent.domain.request_view import RequestView
 from agent.runtime.edit_judgement import schema_of
 from agent.usecases import requests
 from signoff.errors import MalformedArguments

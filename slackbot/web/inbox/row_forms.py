@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.request import RequestLine, RequestView, Verdict
+from agent.domain.request import Verdict
+from agent.domain.request_line import RequestLine
+from agent.domain.request_view import RequestView
 from agent.store import views
 from signoff.values import Risk
 from slackbot.cards import amounts, inert, unreadable

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from agent.domain.request import Change
+from agent.domain.request_view import Change
 from signoff.visible_text import visible
 from slackbot.cards import json_text, scalars
 

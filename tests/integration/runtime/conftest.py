@@ -18,7 +18,8 @@ from agent.database.pools import Database
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
-from agent.domain.request import Ballot, RequestView, Verdict
+from agent.domain.request import Ballot, Verdict
+from agent.domain.request_view import RequestView
 from agent.domain.run import CallView, Message, RunView
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.calls import advance_call

@@ -13,7 +13,8 @@ import pytest
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
-from agent.domain.request import API, Ballot, RequestView, Verdict
+from agent.domain.request import API, Ballot, Verdict
+from agent.domain.request_view import RequestView
 from agent.domain.rules import Defaults, Rule
 from agent.domain.run import AnswerKind, CallView, RunStatus
 from agent.runtime.agents import Agent

@@ -18,7 +18,7 @@ from uuid import UUID
 import pytest
 
 from agent.domain.api_keys import Scope
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.usecases import api_keys
 from slackbot import cli

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from agent.domain.request import RequestView
+from agent.domain.request_view import RequestView
 from signoff.values import Person
 from slackbot.masking import views as masking_views
 from slackbot.web.api.shapes import ReviewOut, reviews

@@ -17,15 +17,8 @@ from slack_sdk.models.blocks import Block
 from slack_sdk.models.blocks.block_elements import BlockElement
 from slack_sdk.models.views import View
 
-from agent.domain.request import (
-    DecisionView,
-    ExecutionStatus,
-    ExecutionView,
-    RequestStatus,
-    RequestView,
-    Verdict,
-    VoteView,
-)
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request_view import DecisionView, ExecutionView, RequestView, VoteView
 from signoff import visible_text
 from signoff.values import Action, Person, Risk
 from slackbot.cards import Card

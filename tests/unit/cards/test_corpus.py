@@ -15,7 +15,9 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.request import Change, Count, HistoryLine, RequestLine, RequestStatus, Verdict, VoteView
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_view import Change, VoteView
 from agent.domain.run import RunStatus, RunView
 from signoff.canonical import canonical_bytes
 from signoff.values import Action, Person, Risk

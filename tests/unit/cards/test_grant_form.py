@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
-from agent.domain.request import Behalf, GrantView, RequestStatus
+from agent.domain.request import RequestStatus
+from agent.domain.request_view import Behalf, GrantView
 from agent.domain.rules import GrantLimits
 from signoff.values import Action, Person, Risk
 from slackbot import cards

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.request import Count, HistoryLine, RequestLine, RequestStatus
+from agent.domain.request import RequestStatus
+from agent.domain.request_line import Count, HistoryLine, RequestLine
 from agent.domain.run import RunStatus, RunView
 from signoff.values import Person, Risk
 from slackbot import cards

@@ -10,14 +10,9 @@ from uuid import UUID
 import pytest
 
 from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
-from agent.domain.request import (
-    Change,
-    EarlierRejection,
-    ExecutionStatus,
-    HistoryLine,
-    RequestLine,
-    RequestStatus,
-)
+from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_view import Change, EarlierRejection
 from agent.domain.run import RunStatus, RunView
 from signoff.values import Action, Person, Risk
 from slackbot.cards import (

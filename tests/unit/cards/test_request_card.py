@@ -12,15 +12,8 @@ import pytest
 
 from agent.domain.facts import FactsSource
 from agent.domain.limits import LimitView
-from agent.domain.request import (
-    Change,
-    EarlierRejection,
-    ExecutionStatus,
-    FollowUp,
-    RequestStatus,
-    Verdict,
-    VoteView,
-)
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request_view import Change, EarlierRejection, FollowUp, VoteView
 from agent.domain.short_ids import short_id
 from signoff.values import Risk
 from slackbot.cards import Names, details_modal, details_text, named_in, parse_button_value, request_card

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.changes import approval_note, as_changes, between, differences, touches_hidden
-from agent.domain.request import Change
+from agent.domain.request_view import Change
 from signoff.json_paths import format_path, is_redacted
 from signoff.values import Action
 

@@ -20,16 +20,14 @@ from uuid import UUID
 import pytest
 
 from agent.domain.masked_action import MaskedAction
-from agent.domain.request import (
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request_line import HistoryLine
+from agent.domain.request_view import (
     Change,
     DecisionView,
     EarlierRejection,
-    ExecutionStatus,
     ExecutionView,
-    HistoryLine,
-    RequestStatus,
     RequestView,
-    Verdict,
     VoteView,
 )
 from agent.domain.run import RunStatus, RunValues, RunView
