@@ -12,7 +12,7 @@ from uuid import UUID
 from agent.domain.request_line import Count, HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
-from slackbot.cards import blocks, buttons, facts, inert, json_text, rows, status, tree
+from slackbot.cards import blocks, buttons, facts, inert, json_text, rows, status_words, tree
 from slackbot.cards.grant_list import GrantLine, grant_rows
 from slackbot.cards.limit_list import LimitLine, limits_of
 from slackbot.cards.request import title, unreadable, withheld_note
@@ -92,7 +92,7 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
 def _waiting(view: RequestView, names: Names) -> list[Json]:
     """The shortest form of a request that can be decided on; the rest is in Details."""
     withheld = unreadable(view)
-    counted = status.progress(status.approvals(view), view.approvals_required)
+    counted = status_words.progress(status_words.approvals(view), view.approvals_required)
     line = blocks.section(
         blocks.text(f"{counted} · " if counted else ""),
         blocks.text(f"agent {inert.line(view.chain, 80)} · for "),

@@ -8,7 +8,7 @@ from typing import Any
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 from signoff import formats
-from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, tree
+from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, status_words, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import (
     arguments_label,
@@ -57,9 +57,8 @@ def details_modal(
 
 def details_text(view: RequestView) -> str:
     """Everything as plain text for a file; parts that are exact in the modal are exact here."""
-    parts = [
-        f"{inert.line(title(view), 2000)}\n{status.words(view)} · request {view.id} · revision {view.revision}"
-    ]
+    standing = f"{status_words.of_request(view)} · request {view.id} · revision {view.revision}"
+    parts = [f"{inert.line(title(view), 2000)}\n{standing}"]
     parts += [f"{label}\n{text}" for label, text in _texts(view)]
     return "\n\n".join(parts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.domain.request import RequestStatus
 from agent.domain.request_view import RequestView
-from slackbot.cards import blocks, buttons, inert, status
+from slackbot.cards import blocks, buttons, inert, status_words
 from slackbot.cards.request import fallback, small_print, title
 from slackbot.cards.values import Card, Json, metadata
 
@@ -18,7 +18,7 @@ def plain_request_card(view: RequestView, *, delivery_id: object | None, findabl
     waiting = view.status is RequestStatus.WAITING
     rows = [
         _section(inert.line(title(view), blocks.HEADER_LIMIT)),
-        _section(f"{status.words(view)}. {_WITHHELD if waiting else _SHORTENED}"),
+        _section(f"{status_words.of_request(view)}. {_WITHHELD if waiting else _SHORTENED}"),
         blocks.context(small_print(view)),
         *buttons.plain_row(view),
     ]

@@ -11,7 +11,18 @@ from agent.domain.request import RequestStatus
 from agent.domain.request_view import RequestView
 from agent.domain.short_ids import short_id
 from signoff.values import Action
-from slackbot.cards import blocks, buttons, facts, inert, json_text, limits, scalars, status, tree
+from slackbot.cards import (
+    blocks,
+    buttons,
+    facts,
+    inert,
+    json_text,
+    limits,
+    scalars,
+    status,
+    status_words,
+    tree,
+)
 from slackbot.cards.buttons import subject
 from slackbot.cards.values import Card, Json, Names, metadata
 
@@ -99,7 +110,7 @@ def fallback(view: RequestView) -> str:
     money = scalars.amounts(view.facts, view.description)
     shown = inert.mrkdwn(f"{title(view)} ({money})" if money else title(view), 1000)
     if not waiting:
-        return f"{status.words(view)}: {shown}"
+        return f"{status_words.of_request(view)}: {shown}"
     asked = " ".join(filter(None, map(blocks.mention_mrkdwn, view.notify[:10])))
     until = f"Waiting for review until {blocks.moment_mrkdwn(view.expires_at)}"
     return f"{shown} · {until}{f' · {asked}' if asked else ''}"

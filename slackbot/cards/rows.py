@@ -8,7 +8,7 @@ from agent.domain.request import RequestStatus
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
-from slackbot.cards import blocks, inert, status
+from slackbot.cards import blocks, inert, status_words
 from slackbot.cards.lines import run_words, until
 from slackbot.cards.values import ACTION_CANCEL_RUN, ACTION_OPEN, Json
 
@@ -20,7 +20,7 @@ def request(line: RequestLine) -> list[Json]:
     return [
         _title(line),
         _below(
-            blocks.text(", ".join(filter(None, [status.of_status(line.status), _progress(line)]))),
+            blocks.text(", ".join(filter(None, [status_words.of_status(line.status), _progress(line)]))),
             *_origin(line),
             *_until(line),
             *_where(line.channel_id),
@@ -35,7 +35,7 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
     reason = [blocks.text(f"“{inert.line(line.reason, MAX_WORDS)}”", italic=True)] if line.reason else []
     thread = [blocks.link(link, "its thread")] if link else []
-    first = blocks.section(blocks.text(status.of_status(line.status), bold=True), *by, *at)
+    first = blocks.section(blocks.text(status_words.of_status(line.status), bold=True), *by, *at)
     rest = _below(
         *reason, *_origin(line), *_where(line.channel_id), *thread, blocks.text(short_id(line.id), code=True)
     )
@@ -80,7 +80,7 @@ def _origin(line: RequestLine) -> Iterator[list[Json]]:
 
 
 def _progress(line: RequestLine) -> str:
-    return status.progress(line.approvals, line.approvals_required)
+    return status_words.progress(line.approvals, line.approvals_required)
 
 
 def _until(line: RequestLine) -> Iterator[list[Json]]:

@@ -4,41 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.domain.limits import written
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
-from agent.domain.request_view import ExecutionView, GrantView, RequestView, VoteView
+from agent.domain.request_view import ExecutionView, RequestView, VoteView
 from agent.domain.short_ids import short_id
-from slackbot.cards import blocks, durations, inert, tree
+from slackbot.cards import blocks, durations, inert, status_words, tree
 from slackbot.cards.values import Json
 
 MAX_VOTES = 5
 MAX_REASON = 500
 MAX_ERROR = 500
 MAX_EDITS = 1000
-
-
-def words(view: RequestView) -> str:
-    """The status in two or three plain words, for fallback texts and lists."""
-    if view.status is RequestStatus.APPROVED:
-        if view.voided:
-            return "Approval void"
-        if view.lapsed_at is not None:
-            return "Approval lapsed" if view.handed_over_at is None else "Handed over"
-        return _execution_words(view.execution) if view.execution else "Approved"
-    return _WORDS[view.status]
-
-
-def _execution_words(execution: ExecutionView) -> str:
-    if execution.status is ExecutionStatus.IN_DOUBT and execution.settled_as in _SETTLED:
-        return f"Approved, {_SETTLED[execution.settled_as].partition(' ')[2].lower()}"
-    if execution.retry_at is not None:
-        return "Failed, will be retried"
-    return _EXECUTION_WORDS[execution.status]
-
-
-def of_status(status: RequestStatus) -> str:
-    """The status for a line of a list, which knows nothing of executions."""
-    return _WORDS[status]
 
 
 def parts(view: RequestView) -> list[Json]:
@@ -87,23 +62,13 @@ def _grant(view: RequestView) -> list[Json]:
     grant = view.grant
     if grant is None or view.status is not RequestStatus.APPROVED:
         return []
-    used = grant_uses(grant)
+    used = status_words.grant_uses(grant)
     if grant.ended_at is None:
         until = [blocks.text(". It ends "), blocks.moment(grant.until)]
         return [blocks.section(blocks.text("▶ Used", bold=True), blocks.text(f" {used}"), *until)]
     by = [blocks.text(" by "), _actor(grant.ended_by)] if grant.ended_by else []
     why = f": {grant.ended_because}. It was used {used}"
     return [blocks.section(blocks.text("🚫 Grant ended", bold=True), *by, blocks.text(why))]
-
-
-def grant_uses(grant: GrantView) -> str:
-    """`3 of 20 times, 450 of 5,000 in total`."""
-    total = (
-        f", {written(grant.used_sum)} of {written(grant.max_sum)} in total"
-        if grant.max_sum is not None
-        else ""
-    )
-    return f"{grant.uses:,} of {grant.max_uses:,} times{total}"
 
 
 def _edit_summary(view: RequestView) -> list[Json]:
@@ -164,20 +129,10 @@ def _standing(view: RequestView) -> list[Json]:
             return [_ended(view, "🚫 Withdrawn", "Nothing was run."), *_reason(view)]
 
 
-def progress(given: int, needed: int) -> str:
-    """`1 of 2 approvals`; empty if one is enough and none is given."""
-    return "" if needed == 1 and not given else f"{given} of {needed} approvals"
-
-
-def approvals(view: RequestView) -> int:
-    """The number of approvals so far."""
-    return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
-
-
 def _waiting(view: RequestView) -> Iterator[Json]:
     pieces = [blocks.text("⏳ Waiting for review", bold=True)]
-    if counted := progress(approvals(view), view.approvals_required):
-        needed = max(0, view.approvals_required - approvals(view))
+    if counted := status_words.progress(status_words.approvals(view), view.approvals_required):
+        needed = max(0, view.approvals_required - status_words.approvals(view))
         pieces.append(blocks.text(f" · {counted}, {needed} more needed"))
     asked = [blocks.mention(each) for each in view.notify if blocks.mention_mrkdwn(each)][:10]
     for each in asked:
@@ -254,8 +209,8 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
                 blocks.text(f" after {_took(execution.seconds)}{attempt}"),
             )
             yield from _quoted("The tool said:", execution.error)
-        case ExecutionStatus.IN_DOUBT if execution.settled_as in _SETTLED:
-            title = blocks.text(_SETTLED[execution.settled_as], bold=True)
+        case ExecutionStatus.IN_DOUBT if execution.settled_as in status_words.SETTLED:
+            title = blocks.text(status_words.SETTLED[execution.settled_as], bold=True)
             was = blocks.text(f". It was in doubt{attempt}.")
             yield blocks.section(title, blocks.text(" by "), blocks.person(execution.settled_by), was)
         case ExecutionStatus.IN_DOUBT:
@@ -272,7 +227,7 @@ def _retry_votes(execution: ExecutionView, needed: int) -> Iterator[Json]:
     if not people or execution.settled_as is not None or execution.status is not ExecutionStatus.IN_DOUBT:
         return
     by = [part for person in people for part in (blocks.text(" "), blocks.person(person))]
-    yield blocks.section(blocks.text(f"Retry: {progress(len(people), needed)}, by"), *by)
+    yield blocks.section(blocks.text(f"Retry: {status_words.progress(len(people), needed)}, by"), *by)
 
 
 def _ended(view: RequestView, title: str, consequence: str) -> Json:
@@ -332,19 +287,3 @@ def _quoted(label: str, content: str | None) -> Iterator[Json]:
 
 def _took(seconds: float | None) -> str:
     return "an unknown time" if seconds is None else durations.seconds(seconds)
-
-
-_WORDS = {
-    RequestStatus.WAITING: "Waiting for review",
-    RequestStatus.APPROVED: "Approved",
-    RequestStatus.REJECTED: "Rejected",
-    RequestStatus.EXPIRED: "Expired",
-    RequestStatus.CANCELLED: "Withdrawn",
-}
-_SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry asked for"}
-_EXECUTION_WORDS = {
-    ExecutionStatus.CLAIMED: "Approved, running",
-    ExecutionStatus.SUCCEEDED: "Approved, done",
-    ExecutionStatus.FAILED: "Approved, failed",
-    ExecutionStatus.IN_DOUBT: "Approved, in doubt",
-}

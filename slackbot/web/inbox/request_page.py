@@ -26,7 +26,7 @@ from slackbot.cards import (
     json_text,
     limits,
     parse_id,
-    status,
+    status_words,
     unreadable,
 )
 from slackbot.masking import clean_view
@@ -111,7 +111,7 @@ class RequestPage:
     def grant_uses(self) -> str:
         """How often the calls were made that it allows; empty where it gives no grant."""
         grant = self.view.grant if self.view.status is RequestStatus.APPROVED else None
-        return status.grant_uses(grant) if grant else ""
+        return status_words.grant_uses(grant) if grant else ""
 
     @property
     def grant_ended_by(self) -> tuple[str | None, str]:
