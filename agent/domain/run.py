@@ -178,6 +178,8 @@ class RunView:
     tokens_before: int = 0  # of ``tokens``, when a person last resumed it: its limit counts from there
     above: tuple[str, ...] = ()  # the agents that handed it down, the first one first
     ancestor_ids: tuple[UUID, ...] = ()  # their runs, in the same order
+    paused_by: str | None = None  # who stopped its agent, or one above it, as the record names them
+    paused_agent: str | None = None  # which of these that stop names; None: every agent
 
     @property
     def root_id(self) -> UUID:
@@ -207,6 +209,11 @@ class RunView:
         if self.asked:
             return RunStatus.PENDING_APPROVAL
         return RunStatus.WORKING if self.status is RunStatus.PENDING_APPROVAL else self.status
+
+    @property
+    def held_up(self) -> bool:
+        """Whether a stop keeps what it would do next from beginning."""
+        return self.paused_by is not None and self.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
     @property
     def standing(self) -> RunStatus | ExecutionStatus:

@@ -77,6 +77,12 @@ async def held_calls(connection: Connection, scope: str) -> list[HeldCall]:
     return [HeldCall(row.call_id, row.agent, row.id, row.team_id, row.channel_id) for row in rows]
 
 
+async def held_runs(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
+    """The latest runs that go on, whose first message says that they are paused; at most 500, the newest first."""
+    rows = (await connection.execute(_HELD_RUNS, {"scope": scope})).all()
+    return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
+
+
 async def waiting_cards(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
     """The latest requests that wait with a card, which says that the agent is paused; at most 500, the newest first."""
     rows = (await connection.execute(_WAITING, {"scope": scope})).all()
@@ -94,6 +100,12 @@ JOIN card_place AS place ON place.request_id = request.id AND place.surface = 'c
 LEFT JOIN agent_run AS run ON run.id = request.run_id
 WHERE request.status = 'waiting' AND (:scope IN ('*', request.agent) OR :scope = ANY (run.ancestor_agents))
 ORDER BY request.id DESC LIMIT 500
+""")
+_HELD_RUNS = text("""
+SELECT run.id, run.team_id, run.channel_id FROM agent_run AS run
+WHERE run.status IN ('working', 'pending_approval') AND run.team_id IS NOT NULL AND run.channel_id IS NOT NULL
+    AND (:scope IN ('*', run.agent) OR :scope = ANY (run.ancestor_agents))
+ORDER BY run.id DESC LIMIT 500
 """)
 _HELD_UP = text("""
 SELECT call.id AS call_id, run.agent, request.id, request.team_id, request.channel_id FROM tool_call AS call

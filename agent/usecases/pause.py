@@ -63,6 +63,8 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
         )
         waiting = await pauses.waiting_cards(tx, scope)
         outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there in waiting])
+        running = await pauses.held_runs(tx, scope)
+        outbox.enqueue(tx, [outbox.run_root(there, run_id) for run_id, there in running])
         if not stop:
             tx.wake(*(Wakeup.call(each.call_id, each.agent) for each in held))
     return True

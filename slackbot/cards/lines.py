@@ -11,7 +11,7 @@ from typing import Any
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunStatus, RunView
 from agent.domain.short_ids import short_id
-from slackbot.cards import blocks, buttons, durations, inert, tree
+from slackbot.cards import blocks, buttons, durations, inert, status, tree
 from slackbot.cards.answer import answer_line
 from slackbot.cards.values import (
     ACTION_DONE_CALL,
@@ -168,7 +168,8 @@ def run_root(run: RunView, *, card: str | None = None, delivery_id: object | Non
         blocks.text(f" · agent {agent}, version {inert.line(run.agent_version, 40)} · asked by "),
         blocks.person(run.requester, "nobody in Slack"),
     )
-    parts = [first, *_quoted("Task:", run.task, MAX_TASK, MAX_QUOTED_LINES)]
+    paused = status.paused(run, "nothing") if run.held_up else []
+    parts = [first, *paused, *_quoted("Task:", run.task, MAX_TASK, MAX_QUOTED_LINES)]
     if run.progress and run.status in {RunStatus.WORKING, RunStatus.PENDING_APPROVAL}:
         parts += _quoted("Progress:", run.progress, MAX_QUOTED, 8)
     if run.cause and run.status in {RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED}:
@@ -199,6 +200,8 @@ def run_words(run: RunView) -> str:
         )
     if run.standing is ExecutionStatus.IN_DOUBT:
         return "⚠ In doubt, see its card or thread"
+    if run.held_up and run.shown is RunStatus.WORKING:
+        return "⏸ Paused"
     if run.sleeping_until is not None and run.shown is RunStatus.WORKING:
         return "💤 Sleeping"
     return _RUN_WORDS[run.shown]
@@ -206,7 +209,7 @@ def run_words(run: RunView) -> str:
 
 def until(run: RunView) -> list[Json]:
     """Until when a run sleeps, appended to its status."""
-    if run.sleeping_until is None or run.shown is not RunStatus.WORKING:
+    if run.sleeping_until is None or run.held_up or run.shown is not RunStatus.WORKING:
         return []
     return [blocks.text(" until "), blocks.moment(run.sleeping_until)]
 

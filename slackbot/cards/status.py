@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import ExecutionView, RequestView, VoteView
+from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, durations, inert, status_words, tree
 from slackbot.cards.values import Json
@@ -87,10 +88,13 @@ def _edit_summary(view: RequestView) -> list[Json]:
 
 def _paused(view: RequestView) -> list[Json]:
     """Shown while it matters: decided calls do not begin before the agent is resumed."""
-    if view.paused_by is None or not view.held_up:
-        return []
-    by = _actor(view.paused_by)
-    why = ": no approved call begins until it is resumed"
+    return paused(view, "no approved call") if view.held_up else []
+
+
+def paused(view: RequestView | RunView, what: str) -> list[Json]:
+    """Who paused the agent, or which one above it, and ``what`` begins no more meanwhile."""
+    by = _actor(view.paused_by or "")
+    why = f": {what} begins until it is resumed"
     which = f" {inert.line(view.paused_agent, 80)}" if view.paused_agent in view.above else ""
     title = blocks.text(f"⏸ Agent{which} paused", bold=True)
     return [blocks.section(title, blocks.text(" by "), by, blocks.text(why))]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Row, Uuid, bindparam, func, select, text
+from sqlalchemy import ARRAY, Row, Uuid, any_, bindparam, func, or_, select, text
 
 from agent.database.transaction import Connection, fetch
+from agent.domain.pause import EVERYTHING
 from agent.domain.request import RequestStatus
 from agent.domain.run import (
     CallState,
@@ -19,7 +20,7 @@ from agent.domain.run import (
     RunView,
 )
 from agent.store.rows import person, row_as
-from agent.store.tables import agent_run, approval_request, card_place, tool_call
+from agent.store.tables import agent_run, approval_request, card_place, pause, tool_call
 from agent.store.views.descendants import waiting_descendants
 from agent.store.views.request_parts import channel_card
 from signoff.values import Person
@@ -105,12 +106,18 @@ def message_of(r: Row[Any]) -> Message:
 
 
 def run_of(row: Row[Any]) -> RunView:
-    return row_as(RunView, row, above=tuple(row.ancestor_agents))
+    paused_agent = None if row.paused_scope == EVERYTHING else row.paused_scope
+    return row_as(RunView, row, above=tuple(row.ancestor_agents), paused_agent=paused_agent)
 
 
 _asked = tool_call.alias("asked")
 _doubtful = tool_call.alias("doubtful")
 _sleeping = tool_call.alias("sleeping")
+_names_it = or_(
+    pause.c.scope == EVERYTHING,
+    pause.c.scope == agent_run.c.agent,
+    pause.c.scope == any_(agent_run.c.ancestor_agents),
+)
 RUN_VIEW = select(
     agent_run,
     select(func.count())
@@ -131,6 +138,8 @@ RUN_VIEW = select(
     .scalar_subquery()
     .label("sleeping_until"),
     waiting_descendants(agent_run.c.id).label("waiting_below"),
+    select(pause.c.by).where(_names_it).order_by(pause.c.scope).limit(1).scalar_subquery().label("paused_by"),
+    select(func.min(pause.c.scope)).where(_names_it).scalar_subquery().label("paused_scope"),
 )
 """Runs with what `run_of` reads."""
 

@@ -120,6 +120,8 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
         for e, (text, answer) in zip(entries[-MOST_ENTRIES:], shown, strict=True)
     ]
     thread = (view.channel_id, view.thread_ts)
+    paused_by = doer(view.paused_by) if view.paused_by and view.held_up else None
+    authors = [entry.user_id for entry in clean if entry.user_id]
     links = await ctx.slack.permalinks.of([(thread[0], thread[1])] if thread[0] and thread[1] else [])
     return {
         "run": await clean_run(view, hidden),
@@ -128,7 +130,8 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
         "entries": clean,
         "omitted": max(0, len(entries) - MOST_ENTRIES),
         "thread_link": next(iter(links.values()), None),
-        **await _named(ctx, who, [view], [e.user_id for e in clean if e.user_id]),
+        "paused_by": paused_by,
+        **await _named(ctx, who, [view], [*authors, *filter(None, [paused_by and paused_by[0]])]),
     }
 
 

@@ -10,7 +10,7 @@ from agent.domain.request import Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.usecases import audit, pause
 from signoff import function_agent, step, tool
-from slackbot.cards import request_card
+from slackbot.cards import request_card, run_root
 from tests.integration import alone
 
 done: list[str] = []
@@ -124,6 +124,34 @@ async def test_a_paused_agent_makes_no_turn(stage):
     await pause.resume(s.db, None, by="cli:ada")
     await s.play()
     assert len(await s.calls(run_id)) == 1
+
+
+@pytest.mark.parametrize("scope", ["boss", None])
+async def test_the_first_message_of_a_run_says_that_it_is_paused_and_by_whom(stage, scope):
+    """Each that the pause concerns is drawn again: "Paused" for "Working", and beside "Waiting for review"."""
+    s = await stage(boss, cleaner, other)
+    parent, lonely = await s.go("boss", "users"), await s.start("other", "logs")
+    ((child,),) = await s.sql("SELECT id FROM agent_run WHERE parent_run_id = :id", id=parent)
+    due = "SELECT run_id FROM delivery WHERE kind = 'run_root' AND state = 'pending' ORDER BY run_id"
+    concerned = sorted([parent, child] if scope else [parent, child, lonely])
+
+    async def shown(run_id):
+        return str(run_root(await s.run(run_id)).blocks)
+
+    for turn in (pause.pause, pause.resume):
+        await s.sql("UPDATE delivery SET state = 'sent'")
+        assert await turn(s.db, scope, by="cli:ada")
+        assert [tuple(row) for row in await s.sql(due)] == [(each,) for each in concerned]
+        stopped = turn is pause.pause
+        of_child, of_lonely = await shown(child), await shown(lonely)
+        assert "Waiting for review" in of_child
+        assert (f"Agent{' boss' if scope else ''} paused" in of_child, "cli:ada" in of_child) == (
+            stopped,
+            stopped,
+        )
+        assert ("⏸ Paused" in of_lonely, "▶ Working" in of_lonely) == (
+            (stopped, not stopped) if scope is None else (False, True)
+        )
 
 
 async def test_turning_it_twice_changes_nothing_and_all_of_it_is_on_record(stage):

@@ -84,6 +84,23 @@ async def test_one_message_tells_how_far_the_run_is(house: House) -> None:
     assert first("⏳ Waiting for review: ", "step 1") is None
 
 
+async def test_a_run_that_is_started_while_its_agent_is_paused_says_so(http_house: House) -> None:
+    """Its first message names who paused it, with no word of working, until somebody resumes the agent."""
+    house = http_house
+    await house.open([Table().agent()])
+    house.slack.workspace.add_member("U0BOSS", "boss", is_admin=True)
+    boss = house.slack.person("U0BOSS")
+    assert "data is paused" in str((await boss.command("/agent", "pause data", "C0AGENTS")).response)
+    await house.ask("U0ADA", TASK)
+    told = await house.says("Paused")
+    assert "U0BOSS" in told
+    assert "nothing begins until it is resumed" in told
+    assert "Working" not in told
+    await boss.command("/agent", "resume data", "C0AGENTS")
+    await house.card()
+    assert "paused" not in (await house.says("Waiting for review")).lower()
+
+
 async def test_reject_with_a_reason_stops_the_run(house: House) -> None:
     """The reason goes through the modal; the run ends denied, logged as a CollaborationError, and nothing runs."""
     table = Table()

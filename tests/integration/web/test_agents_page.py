@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from agent.usecases import runs
+from agent.usecases.runs import NewRun
 from tests.integration.service.conftest import http_house  # noqa: F401
-from tests.integration.web.visiting import Porch, porch  # noqa: F401
+from tests.integration.web.visiting import ADA, TEAM, Porch, porch  # noqa: F401
 
 
 async def test_an_agent_is_started_once(porch: Porch) -> None:  # noqa: F811
@@ -69,6 +71,9 @@ async def test_administrators_pause_and_resume(porch: Porch, agent: str) -> None
     workspace = porch.house.slack.workspace
     workspace.add_member("U0BOSS", "boss", is_admin=True)
     boss, grace = await porch.visitor("U0BOSS"), await porch.visitor("U0GRACE")
+    going = await runs.start(
+        porch.house.db, NewRun("data", "1", "count tables", "slack", ADA, "slack", TEAM, "C0AGENTS")
+    )
     await grace.open("/inbox/runs")
     assert "Pause an agent" not in grace.page
     assert (await grace.send("/inbox/pause", {"agent": agent})).status_code == 403
@@ -81,6 +86,9 @@ async def test_administrators_pause_and_resume(porch: Porch, agent: str) -> None
     await grace.open("/inbox/runs")
     which = f"The agent {agent} is" if agent else "Every agent is"
     assert f"{which} paused by @boss, just now : An <i>audit</i>" in grace.words
+    await grace.open(f"/inbox/runs/{going.run_id}")
+    assert "Agent paused by @boss: nothing begins until it is resumed." in grace.words
+    await grace.open("/inbox/runs")
     assert "/inbox/resume" not in grace.page
     assert (await grace.send("/inbox/resume", {"agent": agent})).status_code == 403
     await boss.open("/inbox/runs")
