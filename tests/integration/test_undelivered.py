@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from typing import Any
 
+import httpx
 import pytest
 
 from agent.store import outbox, views
 from agent.store.outbox import Destination
-from agent.usecases import deliveries, requests, runs, undelivered
+from agent.usecases import deliveries, pause, requests, runs, undelivered
+from slackbot.app import Service
 from slackbot.slack_api.error_codes import Meaning, meaning_of
 from tests.integration.asking import REVIEWS, TEAM, Asked, ask
+from tests.integration.command import Command
+from tests.integration.service.conftest import DELETIONS, House, http_house  # noqa: F401
 from tests.integration.test_delivery import A_MINUTE_PASSES, CHANNEL, POST, UPDATE, Office, office  # noqa: F401
+from tests.integration.web.visiting import data_agent
 from tests.unit.test_error_codes import DOCUMENTED
 
 
@@ -255,3 +262,49 @@ async def test_what_is_refused_is_given_up_a_day_after_the_deadline(office: Offi
         assert await office.column("SELECT state::text FROM delivery WHERE kind = 'card'") == [state]
     assert len(await undelivered.list_dead(office.db, 10)) == 1
     assert asked
+
+
+async def test_operators_of_a_running_service_find_a_dead_card_and_bring_it_back(
+    http_house: House,  # noqa: F811
+    signoff: Command,
+) -> None:
+    """Slack takes neither a card nor its plain form: thread, doctor and figures say so, and `retry` has it posted."""
+    house = http_house
+    commands: dict[str, str | None] = {**house.environment, "SLACK_APP_TOKEN": None}
+    service = await house.open([data_agent()], DELETIONS.replace("C0REVIEW", "C0AGENTS"))
+    await pause.pause(
+        house.db, None, by="test"
+    )  # the run's first message is there before Slack refuses anything
+    await house.ask("U0ADA", "please delete_records table_name=users count=50")
+    await house.says("Paused")
+    fault = house.slack.faults.error(POST, "invalid_blocks", times=2)
+    await pause.resume(house.db, None, by="test")
+
+    assert "invalid_blocks" in await house.says(
+        "A card could not be posted or changed; the request stays open"
+    )
+    assert fault.hits == 2
+    assert await _figures(service) == (1, 1.0)
+    examined = await asyncio.to_thread(signoff, "doctor", **commands)
+    assert examined.status != 0
+    assert "card in C0AGENTS: invalid_blocks" in examined.said
+    assert "signoff deliveries retry" in examined.said
+    listed = await asyncio.to_thread(signoff, "deliveries", **commands)
+    assert "invalid_blocks" in listed.said
+
+    [dead] = await house.column("SELECT id::text FROM delivery WHERE state = 'dead'")
+    retried = await asyncio.to_thread(signoff, "deliveries", "retry", dead, **commands)
+    assert (retried.status, "1 will be retried" in retried.said) == (0, True)
+    card = await house.card(channel="C0AGENTS")
+    assert "signoff:approve" in str(card["blocks"])
+    assert await _figures(service) == (0, 0.0)
+    assert "Slack refused" not in (await asyncio.to_thread(signoff, "doctor", **commands)).said
+
+
+async def _figures(service: Service) -> tuple[int, float]:
+    """How many messages `/readyz` and `/metrics` count as given up, read anew."""
+    service._metrics._read_at = float("-inf")
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.port}") as client:
+        ready, scraped = (await client.get("/readyz")).json(), (await client.get("/metrics")).text
+    [counted] = re.findall(r"^signoff_messages_dead (\S+)$", scraped, re.MULTILINE)
+    return ready["dead_messages"], float(counted)
