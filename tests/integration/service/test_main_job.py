@@ -101,6 +101,33 @@ async def test_a_run_that_is_started_while_its_agent_is_paused_says_so(http_hous
     assert "paused" not in (await house.says("Waiting for review")).lower()
 
 
+@pytest.mark.parametrize("asked", [True, False])
+async def test_a_call_in_doubt_calls_its_requester(http_house: House, *, asked: bool) -> None:
+    """The run's first message says where to look, and a line of its thread mentions who started the run."""
+    house = http_house
+
+    @tool
+    async def delete_records(table_name: str, count: int) -> str:
+        """Delete records from a table."""
+        raise TimeoutError("the database did not answer")
+
+    policy = POLICY if asked else '[defaults]\nchannel = "C0REVIEW"\nunmatched = "allow"\n'
+    await house.open([Agent("data", "You manage data.", [delete_records])], policy)
+    await house.ask("U0ADA", TASK)
+    if asked:
+        await house.slack.person("U0GRACE").click(await house.card(), "signoff:approve")
+    await house.says("In doubt, see its card or thread")
+
+    def line() -> str | None:
+        [root] = house.slack.messages("C0AGENTS")
+        told = house.slack.thread("C0AGENTS", root["ts"])
+        return next((str(each) for each in told if "A call is in doubt" in each["text"]), None)
+
+    told = await house.slack.wait_for(line)
+    assert "<@U0ADA>" in told
+    assert ("settle it on its card" in told, "signoff:done_call" in told) == (asked, not asked)
+
+
 async def test_reject_with_a_reason_stops_the_run(house: House) -> None:
     """The reason goes through the modal; the run ends denied, logged as a CollaborationError, and nothing runs."""
     table = Table()
