@@ -114,7 +114,8 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
     judgement = judge(services, work.run, tool, action, facts)
     call = CurrentCall(work, agent, tool, action, facts)
-    judgement, states = await within_limits(services, call, judgement)
+    uses = uses_of(services, work.run, action, facts)
+    judgement, states = await _limited(services, call, judgement, uses)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     if judgement.verdict == "run" and work.call.request_id is None:
@@ -122,10 +123,21 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
             if tool.executor:
                 return True
             with claims.room(services, work, tool):
-                uses, epoch = tuple(state.use for state in states), judgement.epoch
-                await claims.run_tool(services, work, tool, action, uses, epoch=epoch, judgement=judgement)
+                await claims.run_tool(
+                    services, work, tool, action, uses, epoch=judgement.epoch, judgement=judgement
+                )
         return True
     return await _ask(services, call, judgement, states)
+
+
+async def _limited(
+    services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
+) -> tuple[Judgement, tuple[LimitState, ...]]:
+    """The judgement within limits over time, which are not added up here if the claim does so at once."""
+    claimed_now = judgement.verdict == "run" and call.work.call.request_id is None and not call.tool.executor
+    if claimed_now and services.full_limits.may_have_room(uses):
+        return judgement, ()
+    return await within_limits(services, call, judgement, uses)
 
 
 async def _ask(
@@ -284,7 +296,7 @@ async def ready_call(
         why = f"{changed}, and the run has ended; nothing ran"
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
         return False
-    _, states = await within_limits(services, call, judgement)
+    _, states = await within_limits(services, call, judgement, uses)
     judgement = await with_rejection(services.db, agent.name, action, judgement)
     return await _ask_anew(services, work, await question(services, call, judgement, states), changed)
 

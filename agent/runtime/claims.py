@@ -57,11 +57,13 @@ async def run_tool(
     `epoch`: of the policy by which it runs. `judgement`: if nobody was asked. Raises OutdatedPolicy.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
-        await _hand_down(services, work, tool, tool.agent, uses, epoch, judgement)
-        return
-    terms = _terms(services, work, tool, uses, epoch, judgement)
-    claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
-    await _claim_and_run(services, work, tool, judged, terms, claim)
+        claimed = await _hand_down(services, work, tool, tool.agent, uses, epoch, judgement)
+    else:
+        terms = _terms(services, work, tool, uses, epoch, judgement)
+        claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
+        claimed = await _claim_and_run(services, work, tool, judged, terms, claim)
+    if not claimed:
+        services.full_limits.add(uses)
 
 
 async def run_covered(
@@ -174,7 +176,8 @@ async def _hand_down(
     uses: tuple[Use, ...],
     epoch: int,
     judgement: Judgement | None,
-) -> None:
+) -> bool:
+    """Whether it was."""
     terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch, judgement=judgement)
     call = _to_claim(work, terms)
     below = await runs.delegate(
@@ -189,6 +192,7 @@ async def _hand_down(
             agent=agent.name,
             below=str(below),
         )
+    return below is not None
 
 
 async def claim_outside(

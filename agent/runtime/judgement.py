@@ -1,6 +1,6 @@
 """From a proposed call to a verdict. In doubt people are asked; nothing here executes anything."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Protocol
@@ -94,14 +94,14 @@ def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: 
 
 
 async def within_limits(
-    services: Services, call: CurrentCall, judgement: Judgement
+    services: Services, call: CurrentCall, judgement: Judgement, uses: Sequence[Use]
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
     """The judgement with the limits over time in it, and how these stand. The claim has the last word."""
     tool, action, facts = call.tool, call.action, call.facts
-    uses = uses_of(services, call.work.run, action, facts)
     if not uses or judgement.verdict == "deny":
         return judgement, ()
     states = await limits.states(services.db, call.work.call.id, uses)
+    services.full_limits.learn(states)
     limited = services.policy.within_limits(judgement, states, tool.traits, action, facts.values)
     return _in_terms(limited, tool, action, facts), states
 

@@ -17,6 +17,7 @@ from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.concurrency import Concurrency
+from agent.runtime.full_limits import FullLimits
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.joint_writes import JointWrites
 from agent.runtime.model import Model
@@ -77,6 +78,7 @@ class Services:
     concurrency: Concurrency = field(init=False, repr=False)
     known_grants: dict[UUID, Grant] = field(default_factory=dict, repr=False)
     """What people approved of these grants, which never changes. It only spares reading those that do not fit."""
+    full_limits: FullLimits = field(default_factory=FullLimits, repr=False)
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:

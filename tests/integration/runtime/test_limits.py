@@ -29,6 +29,7 @@ from tests.integration import alone
 from tests.integration.invariants import broken
 from tests.integration.runtime.conftest import REVIEWER, Stage
 from tests.integration.runtime.test_immediate_claims import STANDING, slots, vote
+from tests.statement_counter import counting
 
 Staged = Callable[..., Awaitable[Stage]]
 
@@ -102,6 +103,29 @@ async def test_many_calls_of_one_turn_share_one_limit(stage: Staged) -> None:
         await on.approve(each)
     assert done == [999] * 8
     assert await used(on) == [("all", Decimal(8 * 999), Decimal(0))]
+    assert await broken(on.db) == []
+
+
+async def test_the_claim_alone_adds_up_what_just_runs(stage: Staged) -> None:
+    """A call is added up once when its limit has room, and first once its process knows the limit to be full."""
+    on = await stage(payer(), policy=policy(limit(max=Decimal(9), then="deny")))
+    for amount, sums, kind in [
+        (5, 1, AnswerKind.RESULT),
+        (5, 2, AnswerKind.DENIED),
+        (5, 1, AnswerKind.DENIED),
+    ]:
+        with counting() as counted:
+            [call] = await proposed(on, amount)
+        assert call.answer is not None
+        assert call.answer.kind is kind
+        assert sum("limit_settled" in each for each in counted.statements) == sums
+    await on.sql("UPDATE limit_use SET at = at - interval '25 hours'")
+    await on.sql("UPDATE execution SET started_at = started_at - interval '25 hours'")
+    for amount, sums in [(4, 1), (5, 2), (0, 1)]:
+        with counting() as counted:
+            assert states(await proposed(on, amount)) == [CallState.ANSWERED]
+        assert sum("limit_settled" in each for each in counted.statements) == sums
+    assert done == [5, 4, 5, 0]
     assert await broken(on.db) == []
 
 
