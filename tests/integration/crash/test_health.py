@@ -16,10 +16,11 @@ import pytest
 from agent.database import embedded_server, migrations
 from agent.database.embedded_server import EmbeddedServer
 from agent.runtime.agents import Agent
-from agent.usecases import runs
+from agent.usecases import pause, runs
 from agent.usecases.runs import NewRun
 from slackbot.app import Service
 from tests.conftest import fastest_folder
+from tests.integration.asking import write
 from tests.integration.crash.street import until
 from tests.integration.service.conftest import House, a_house
 
@@ -72,16 +73,22 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSer
 
 
 async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_server: EmbeddedServer) -> None:
-    """503 with the reason while it is away; back again, the service works on; and it can stop without one."""
+    """503 with the reason while it is away; back again, the service finds what waits; and it can stop without one.
+
+    Looks go on at their pace meanwhile, so the first that is answered begins the work: nobody announces it here.
+    """
     async with a_house(own_server.url, "http") as house:
         service = await house.open([AGENT])
         await says(service, 200, database="ok", slack="connected")
+        await pause.pause(house.db, None, by="test")
+        await house.ask("U0ADA", "hello")
+        await house.says("Paused")
         own_server.stop()
         await says(service, 503, database="the database")
         again = embedded_server.start(own_server.data_dir, durable=False)
         try:
+            await write(house.db, "DELETE FROM pause")
             await says(service, 200, database="ok")
-            await house.ask("U0ADA", "hello")
             await house.says("Nothing is pending", seconds=30.0)
             await says(service, 200, worker=True)
         finally:
