@@ -150,7 +150,7 @@ def _approved(view: RequestView) -> Iterator[Json]:
     if view.voided:
         title = blocks.text("↩ Approval void", bold=True)
         cause = (
-            "the call could only begin after the approval had expired"
+            "it was too old when the call could begin"
             if view.outdated
             else "what was shown changed before execution"
         )

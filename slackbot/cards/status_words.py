@@ -17,7 +17,9 @@ def of_request(view: RequestView) -> str:
             return "Approval void"
         if view.lapsed_at is not None:
             return "Approval lapsed" if view.handed_over_at is None else "Handed over"
-        return _execution_words(view.execution) if view.execution else "Approved"
+        if view.execution is None:
+            return "Approved, not run" if view.stopped else "Approved"
+        return _execution_words(view.execution)
     return _WORDS[view.status]
 
 

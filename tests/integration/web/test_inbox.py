@@ -7,14 +7,17 @@ import re
 from time import monotonic
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import httpx
 import pytest
 
 from agent.domain.api_keys import Scope
 from agent.store.outbox import Destination
-from agent.usecases import api_keys, search
+from agent.store.views import request_view
+from agent.usecases import api_keys, runs, search
 from signoff.values import Action, Person
+from slackbot.cards import request_card
 from slackbot.masking import views
 from slackbot.masking.search_words import words_of_request
 from slackbot.masking.secret_finder import everything
@@ -78,6 +81,45 @@ async def test_looking_for_an_id_does_not_tell_that_there_is_one(porch: Porch) -
     assert found.headers["location"] == f"/inbox/requests/{hidden}"
     assert (await grace.open(f"/inbox/history?q={hidden[:13]}")).status_code == 200
     assert hidden not in grace.page
+
+
+async def test_page_and_card_say_why_an_approved_call_never_ran(porch: Porch) -> None:  # noqa: F811
+    """Its run was cancelled before it began, or the approval was too old by then: both say so, and that nothing ran."""
+    db, reader = porch.house.db, await porch.visitor("U0GRACE")
+    stopped, outdated = await porch.asked(1), await porch.asked(2)
+    for asked in (stopped, outdated):
+        await reader.open(f"/inbox/requests/{asked}")
+        assert (await reader.send(f"/inbox/requests/{asked}/approve", {"revision": "1"})).status_code == 303
+    of_run = "SELECT run_id FROM approval_request WHERE id = CAST(:id AS uuid)"
+    (run_id,) = await porch.house.column(of_run, id=stopped)
+    await runs.cancel_by_operator(db, run_id, "test", "no longer wanted")
+    late = (
+        "UPDATE approval_request SET voided_at = decided_at + interval '1 year' WHERE id = CAST(:id AS uuid)"
+    )
+    await asking.write(db, late, id=outdated)
+    for asked, status, on_page, on_card in (
+        (
+            stopped,
+            "Approved, not run: ",
+            "Its run ended before it began, so nothing was run.",
+            "Its run ended before it began, so nothing was run.",
+        ),
+        (
+            outdated,
+            "Approval void: ",
+            "too old when the call could begin, so it is void and nothing was run; it was asked again.",
+            "it was too old when the call could begin, so nothing was run; it was asked again.",
+        ),
+    ):
+        await reader.open(f"/inbox/requests/{asked}")
+        assert on_page in reader.words
+        assert "not begun" not in reader.words
+        view = await db.read(request_view, UUID(asked))
+        assert view is not None
+        card = request_card(view)
+        assert card.text.startswith(status)
+        assert on_card in str(card.blocks)
+        assert "Not started yet" not in str(card.blocks)
 
 
 async def test_a_run_hides_what_its_checkpoints_hide(porch: Porch) -> None:  # noqa: F811

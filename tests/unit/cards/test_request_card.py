@@ -246,7 +246,7 @@ def test_void_approval(samples: Any, referee: Any) -> None:
     assert set(referee.buttons(card)) == {"Details"}
     late = samples.view(**samples.decided(RequestStatus.APPROVED), voided=True, outdated=True)
     words = referee.words(request_card(late).blocks)
-    assert "the call could only begin after the approval had expired, so nothing was run" in words
+    assert "it was too old when the call could begin, so nothing was run" in words
 
 
 def test_settlement_buttons_name_the_attempt(samples: Any, referee: Any) -> None:
