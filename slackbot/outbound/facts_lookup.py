@@ -14,7 +14,7 @@ from agent.domain.webhook_urls import Network
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.errors import MalformedArguments
 from signoff.values import Action
-from slackbot.outbound.pinned_post import FAILURES, PinnedPoster
+from slackbot.outbound.signed_post import FAILURES, SignedPoster
 
 TIMEOUT = 5.0
 """Seconds for one look-up, including name resolution."""
@@ -34,7 +34,7 @@ class FactsLookups:
 
     def __init__(self, secret: str | None, allowed: Sequence[Network] = ()) -> None:
         self._secret = secret
-        self._poster = PinnedPoster(allowed, seconds=TIMEOUT)
+        self._poster = SignedPoster(allowed, seconds=TIMEOUT)
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from agent.domain.outbound import OutboundMessage, Webhook
 from agent.domain.webhook_urls import Network
 from signoff.retry_after import retry_after
 from slackbot.outbound.failures import RetryLater, Undeliverable
-from slackbot.outbound.pinned_post import FAILURES, PinnedPoster
+from slackbot.outbound.signed_post import FAILURES, SignedPoster
 
 TIMEOUT = 10.0
 """Seconds for one attempt, including name resolution."""
@@ -24,7 +24,7 @@ class WebhookPoster:
     """Posts notices. `allowed` are networks that are refused otherwise."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
-        self._poster = PinnedPoster(allowed, seconds=TIMEOUT)
+        self._poster = SignedPoster(allowed, seconds=TIMEOUT)
 
     async def close(self) -> None:
         await self._poster.close()

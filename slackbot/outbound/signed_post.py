@@ -33,8 +33,8 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
-class PinnedPoster:
-    """Posts to the address that a name resolves to now. `allowed` are networks that are refused otherwise."""
+class SignedPoster:
+    """Posts, signed, to the address that a name resolves to now. `allowed` are networks that are refused otherwise."""
 
     def __init__(self, allowed: Sequence[Network], *, seconds: float) -> None:
         self._allowed = allowed
