@@ -1,0 +1,145 @@
+"""Whoever acts on a judgement waits for a policy that is being put in force, and then goes by no earlier one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+from agent.database.pools import Database
+from agent.domain.api_keys import Principal
+from agent.domain.audit import AuditKind
+from agent.domain.errors import OutdatedPolicy
+from agent.domain.judgement import Judgement
+from agent.domain.run import AnswerKind, CallAnswer
+from agent.store import pause
+from agent.store import policy as stored_policies
+from agent.store.ids import new_id
+from agent.usecases import executions, limits, requests, runs
+from agent.usecases import policy as policies
+from agent.usecases.attempts import ClaimTerms
+from agent.usecases.executions import external
+from agent.usecases.requests import Edit
+from signoff.errors import Conflict
+from signoff.values import Action
+from tests.integration import alone
+from tests.integration.asking import GRACE, ask, ballot, question, reviewer, rule, start
+from tests.integration.runtime.test_policy_in_force import policy, put
+
+Act = Callable[[], Awaitable[object]]
+Door = Callable[[Database], Awaitable[Act]]
+
+REFUND = Action("process_refund", "1", {"order_id": 0})
+PROGRAM = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
+JUDGED = Judgement("run", None, "it is allowed", "", 1)
+
+
+async def _pass(db: Database) -> Act:
+    _, calls = await start(db)
+    return lambda: runs.pass_call(db, calls[0], REFUND, policy_epoch=1)
+
+
+async def _refuse(db: Database) -> Act:
+    _, calls = await start(db)
+    return lambda: runs.refuse_call(db, calls[0], CallAnswer(AnswerKind.DENIED, "no"), policy_epoch=1)
+
+
+async def _open(db: Database) -> Act:
+    run_id, calls = await start(db)
+    return lambda: requests.open(db, question(run_id, calls[0], rule(), policy_epoch=1))
+
+
+async def _open_of_program(db: Database) -> Act:
+    run_id, calls = await start(db)
+    asked = question(run_id, calls[0], rule(), policy_epoch=1)
+    new = replace(asked, run_id=None, call_id=None, source="api", principal="key:ci")
+    return lambda: requests.open(db, new)
+
+
+async def _edit(db: Database) -> Act:
+    waiting = await ask(db, rule(allow_edit=True), policy_epoch=1)
+    action = Action("process_refund", "1", {"order_id": 5})
+    edit = Edit(waiting.request_id, 1, reviewer(GRACE), action, None, None, "5", "test", policy_epoch=1)
+    return lambda: requests.edit(db, edit)
+
+
+async def _ask_anew(db: Database) -> Act:
+    approved = await ask(db, policy_epoch=1)
+    await alone.vote(db, ballot(approved, reviewer(GRACE)))
+    anew = question(approved.run_id, approved.call_id, rule(), client_id="anew", policy_epoch=1)
+    return lambda: executions.void_and_ask(db, approved.call_id, anew)
+
+
+async def _claim(db: Database) -> Act:
+    run_id, calls = await start(db)
+    await runs.pass_call(db, calls[0], REFUND, policy_epoch=1)
+    call = executions.CallToClaim(calls[0], run_id, None, ClaimTerms("w", idempotent=True, policy_epoch=1))
+    return lambda: alone.alone(executions.ClaimCalls(db), call)
+
+
+async def _record(db: Database) -> Act:
+    detail = {"request": "1"}
+    return lambda: external.record_judgement(db, PROGRAM, AuditKind.REVIEW_NOT_REQUIRED, detail, JUDGED)
+
+
+async def _let_go_ahead(db: Database) -> Act:
+    return lambda: limits.let_go_ahead(db, PROGRAM, new_id(), (), {"request": "1"}, JUDGED)
+
+
+DOORS: list[Door] = [
+    _pass, _refuse, _open, _open_of_program, _edit, _ask_anew, _claim, _record, _let_go_ahead,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_what_acts_on_a_judgement_waits_for_the_policy_that_is_applied(
+    database: Database, door: Door
+) -> None:
+    """It neither commits beside `apply` nor reads the epoch before it: it waits, and is refused."""
+    await put(database, policy("allow"))
+    act = await door(database)
+    async with database.transaction() as tx:
+        await pause.lock_switch(tx)
+        acting = asyncio.ensure_future(act())
+        await _until_it_waits(database, acting)
+        stored_policies.insert(tx, 2, "# other", b"\2" * 32, "cli:ada", None)
+    with pytest.raises(OutdatedPolicy):
+        await acting
+
+
+async def test_a_policy_comes_back_only_after_one_that_is_applied_meanwhile(database: Database) -> None:
+    """Whoever goes back waits for who applies another policy, and then changes nothing."""
+    await put(database, policy("allow"))
+    await put(database, policy("deny"))
+    now, wanted = await policies.earlier(database)
+    async with database.transaction() as tx:
+        await pause.lock_switch(tx)
+        back = asyncio.ensure_future(policies.restore(database, now, wanted, wanted.digest, by="cli:bob"))
+        await _until_it_waits(database, back)
+        stored_policies.insert(tx, 3, "# other", b"\2" * 32, "cli:ada", None)
+    with pytest.raises(Conflict):
+        await back
+
+
+async def _until_it_waits(db: Database, acting: asyncio.Future[object]) -> None:
+    """For an advisory lock. What ends before that has not waited."""
+    deadline = time.monotonic() + 30
+    while not await _waits(db):
+        assert not acting.done(), "it did not wait for the policy"
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+async def _waits(db: Database) -> bool:
+    async with db.connection() as connection:
+        return bool((await connection.execute(_WAITING)).scalar_one())
+
+
+_WAITING = text("""
+SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+""")
