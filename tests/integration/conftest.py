@@ -30,6 +30,12 @@ def empty_url(postgres: Any) -> Iterator[str]:
 
 
 @pytest.fixture
+def unused_database(postgres: Postgres) -> None:
+    """The test's database is a new one. Statements that count pages would find rows in it that others deleted."""
+    postgres.retire()
+
+
+@pytest.fixture
 def owner(postgres: Postgres, database_url: str) -> psycopg.Connection[Any]:
     """The owner of everything in the test's database, with every statement on its own."""
     return postgres.lend().owner

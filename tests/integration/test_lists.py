@@ -279,6 +279,7 @@ SELECT id, 1, 't', '1', 'a', sha256('a'), 'agent', 'd', '{}' FROM approval_reque
 """
 
 
+@pytest.mark.usefixtures("unused_database")
 async def test_what_waits_for_somebody_else_is_not_read(database: Database, owner: Connection) -> None:
     """Twenty thousand requests for others cost an inbox, the timer and the reminders a few pages, not a scan."""
     owner.execute(MANY, [TEAM])
@@ -318,6 +319,7 @@ async def test_what_waits_for_somebody_is_counted_on_all_pages(database: Databas
     assert await count_for(database, "U0GRACE", ["S0FINANCE"], at_most=3) == "3"
 
 
+@pytest.mark.usefixtures("unused_database")
 async def test_counting_ends_where_it_would_be_dear(database: Database, owner: Connection) -> None:
     """Of twenty thousand it says "1,000+", after looking at hardly more rows than that."""
     owner.execute(MANY, [TEAM])
