@@ -16,6 +16,7 @@ from tests.integration.web.visiting import Porch, data_agent, open_porch
 
 from axe_playwright_python.async_playwright import Axe  # isort: skip
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect  # isort: skip
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError  # isort: skip
 
 pytestmark = pytest.mark.e2e
 
@@ -52,7 +53,11 @@ class Desk:
 
     async def sign_in(self, user: str = "U0GRACE") -> None:
         await self.page.goto(self.base + await self.porch.link(user))
-        await self.page.get_by_role("button", name="Sign in").click()
+        try:
+            await self.page.get_by_role("button", name="Sign in").click()
+        except PlaywrightTimeoutError as error:
+            said = await self.page.locator("body").inner_text()
+            raise AssertionError(f"no button to sign in at {self.page.url}:\n{said}") from error
         await expect(self.page.get_by_role("heading", name="Waiting for you")).to_be_visible()
 
     async def ask(self, table: str, count: int) -> None:
