@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -125,7 +126,7 @@ async def test_a_policy_comes_back_only_after_one_that_is_applied_meanwhile(data
         await back
 
 
-async def _until_it_waits(db: Database, acting: asyncio.Future[object]) -> None:
+async def _until_it_waits(db: Database, acting: asyncio.Future[Any]) -> None:
     """For an advisory lock. What ends before that has not waited."""
     deadline = time.monotonic() + 30
     while not await _waits(db):
