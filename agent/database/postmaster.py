@@ -35,18 +35,7 @@ SETTINGS = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
 }
-# Servers of tests are many and live for minutes: what they do beside the work of the tests is kept small.
-NOT_DURABLE = {
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-    "wal_init_zero": "off",
-    "io_method": "sync",  # no worker processes
-    "update_process_title": "off",
-    "max_logical_replication_workers": "0",
-    "bgwriter_delay": "10s",
-    "wal_writer_delay": "10s",
-}
+NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 class EmbeddedServerError(SignoffError):
