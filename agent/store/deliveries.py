@@ -191,7 +191,7 @@ UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_e
                   next_update_at = greatest(next_update_at, clock_timestamp() + make_interval(secs => :updates))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
-# The deliveries come last: who has locked the run may wait for them.
+# The deliveries come last: who has locked the run may wait for them. `IS NOT FALSE`: see `next_delivery.NEXT`.
 _SENT = text("""
 WITH held AS (
     UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_epoch + 1,
@@ -209,7 +209,7 @@ WITH held AS (
 ), told AS (
     UPDATE delivery SET state = CASE WHEN wanted > :wanted THEN state ELSE CAST('sent' AS delivery_state) END,
            ts = CAST(:ts AS text), sent_at = clock_timestamp(), attempts = 0, ambiguous = false, error = NULL
-    WHERE id = ANY(:ids) AND state = 'pending' AND EXISTS (SELECT FROM held)
+    WHERE id = ANY(:ids) AND (state = 'pending') IS NOT FALSE AND EXISTS (SELECT FROM held)
       AND (SELECT count(*) FROM card) + (SELECT count(*) FROM root) >= 0
 )
 SELECT expired.id, expired.team_id, expired.channel_id, EXISTS (
@@ -228,10 +228,10 @@ UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => :seco
                    WHERE r.id = delivery.request_id
                      AND greatest(r.expires_at, delivery.created_at) < clock_timestamp() - interval '1 day')
                THEN CAST('dead' AS delivery_state) ELSE state END
-WHERE id = ANY(:ids) AND state = 'pending'
+WHERE id = ANY(:ids) AND (state = 'pending') IS NOT FALSE
 """)
 _POSTPONE_THREAD = text("""
 UPDATE delivery SET not_before = greatest(not_before, clock_timestamp() + make_interval(secs => :seconds))
-WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind)
+WHERE (state = 'pending') IS NOT FALSE AND kind = CAST(:kind AS delivery_kind)
   AND (request_id = CAST(:request AS uuid) OR run_id = CAST(:run AS uuid))
 """)

@@ -21,14 +21,8 @@ WITH RECURSIVE each (channel_id) AS (
 SELECT free.channel_id FROM free
 WHERE EXISTS (
     SELECT FROM (VALUES
-        (CAST('card' AS delivery_kind), may_change OR (may_post AND EXISTS (
-            SELECT FROM card_place AS p
-            JOIN delivery AS n ON n.coalesce_key = 'card:' || p.request_id AND n.state = 'pending'
-            WHERE p.team_id = :team AND p.channel_id = free.channel_id AND p.ts IS NULL AND NOT p.folded))),
-        ('run_root', may_change OR (may_post AND EXISTS (
-            SELECT FROM agent_run AS a JOIN delivery AS n ON n.coalesce_key = 'run:' || a.id AND n.state = 'pending'
-            WHERE a.team_id = :team AND a.channel_id = free.channel_id AND a.thread_ts IS NULL))),
-        ('digest', may_change OR may_post), ('direct', may_post), ('thread_line', may_post), ('run_line', may_post)
+        (CAST('card' AS delivery_kind), may_change), ('run_root', may_change), ('digest', may_change OR may_post),
+        ('direct', may_post), ('thread_line', may_post), ('run_line', may_post)
     ) AS lane (kind, is_open) CROSS JOIN LATERAL (
         SELECT FROM (
             SELECT * FROM delivery AS w
@@ -43,21 +37,32 @@ WHERE EXISTS (
         WHERE CASE WHEN d.kind IN ('thread_line', 'run_line')
               THEN root.ts IS NOT NULL
                    AND NOT EXISTS (SELECT FROM delivery AS e
-                                   WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                                   WHERE (e.state = 'pending') IS NOT FALSE AND e.kind = d.kind AND e.id < d.id
                                    AND (e.request_id = d.request_id OR e.run_id = d.run_id))
               WHEN d.kind <> 'direct' AND root.ts IS NOT NULL THEN may_change
               ELSE may_post END
         LIMIT 1) AS first
+) OR may_post AND EXISTS (
+    SELECT FROM card_place AS p CROSS JOIN LATERAL (
+        SELECT not_before FROM delivery
+        WHERE coalesce_key = 'card:' || p.request_id AND state = 'pending' OFFSET 0) AS n
+    WHERE p.team_id = :team AND p.channel_id = free.channel_id AND p.ts IS NULL AND NOT p.folded
+      AND n.not_before <= free.now
+) OR may_post AND EXISTS (
+    SELECT FROM agent_run AS a CROSS JOIN LATERAL (
+        SELECT not_before FROM delivery WHERE coalesce_key = 'run:' || a.id AND state = 'pending' OFFSET 0) AS n
+    WHERE a.team_id = :team AND a.channel_id = free.channel_id AND a.thread_ts IS NULL AND n.not_before <= free.now
 ) OR EXISTS (
-    SELECT FROM card_place AS p JOIN delivery AS d ON d.request_id = p.request_id
+    SELECT FROM card_place AS p CROSS JOIN LATERAL (
+        SELECT FROM delivery AS d
+        WHERE d.request_id = p.request_id AND (d.state = 'pending') IS NOT FALSE
+          AND d.kind IN ('card', 'thread_line') AND NOT d.ambiguous LIMIT 1) AS left_over
     WHERE p.team_id = :team AND p.channel_id = free.channel_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
-      AND d.team_id = :team AND d.channel_id = free.channel_id AND d.state = 'pending'
-      AND d.kind IN ('card', 'thread_line') AND NOT d.ambiguous
 )
 ORDER BY random()
 """)
 """Channels that nobody speaks in where a message may go now, or a folded request has left something.
 
 Each channel costs one step through the index, and each kind of message one look at its first, however many wait. A line
-whose thread has no root yet makes no channel due.
+whose thread has no root yet makes no channel due. `next_delivery` says why look-ups ask `IS NOT FALSE`.
 """

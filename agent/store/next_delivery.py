@@ -9,19 +9,27 @@ WITH here AS MATERIALIZED (
     SELECT lease_epoch, now, next_at, next_update_at, next_at <= now AS may_post, next_update_at <= now AS may_change
     FROM outlet CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
     WHERE team_id = :team AND channel_id = :channel AND (lease_until IS NULL OR lease_until <= now)
+), new AS (
+    (SELECT n.id, n.priority, n.kind, n.request_id, n.run_id
+     FROM card_place AS p CROSS JOIN LATERAL (
+         SELECT * FROM delivery WHERE coalesce_key = 'card:' || p.request_id AND state = 'pending' OFFSET 0) AS n
+     WHERE (SELECT may_post AND NOT may_change FROM here)
+       AND p.team_id = :team AND p.channel_id = :channel AND p.ts IS NULL AND NOT p.folded
+       AND n.priority < 2 AND n.not_before <= (SELECT now FROM here) LIMIT 200)
+    UNION ALL
+    (SELECT n.id, n.priority, n.kind, n.request_id, n.run_id
+     FROM agent_run AS a CROSS JOIN LATERAL (
+         SELECT * FROM delivery WHERE coalesce_key = 'run:' || a.id AND state = 'pending' OFFSET 0) AS n
+     WHERE (SELECT may_post AND NOT may_change FROM here)
+       AND a.team_id = :team AND a.channel_id = :channel AND a.thread_ts IS NULL
+       AND n.priority < 2 AND n.not_before <= (SELECT now FROM here) LIMIT 200)
 ), urgent AS MATERIALIZED (
     SELECT each.*, coalesce(each.agent, (SELECT CASE source WHEN 'api' THEN principal ELSE agent END
                                          FROM approval_request WHERE id = each.request_id),
                             (SELECT agent FROM agent_run WHERE id = each.run_id)) AS author
-    FROM (
-        SELECT CAST('card' AS delivery_kind) AS kind, may_change OR (may_post AND EXISTS (
-            SELECT FROM card_place AS p
-            JOIN delivery AS n ON n.coalesce_key = 'card:' || p.request_id AND n.state = 'pending'
-            WHERE p.team_id = :team AND p.channel_id = :channel AND p.ts IS NULL AND NOT p.folded)) AS is_open
-        FROM here
-        UNION ALL SELECT 'run_root', may_change OR (may_post AND EXISTS (
-            SELECT FROM agent_run AS a JOIN delivery AS n ON n.coalesce_key = 'run:' || a.id AND n.state = 'pending'
-            WHERE a.team_id = :team AND a.channel_id = :channel AND a.thread_ts IS NULL)) FROM here
+    FROM (SELECT each.* FROM (
+        SELECT kind, may_change AS is_open
+        FROM here CROSS JOIN unnest(CAST('{card,run_root}' AS delivery_kind[])) AS of_both (kind)
         UNION ALL SELECT 'digest', may_change OR may_post FROM here
         UNION ALL SELECT kind, may_post FROM here
                   CROSS JOIN unnest(CAST('{direct,thread_line,run_line}' AS delivery_kind[])) AS of_posts (kind)
@@ -39,13 +47,14 @@ WITH here AS MATERIALIZED (
         WHERE CASE WHEN d.kind IN ('thread_line', 'run_line')
               THEN root.ts IS NOT NULL
                    AND NOT EXISTS (SELECT FROM delivery AS e
-                                   WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                                   WHERE (e.state = 'pending') IS NOT FALSE AND e.kind = d.kind AND e.id < d.id
                                    AND (e.request_id = d.request_id OR e.run_id = d.run_id)
                                    AND e.not_before > (SELECT now FROM here))
               WHEN d.kind <> 'direct' AND root.ts IS NOT NULL THEN (SELECT may_change FROM here)
               ELSE (SELECT may_post FROM here) END
         ORDER BY d.priority, d.id LIMIT 200
     ) AS each
+    UNION ALL SELECT id, priority, kind, request_id, run_id, NULL, NULL FROM new) AS each
     ORDER BY each.priority, each.id LIMIT 200
 ), history AS MATERIALIZED (
     SELECT each.*, NULL AS author
@@ -60,7 +69,8 @@ WITH here AS MATERIALIZED (
             WHEN 'run_line' THEN (SELECT thread_ts FROM agent_run WHERE id = d.run_id) END AS ts) AS root
         WHERE d.kind = 'direct' OR (
             root.ts IS NOT NULL
-            AND NOT EXISTS (SELECT FROM delivery AS e WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+            AND NOT EXISTS (SELECT FROM delivery AS e
+                            WHERE (e.state = 'pending') IS NOT FALSE AND e.kind = d.kind AND e.id < d.id
                             AND (e.request_id = d.request_id OR e.run_id = d.run_id)))
         ORDER BY d.priority, d.id LIMIT 1
     ) AS each
@@ -77,7 +87,7 @@ WITH here AS MATERIALIZED (
 ), thread AS (
     SELECT m.* FROM first JOIN delivery AS m
     ON m.kind = first.kind AND (m.request_id = first.request_id OR m.run_id = first.run_id)
-    WHERE first.is_line AND m.state = 'pending' ORDER BY m.id LIMIT :lines
+    WHERE first.is_line AND (m.state = 'pending') IS NOT FALSE ORDER BY m.id LIMIT :lines
 ), fitting AS (
     SELECT *, row_number() OVER by_age AS n, first_value(ambiguous) OVER by_age AS is_doubtful,
            sum(length(CAST(body AS text))) OVER by_age AS size
@@ -96,14 +106,16 @@ WITH here AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
 ), posts AS MATERIALIZED (
     SELECT d.id FROM batch JOIN delivery AS d ON d.id = batch.id
-    WHERE d.state = 'pending' AND (SELECT is_post FROM first) AND EXISTS (SELECT FROM grip)
+    WHERE (d.state = 'pending') IS NOT FALSE AND (SELECT is_post FROM first) AND EXISTS (SELECT FROM grip)
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), excess AS (
-    SELECT FROM delivery AS d
-    JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.ts IS NULL
-    JOIN approval_request AS r ON r.id = d.request_id
+    SELECT FROM card_place AS p
+    CROSS JOIN LATERAL (
+        SELECT priority, ambiguous FROM delivery
+        WHERE coalesce_key = 'card:' || p.request_id AND state = 'pending' OFFSET 0) AS d
+    JOIN approval_request AS r ON r.id = p.request_id
     CROSS JOIN LATERAL (SELECT CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END AS sender) AS whose
-    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'card'
+    WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel' AND p.ts IS NULL
       AND d.priority < 2 AND NOT d.ambiguous
     GROUP BY sender
     HAVING bool_or(p.folded) OR count(*) > :cards_per_minute - (
@@ -112,9 +124,11 @@ WITH here AS MATERIALIZED (
           AND CASE s.source WHEN 'api' THEN s.principal ELSE s.agent END = sender
           AND q.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text))
 ), stranded AS (
-    SELECT FROM delivery AS d
-    JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
-    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'thread_line'
+    SELECT FROM card_place AS p
+    CROSS JOIN LATERAL (
+        SELECT FROM delivery AS d WHERE d.request_id = p.request_id AND d.kind = 'thread_line'
+                                    AND (d.state = 'pending') IS NOT FALSE LIMIT 1) AS line
+    WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
 ), flood AS MATERIALIZED (
     SELECT CASE
         WHEN NOT CAST(:fold AS boolean) OR NOT EXISTS (SELECT FROM here) THEN false
@@ -156,6 +170,10 @@ order, except with history. An answer takes earlier lines of its thread along, u
 may stand in Slack already goes alone.
 
 Very much may wait in a channel, so each kind is read in the order of its index, only as far as needed, and not at all
-while nothing of it may go: cards that stand already, when only new messages may be posted. A limit that is unknown to
-PostgreSQL when it plans (`NULL`: none) lets it expect that a few rows are enough, so that it does not sort all.
+while nothing of it may go. While only new messages may go, what stands nowhere yet is read instead of the changes that
+wait before it. A limit that is unknown to PostgreSQL when it plans (`NULL`: none) lets it expect that a few rows are
+enough, so that it does not sort all.
+
+Until the next ANALYZE PostgreSQL expects no more to be pending than before a flood. It would read all that is pending
+to find one row by its id, so such look-ups ask `IS NOT FALSE`, which keeps them from the index of what is pending.
 """

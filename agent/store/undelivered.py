@@ -110,11 +110,15 @@ _RUN_THREAD = text("""
 SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
 WHERE r.id = :request AND a.channel_id IS NOT NULL
 """)
-_DEAD = text("UPDATE delivery SET state = 'dead', error = :error WHERE id = ANY(:ids) AND state = 'pending'")
-_SKIP = text("UPDATE delivery SET state = 'skipped' WHERE id = ANY(:ids) AND state = 'pending'")
+_DEAD = text(
+    "UPDATE delivery SET state = 'dead', error = :error WHERE id = ANY(:ids) AND (state = 'pending') IS NOT FALSE"
+)
+_SKIP = text(
+    "UPDATE delivery SET state = 'skipped' WHERE id = ANY(:ids) AND (state = 'pending') IS NOT FALSE"
+)
 _POST_AGAIN = text("""
 UPDATE delivery SET not_before = clock_timestamp(), ambiguous = false, error = NULL
-WHERE id = ANY(:ids) AND state = 'pending'
+WHERE id = ANY(:ids) AND (state = 'pending') IS NOT FALSE
 """)
 _FORGET_ROOT = text("""
 UPDATE agent_run SET thread_ts = NULL WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts

@@ -167,3 +167,39 @@ async def test_cards_that_may_not_be_changed_now_are_not_read(database_url: str)
                     assert not found.kind
                     read[name] = (of_round, (await tx.execute(_READ)).scalar_one() - before - of_round)
     assert {name: rows for name, rows in read.items() if max(rows) > 50} == {}
+
+
+async def test_a_flood_of_changes_is_not_read_before_it_is_analysed(database_url: str) -> None:
+    """A channel's next message costs the same however many changes came since the last ANALYZE.
+
+    A new run, which may be posted while changes may not, is found behind them.
+    """
+    async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
+        [row] = await seed(database_url, slack, 1)
+    await multiply(database_url, row[1], 1500)
+    read, found = {}, {}
+    async with Database(database_url) as db:
+        with owner(database_url) as connection:
+            connection.execute("UPDATE approval_request SET expires_at = clock_timestamp()")
+            await requests.expire_due(db)
+            connection.execute(
+                "INSERT INTO outlet (team_id, channel_id) SELECT DISTINCT team_id, channel_id FROM delivery"
+            )
+            for posts, changes in ((0, 60), (60, 0), (0, 0)):
+                connection.execute(
+                    "UPDATE outlet SET lease_until = NULL, lease_worker = NULL,"
+                    " next_at = clock_timestamp() + make_interval(secs => %s),"
+                    " next_update_at = clock_timestamp() + make_interval(secs => %s)",
+                    [posts, changes],
+                )
+                for channel in ("C0AGENTS", "C0TEAM1"):
+                    async with db.transaction() as tx:
+                        before = (await tx.execute(_READ)).scalar_one()
+                        here = Destination(TEAM, channel)
+                        look = await deliveries.take_next(
+                            tx, here, "test", 10, served=[], cards_per_minute=10, fold=True
+                        )
+                        read[channel, posts, changes] = (await tx.execute(_READ)).scalar_one() - before
+                        found[channel, posts, changes] = look.kind, look.root_ts is None
+    assert found["C0AGENTS", 0, 60] == ("run_root", True)
+    assert {name: rows for name, rows in read.items() if rows > 1000} == {}
