@@ -43,21 +43,17 @@ WHERE EXISTS (
               ELSE may_post END
         LIMIT 1) AS first
 ) OR may_post AND EXISTS (
-    SELECT FROM card_place AS p CROSS JOIN LATERAL (
-        SELECT not_before FROM delivery
-        WHERE coalesce_key = 'card:' || p.request_id AND state = 'pending' OFFSET 0) AS n
+    SELECT FROM card_place AS p JOIN delivery AS n ON n.request_id = p.request_id AND n.kind = 'card'
     WHERE p.team_id = :team AND p.channel_id = free.channel_id AND p.ts IS NULL AND NOT p.folded
-      AND n.not_before <= free.now
+      AND (n.state = 'pending') IS NOT FALSE AND n.not_before <= free.now
 ) OR may_post AND EXISTS (
-    SELECT FROM agent_run AS a CROSS JOIN LATERAL (
-        SELECT not_before FROM delivery WHERE coalesce_key = 'run:' || a.id AND state = 'pending' OFFSET 0) AS n
-    WHERE a.team_id = :team AND a.channel_id = free.channel_id AND a.thread_ts IS NULL AND n.not_before <= free.now
+    SELECT FROM agent_run AS a JOIN delivery AS n ON n.run_id = a.id AND n.kind = 'run_root'
+    WHERE a.team_id = :team AND a.channel_id = free.channel_id AND a.thread_ts IS NULL
+      AND (n.state = 'pending') IS NOT FALSE AND n.not_before <= free.now
 ) OR EXISTS (
-    SELECT FROM card_place AS p CROSS JOIN LATERAL (
-        SELECT FROM delivery AS d
-        WHERE d.request_id = p.request_id AND (d.state = 'pending') IS NOT FALSE
-          AND d.kind IN ('card', 'thread_line') AND NOT d.ambiguous LIMIT 1) AS left_over
+    SELECT FROM card_place AS p JOIN delivery AS d ON d.request_id = p.request_id
     WHERE p.team_id = :team AND p.channel_id = free.channel_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
+      AND (d.state = 'pending') IS NOT FALSE AND d.kind IN ('card', 'thread_line') AND NOT d.ambiguous
 )
 ORDER BY random()
 """)

@@ -11,18 +11,16 @@ WITH here AS MATERIALIZED (
     WHERE team_id = :team AND channel_id = :channel AND (lease_until IS NULL OR lease_until <= now)
 ), new AS (
     (SELECT n.id, n.priority, n.kind, n.request_id, n.run_id
-     FROM card_place AS p CROSS JOIN LATERAL (
-         SELECT * FROM delivery WHERE coalesce_key = 'card:' || p.request_id AND state = 'pending' OFFSET 0) AS n
+     FROM card_place AS p JOIN delivery AS n ON n.request_id = p.request_id AND n.kind = 'card'
      WHERE (SELECT may_post AND NOT may_change FROM here)
        AND p.team_id = :team AND p.channel_id = :channel AND p.ts IS NULL AND NOT p.folded
-       AND n.priority < 2 AND n.not_before <= (SELECT now FROM here) LIMIT 200)
+       AND (n.state = 'pending') IS NOT FALSE AND n.priority < 2 AND n.not_before <= (SELECT now FROM here) LIMIT 200)
     UNION ALL
     (SELECT n.id, n.priority, n.kind, n.request_id, n.run_id
-     FROM agent_run AS a CROSS JOIN LATERAL (
-         SELECT * FROM delivery WHERE coalesce_key = 'run:' || a.id AND state = 'pending' OFFSET 0) AS n
+     FROM agent_run AS a JOIN delivery AS n ON n.run_id = a.id AND n.kind = 'run_root'
      WHERE (SELECT may_post AND NOT may_change FROM here)
        AND a.team_id = :team AND a.channel_id = :channel AND a.thread_ts IS NULL
-       AND n.priority < 2 AND n.not_before <= (SELECT now FROM here) LIMIT 200)
+       AND (n.state = 'pending') IS NOT FALSE AND n.priority < 2 AND n.not_before <= (SELECT now FROM here) LIMIT 200)
 ), urgent AS MATERIALIZED (
     SELECT each.*, coalesce(each.agent, (SELECT CASE source WHEN 'api' THEN principal ELSE agent END
                                          FROM approval_request WHERE id = each.request_id),
@@ -110,9 +108,7 @@ WITH here AS MATERIALIZED (
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), excess AS (
     SELECT FROM card_place AS p
-    CROSS JOIN LATERAL (
-        SELECT priority, ambiguous FROM delivery
-        WHERE coalesce_key = 'card:' || p.request_id AND state = 'pending' OFFSET 0) AS d
+    JOIN delivery AS d ON d.request_id = p.request_id AND d.kind = 'card' AND (d.state = 'pending') IS NOT FALSE
     JOIN approval_request AS r ON r.id = p.request_id
     CROSS JOIN LATERAL (SELECT CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END AS sender) AS whose
     WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel' AND p.ts IS NULL
@@ -125,9 +121,7 @@ WITH here AS MATERIALIZED (
           AND q.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text))
 ), stranded AS (
     SELECT FROM card_place AS p
-    CROSS JOIN LATERAL (
-        SELECT FROM delivery AS d WHERE d.request_id = p.request_id AND d.kind = 'thread_line'
-                                    AND (d.state = 'pending') IS NOT FALSE LIMIT 1) AS line
+    JOIN delivery AS d ON d.request_id = p.request_id AND d.kind = 'thread_line' AND (d.state = 'pending') IS NOT FALSE
     WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
 ), flood AS MATERIALIZED (
     SELECT CASE
