@@ -6,7 +6,6 @@ chain is broken, say) is logged and left out for a while.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -64,22 +63,18 @@ class FailedItems:
 
 
 async def isolate_failures(
-    db: Database, find: Find[Item], do: Do[Item], *, size: int, broken: FailedItems, at_once: int = 1
+    db: Database, find: Find[Item], do: Do[Item], *, size: int, broken: FailedItems
 ) -> int:
     """Do what is due, ``size`` items a transaction; returns how many. Raises what makes the database unusable.
 
-    Behind a full one, ``at_once`` transactions go beside each other: one is prepared while the database writes another.
+    One transaction at a time: two beside each other end a flood 7 % earlier, and double the time that a click takes.
     What people wait for goes before each.
     """
     batches = _Batches(db, find, do, size, broken)
+    dealt = 0
     with db.precedence.at_work(Rank.SWEEP):
-        dealt = await batches.one()
-        others = [batches.until_less() for _ in range(at_once)] if batches.is_full else []
-        ended = await asyncio.gather(*others, return_exceptions=True)
-    for each in ended:
-        if isinstance(each, BaseException):
-            raise each
-        dealt += each
+        while batches.is_full:
+            dealt += await batches.one()
     return dealt
 
 
@@ -93,13 +88,6 @@ class _Batches(Generic[Item]):
         self.is_full = True
         """All that were found last were as many as fit, so there may be more."""
 
-    async def until_less(self) -> int:
-        """Batches until one is not full."""
-        dealt = 0
-        while self.is_full:
-            dealt += await self.one()
-        return dealt
-
     async def one(self) -> int:
         """One batch; if it fails, one by one."""
         found: Sequence[Item] = ()
@@ -107,7 +95,7 @@ class _Batches(Generic[Item]):
         try:
             async with self._db.transaction() as tx:
                 found = await self._find(tx, self._size, self._broken.ids, None)
-                self.is_full = self.is_full and len(found) == self._size
+                self.is_full = len(found) == self._size
                 if found:
                     await self._do(tx, found)
         except TRANSIENT_DB_ERRORS:

@@ -75,7 +75,7 @@ BATCH = 32
 async def expire_due(db: Database, *, batch_size: int = BATCH) -> int:
     """End what nobody answered in time, or escalate it (once); returns how many. One that fails holds up no other."""
     due = open_requests.lock_due
-    return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN, at_once=2)
+    return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 
 
 _BROKEN = FailedItems("expire")
