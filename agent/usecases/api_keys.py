@@ -1,4 +1,4 @@
-"""Use cases on API keys. A key is shown once; its SHA-256 is stored. A wrong, revoked or expired key is no key."""
+"""API keys. The key is shown once; only its SHA-256 is stored. Wrong, revoked and expired keys all look alike."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from signoff.errors import Conflict, SignoffError
 from signoff.values import Person
 
 START = "signoff_"
-"""How every key begins, so that people and secret scanners recognise one."""
+"""Prefix of every key, so that people and secret scanners recognise one."""
 
 SHAPE = re.compile(START + r"[A-Za-z0-9_-]{43}\Z")
 SHOWN = len(START) + 4
-"""Characters of a key that are kept, to tell keys apart in a list."""
+"""Leading characters of a key that are stored, to tell keys apart in a list."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class TooManyCalls(SignoffError):
-    """This key was used too often in this minute; ``seconds`` until the next one."""
+    """The key's calls of this minute are used up; ``seconds`` until the next one."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"too many calls with this key; try again in {seconds:.0f} s")
@@ -39,7 +39,7 @@ class TooManyCalls(SignoffError):
 
 
 class KeyRejected(SignoffError):
-    """A key that cannot be made as asked for; says why."""
+    """The key cannot be created as asked; the message says why."""
 
 
 async def create(
@@ -53,7 +53,7 @@ async def create(
     expires_at: datetime | None = None,
     per_minute: int = 600,
 ) -> str:
-    """Make a key and return it: the only time that it is seen. Raises KeyRejected and Conflict (name taken)."""
+    """Create a key and return it; it is never shown again. Raises KeyRejected and Conflict (name taken)."""
     granted = frozenset(scopes)
     _check(name, granted, owner, per_minute)
     secret = _new_secret()
@@ -78,7 +78,7 @@ async def create(
 
 
 async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = timedelta()) -> str:
-    """Another secret for the same key; the old one goes on for ``keep_old``. Raises NotFound for a key of no use."""
+    """Replace the key's secret; the old one stays valid for ``keep_old``. Raises NotFound without a valid key."""
     secret = _new_secret()
     async with db.transaction() as tx:
         key, head = await _held(tx, name)
@@ -89,7 +89,7 @@ async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = time
 
 
 async def revoke(db: Database, name: str, *, by: str) -> None:
-    """The key is worth nothing from now on. Raises NotFound."""
+    """Make the key invalid at once. Raises NotFound."""
     async with db.transaction() as tx:
         key, head = await _held(tx, name)
         api_keys.revoke(tx, key.id)
@@ -97,12 +97,12 @@ async def revoke(db: Database, name: str, *, by: str) -> None:
 
 
 async def list_keys(db: Database) -> list[KeyLine]:
-    """All keys, without their secrets."""
+    """All keys, without secrets."""
     return await db.read(api_keys.list_keys)
 
 
 async def authenticate(db: Database, presented: str) -> Principal | None:
-    """Whose key this is; ``None``: nobody's. Counts the use; raises TooManyCalls."""
+    """Return the owner of a key, or ``None`` if it is not valid. Counts the use; raises TooManyCalls."""
     if not SHAPE.match(presented):
         return None
     async with db.counting() as connection:
@@ -115,7 +115,7 @@ async def authenticate(db: Database, presented: str) -> Principal | None:
 
 
 async def forget_uses(db: Database) -> int:
-    """Counts of minutes that are over. Always 0: nothing that anybody would want to hear of."""
+    """Delete the counts of past minutes. Always returns 0, because they are not worth reporting."""
     async with db.transaction() as tx:
         await api_keys.forget_uses(tx)
     return 0

@@ -1,4 +1,4 @@
-"""What attempts of workers and external programs share: begin, end, and messages."""
+"""Begin and end attempts, for workers and external programs alike."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from signoff.values import Action
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 10.0
-"""How long an attempt, or a model turn, stays its worker's without a heartbeat (every 2 s)."""
+"""Seconds that a worker keeps an attempt or model turn without a heartbeat (sent every 2 s)."""
 
 MAX_ATTEMPTS = 3
-"""How often a call whose tool may be tried again is attempted before a person has to look at it."""
+"""Attempts at a retryable call before a person has to look at it."""
 
 _KINDS = {
     ExecutionStatus.SUCCEEDED: AuditKind.EXECUTION_SUCCEEDED,
@@ -41,44 +41,44 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended: ``succeeded`` with the result, ``failed`` or ``in_doubt`` with what is known."""
+    """How an attempt ended: ``succeeded`` with the result, or ``failed`` or ``in_doubt`` with the reason."""
 
     status: ExecutionStatus
     text: str
     seconds: float = 0.0
     retry_after: float | None = None
-    """Seconds after which the tool wants to be called again, for a failure that may pass."""
+    """Seconds until the tool wants to be called again, after a temporary failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimTerms:
-    """Which worker claims a call, as which execution, and what its tool says of a lost attempt."""
+    """Which worker claims a call, under which execution id, and what its tool says about lost attempts."""
 
     worker: str
     idempotent: bool
     read_only: bool = False
     execution_id: UUID = field(default_factory=new_id)
     concurrency: tuple[ConcurrencyLimit, ...] = ()
-    """Those that hold across processes."""
+    """Limits across processes."""
     uses: tuple[Use, ...] = ()
-    """What the call takes of the limits over time."""
+    """The call's use of limits over time."""
     policy_epoch: int = 0
-    """Of the policy that lets the call run."""
+    """The policy that lets the call run."""
     lease_seconds: float = LEASE_SECONDS
     judgement: Judgement | None = None
-    """By which it runs, or will not, without a person: recorded with its first attempt."""
+    """The evaluation that needs no person for this call; recorded with the first attempt."""
     claim_hash: bytes | None = None
-    """Of the token of a program elsewhere, which is the ``worker`` then."""
+    """Hash of an external program's token; that program is then the ``worker``."""
 
     @property
     def actor(self) -> str:
-        """Who claims, as the record names it."""
+        """Who claims, as written in the audit log."""
         return self.worker if self.claim_hash else f"worker:{self.worker}"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to cause the effect once. ``action`` is what was approved, from its canonical bytes."""
+    """The right to cause the effect once. ``action`` is the approved one, read from its canonical bytes."""
 
     execution_id: UUID
     call_id: UUID
@@ -95,7 +95,7 @@ class Claim:
 
 
 class CallToRun(Protocol):
-    """A call that is locked behind its run, as an attempt at it depends on it."""
+    """A call, locked behind its run, with what an attempt needs of it."""
 
     @property
     def id(self) -> UUID: ...
@@ -108,20 +108,20 @@ class CallToRun(Protocol):
 
 
 def approved_action(canonical: bytes, decided: bytes | None, recorded: bytes | None) -> Action | None:
-    """The action, if its digest is the decided one and the audited one. Altered or invented rows run nothing."""
+    """The action, if its digest matches the decided and the audited one: altered or invented rows never run."""
     action = Action.from_canonical(canonical)
     return action if action.digest == decided == recorded else None
 
 
 def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEntry:
-    """The audit event of the next attempt at a call, which runs this action."""
+    """The audit entry of the call's next attempt, which runs this action."""
     detail = {"execution": str(terms.execution_id), "call": str(call.id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
     return AuditEntry(AuditKind.EXECUTION_CLAIMED, terms.actor, detail)
 
 
 def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -> Claim:
-    """Write the attempt itself; its audit event is ``claimed_entry``."""
+    """Write the attempt; its audit entry is ``claimed_entry``."""
     execution_id, attempt = terms.execution_id, call.attempts + 1
     new = NewExecution(
         id=execution_id,
@@ -144,7 +144,7 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -
 def log_begun(
     tx: Transaction, execution_id: UUID, attempt: int, request_id: UUID | None, call_id: UUID | None = None
 ) -> None:
-    """Log, once it is committed, that an attempt has begun."""
+    """Log after the commit that an attempt has begun."""
     about = {"execution_id": execution_id, "call_id": call_id, "request_id": request_id}
     named = {name: str(each) for name, each in about.items() if each is not None}
     event = partial(log.info, "execution begins", action="execution.started", attempt=attempt, **named)
@@ -152,7 +152,7 @@ def log_begun(
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: str) -> None:
-    """Write the outcome of an open attempt; count and log it once it is committed."""
+    """Write the outcome of an open attempt; count and log it after the commit."""
     executions.finish(tx, execution_id, status, text)
     tx.after_commit(EXECUTIONS.labels(status.value).inc)
     action = f"execution.{status.value}"
@@ -162,18 +162,18 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: s
 
 
 def is_repeated(attempt: Attempt, outcome: Outcome) -> bool:
-    """Whether this outcome is written already: the answer to an earlier report of it was lost."""
+    """Whether this outcome is already stored, because the answer to an earlier report was lost."""
     written = attempt.result if attempt.status is ExecutionStatus.SUCCEEDED else attempt.error
     return attempt.status is outcome.status and outcome.text == (written or "")
 
 
 def ends_doubt(attempt: Attempt, outcome: Outcome) -> bool:
-    """Whether this late report of the attempt's own worker says what nobody could know: that it succeeded."""
+    """Whether this late report of the attempt's own worker resolves the doubt: it succeeded."""
     return attempt.unsettled and outcome.status is ExecutionStatus.SUCCEEDED
 
 
 def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
-    """End an open attempt: its row, its audit event, its card and the line in the request's thread."""
+    """End an open attempt: its row, its audit entry, its card and a line in the request's thread."""
     finish(tx, attempt.id, outcome.status, outcome.text)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
@@ -186,7 +186,7 @@ def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: Cha
 def write_end_of_doubt(
     tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
-    """An attempt in doubt succeeded after all: nobody has to settle it."""
+    """Record that an attempt in doubt succeeded: nobody has to settle it."""
     executions.end_doubt(tx, attempt.id, outcome.text)
     tx.after_commit(EXECUTIONS.labels(outcome.status.value).inc)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt, "late": True}
@@ -195,7 +195,7 @@ def write_end_of_doubt(
 
 
 def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
-    """Keep a result that came after the outcome was written beside it; it changes nothing."""
+    """Store a late result beside the outcome, which it does not change."""
     executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
     detail = {"execution": str(attempt.id), "status": outcome.status.value}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
@@ -203,14 +203,14 @@ def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainH
 
 
 def card(about: StoredCall | Attempt) -> list[OutboxMessage]:
-    """Its request's card shall show the present state, if people were asked."""
+    """Redraw the request's card, if people were asked."""
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.card(about.destination, about.request_id)]
 
 
 def line(about: StoredCall | Attempt, line: str, **facts: object) -> list[OutboxMessage]:
-    """A line in its request's thread, if people were asked."""
+    """A line in the request's thread, if people were asked."""
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.request_line(about.destination, about.request_id, line, None, **facts)]

@@ -1,4 +1,4 @@
-"""Verify the audit log: the chains, and the rows that they describe."""
+"""Verify the audit chains and the rows that they describe."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agent.store import audit, audit_differences
 
 
 async def heads(db: Database) -> list[Head]:
-    """Where every chain ends, to be kept elsewhere, in the order of their subjects."""
+    """The head of every chain, ordered by subject, to be saved elsewhere."""
     found = await db.read(audit.heads)
     return [found[subject] for subject in sorted(found)]
 
 
 async def find_problems(db: Database, kept: Iterable[Head] = ()) -> tuple[int, list[ChainProblem]]:
-    """Verify every chain and what rests on it, and earlier heads ``kept`` elsewhere, in one snapshot."""
+    """Verify all chains, their rows and the heads saved elsewhere (``kept``), in one snapshot."""
     found: list[ChainProblem] = []
     events, earlier = 0, {head.subject: head for head in kept}
     async with db.snapshot() as connection:

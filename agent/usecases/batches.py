@@ -1,7 +1,7 @@
-"""What is due, in batches of which one broken item does not hold up the rest.
+"""Process due items in batches; a broken item does not block the others.
 
-A transaction per item would be too slow. When a batch fails, each item gets its own; one that fails alone (its audit
-chain is broken, say) is logged and left out for a while.
+A transaction per item would be too slow. When a batch fails, each item gets its own transaction; an item that fails
+alone (a broken audit chain, for example) is logged and skipped for a while.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from agent.database.precedence import Rank
 from agent.database.transaction import Connection, Transaction
 
 AGAIN = 60.0
-"""Seconds after which a broken item is tried again: so often it is logged, and that long it costs nothing."""
+"""Seconds until a broken item is retried, and logged again if it still fails."""
 
 TRANSIENT_DB_ERRORS = (DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown)
-"""Not an item's fault: whoever sweeps next finds everything as it is."""
+"""Errors that are not the item's fault; the next sweep finds it unchanged."""
 
 log = structlog.get_logger(__name__)
 
@@ -35,13 +35,13 @@ class Identified(Protocol):
 Item = TypeVar("Item", bound=Identified)
 
 Find = Callable[[Connection, int, Collection[UUID], UUID | None], Awaitable[Sequence[Item]]]
-"""Locks and returns up to so many items that are due and that nobody else is at: without those named, or only one."""
+"""Locks and returns up to that many due items that nobody else holds: without the excluded ids, or only one id."""
 
 Do = Callable[[Transaction, Sequence[Item]], Awaitable[None]]
 
 
 class FailedItems:
-    """Items of one kind of work that failed alone, as this process remembers them."""
+    """Items of one kind of work that failed alone; remembered by this process."""
 
     def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._work = work
@@ -50,13 +50,13 @@ class FailedItems:
 
     @property
     def ids(self) -> list[UUID]:
-        """Those to be left out now."""
+        """Items to skip now."""
         now = self._clock()
         self._until = {item: until for item, until in self._until.items() if until > now}
         return list(self._until)
 
     def note(self, item: UUID, error: Exception) -> None:
-        """It has failed: leave it out for `AGAIN` seconds, and say so."""
+        """Log the failure and skip the item for `AGAIN` seconds."""
         self._until[item] = self._clock() + AGAIN
         why = f"{type(error).__name__}: {in_one_line(error)}"
         log.error("left out for now", action="sweep.item_failed", work=self._work, item=str(item), error=why)
@@ -65,10 +65,10 @@ class FailedItems:
 async def isolate_failures(
     db: Database, find: Find[Item], do: Do[Item], *, size: int, broken: FailedItems
 ) -> int:
-    """Do what is due, ``size`` items a transaction; returns how many. Raises what makes the database unusable.
+    """Process what is due, ``size`` items per transaction; returns how many. Raises what makes the database unusable.
 
-    One transaction at a time: two beside each other end a flood 7 % earlier, and double the time that a click takes.
-    What people wait for goes before each.
+    One transaction at a time: two in parallel end a flood 7 % earlier, but double the time of a click. Work that people
+    wait for goes first, before every batch.
     """
     batches = _Batches(db, find, do, size, broken)
     dealt = 0
@@ -86,10 +86,10 @@ class _Batches(Generic[Item]):
         self._size = size
         self._broken = broken
         self.is_full = True
-        """All that were found last were as many as fit, so there may be more."""
+        """Whether the last batch was full, so that there may be more."""
 
     async def one(self) -> int:
-        """One batch; if it fails, one by one."""
+        """Process one batch; if it fails, its items one by one."""
         found: Sequence[Item] = ()
         await self._db.precedence.give_way(Rank.SWEEP)
         try:
@@ -116,7 +116,7 @@ class _Batches(Generic[Item]):
 async def one_by_one(
     items: Sequence[UUID], work: Callable[[UUID], Awaitable[int]], broken: FailedItems
 ) -> int:
-    """Do this for each item and add up the results. An item that fails is left out for a while."""
+    """Process each item alone and return the sum of the results. Items that fail are skipped for a while."""
     dealt = 0
     for item in items:
         try:

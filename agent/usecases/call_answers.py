@@ -1,4 +1,4 @@
-"""How a call's answer reaches its run."""
+"""Give a call's answer to its run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.store.runs import LockedRun
 
 
 def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
-    """Answer a call of a locked run. That of a background call, or a repeated one, becomes a note in the transcript."""
+    """Answer a call of a locked run. Background and repeated calls become a note in the transcript."""
     calls.answer(tx, call.id, given)
     if call.blocking:
         runs.count_answer(
@@ -23,14 +23,14 @@ def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) 
 
 
 def close(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
-    """Answer a call whose run ends in this transaction, so the model hears nothing more."""
+    """Answer a call whose run ends in this transaction, so that the model gets no further turn."""
     calls.answer(tx, call.id, given)
     if call.blocking:
         runs.count_answer(tx, run.id, run.agent, last=False)
 
 
 async def lock_delegated(tx: Transaction, child: LockedRun) -> EndedCall | None:
-    """The call that a child run works for, locked, unless it is answered already. The parent is locked before."""
+    """Lock the unanswered call that a child run works for. The parent run must already be locked."""
     call = await call_locks.lock(tx, child.parent_call_id) if child.parent_call_id else None
     return call.ended if call is not None and call.state is CallState.DELEGATED else None
 

@@ -1,4 +1,4 @@
-"""When schedules are due: cron expressions in a time zone, by APScheduler."""
+"""The times of schedules: cron expressions in a time zone, computed by APScheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANGE = re.compile(r"(\w+)(?:-(\w+))?(?:/(\d+))?\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Cron:
-    """Five fields, and the zone whose clock they are read on. Raises ValueError for what is no such thing."""
+    """A cron expression of five fields and its time zone. Raises ValueError if either is invalid."""
 
     expression: str
     timezone: str
@@ -46,7 +46,7 @@ class Cron:
         return CronTrigger(timezone=zone, **dict(zip(_FIELDS, fields, strict=True)))
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first time behind this one. An hour that clocks show twice counts once, unless every hour is meant."""
+        """The next time. An hour repeated by a clock change counts once, unless the schedule runs every hour."""
         found = self._following(moment)
         while found is not None and found.fold and not self.expression.split()[1].startswith("*"):
             found = self._following(found)
@@ -55,12 +55,12 @@ class Cron:
     def _following(self, moment: datetime) -> datetime | None:
         behind = moment.astimezone(UTC) + timedelta(
             microseconds=1
-        )  # on the zone's own clock, `fold` would be lost
+        )  # computed on the zone's own clock, `fold` would be lost
         found: datetime | None = self._trigger.get_next_fire_time(None, behind)
         return found
 
     def latest(self, first: datetime, now: datetime, grace: timedelta) -> datetime | None:
-        """The latest time from ``first`` (one of its times) until now, if that is not longer ago than ``grace``."""
+        """The latest time from ``first`` (a scheduled time) until now, if it is at most ``grace`` ago."""
         at: datetime | None = first
         if first < now - grace:
             at = self.after(now - grace - timedelta(microseconds=1))
@@ -71,7 +71,7 @@ class Cron:
 
 
 def _days_of_week(field: str) -> str:
-    """With names for numbers: for cron 1 is Monday, and 0 and 7 are Sunday; for APScheduler 0 is Monday."""
+    """Replace numbers by names: 1 is Monday in cron (0 and 7 are Sunday), but 0 is Monday in APScheduler."""
     if field == "*" or field.startswith("*/"):
         return field if field == "*" else ",".join(_DAYS[:: int(field[2:] or 0)])
     return ",".join(dict.fromkeys(day for part in field.lower().split(",") for day in _days_in(part)))

@@ -1,7 +1,7 @@
-"""Use cases on messages for Slack: take a destination's next message, store what became of it.
+"""Messages for Slack: take a destination's next message and store its outcome.
 
-One drain per channel at a time, for one message: taking it leases the channel, and storing what became of it takes
-the next one in the same transaction. A card that had to change again meanwhile (``wanted`` grew) stays due.
+One drain at a time sends to a channel, one message at a time. Taking a message leases the channel; storing its outcome
+takes the next one in the same transaction. A card that changed in the meantime (``wanted`` grew) stays due.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from agent.usecases.undelivered import give_up
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 10.0
-"""Longer than one call to Slack may take (8 s), and as short as that allows: a drain that dies holds up its channel."""
+"""Longer than one call to Slack (8 s), but barely: a drain that dies blocks its channel for so long."""
 
 LOCKED = 0.1
-"""Seconds until the next look when somebody is about to change what would be sent."""
+"""Seconds until the next poll while another transaction is changing the message to be sent."""
 
 
 LONGEST_PAUSE = 600.0
-"""Seconds that a message or a channel waits at most, whatever Slack asks for."""
+"""Maximum seconds that a message or a channel waits, whatever Slack asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What may be sent now; or ``wait``, the seconds until more may be sent (``None``: nothing waits for the pace).
+    """The message to send now; or ``wait``, the seconds until the pace allows more (``None``: nothing is waiting).
 
-    ``rests``: nothing may be sent before, so that looking earlier is in vain.
+    ``rests``: nothing can be sent before ``wait`` is over, so polling earlier is useless.
     """
 
     due: DueMessage | None
@@ -55,11 +55,11 @@ async def take_next(
     after: Outcome | None = None,
     cards_per_minute: int = CARDS_PER_MINUTE,
 ) -> Look:
-    """Store what became of the message before, and take the next one, unless another drain speaks there.
+    """Store the outcome of the previous message and take the next one, unless another drain holds the destination.
 
-    By priority, then age. Senders take turns: ``served`` are those of earlier messages (`DueMessage.turn`), the next
-    to go first; all others go before them. Posts and changes each have a pace, and what may go now does not wait for
-    what may not. A flood of cards is folded into a digest first.
+    The order is priority, then age. Senders take turns: ``served`` lists the senders of earlier messages
+    (`DueMessage.turn`), the next one first; senders that are not in it go before them. New messages and updates have
+    separate paces and do not wait for each other. A flood of cards is first folded into a digest.
     """
     async with db.transaction() as tx:
         if after is not None and not await _store(tx, after):
@@ -68,7 +68,7 @@ async def take_next(
 
 
 async def store(db: Database, outcome: Outcome) -> None:
-    """Store what became of a message, and take no other."""
+    """Store the outcome of a message without taking another."""
     async with db.transaction() as tx:
         await _store(tx, outcome)
 
@@ -116,14 +116,14 @@ async def _take(
 
 
 async def _fold(tx: Transaction, destination: Destination, cards_per_minute: int) -> None:
-    """Cards beyond what a channel can show are not posted; the digest of their sender is, and stays up to date."""
+    """Post a digest per sender instead of more cards than a channel can show, and keep it up to date."""
     senders = await floods.fold(tx, destination, cards_per_minute)
     outbox.enqueue(tx, [outbox.digest(destination, sender) for sender in senders])
     await tx.flush()
 
 
 async def bound_pauses(db: Database) -> int:
-    """Shorten what waits for longer than any pause lasts, as after a clock that went back. Returns how much."""
+    """Shorten waits that exceed the longest pause, for example after the clock went back. Returns how many."""
     async with db.transaction() as tx:
         shortened = await undelivered.bound_destinations(tx, LONGEST_PAUSE, LEASE_SECONDS)
     async with db.transaction() as tx:
@@ -131,7 +131,7 @@ async def bound_pauses(db: Database) -> int:
 
 
 async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> int:
-    """Give folded requests that still wait their cards, as many as fit into the limit now. Returns how many."""
+    """Post the cards of folded requests that still wait, as many as the limit allows. Returns how many."""
     async with db.transaction() as tx:
         found = await floods.unfold(tx, cards_per_minute)
         outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there, _ in found])
@@ -141,7 +141,7 @@ async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> i
 
 
 async def _store(tx: Transaction, outcome: Outcome) -> bool:
-    """False: nothing is left to be sent there, or another drain has taken over, and nothing is stored."""
+    """Store the outcome. False: nothing is left to send, or another drain took over and nothing was stored."""
     due = outcome.due
     if isinstance(outcome, Sent):
         return await _store_sent(tx, due, outcome.ts, outcome.pause)
@@ -178,7 +178,7 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
         return False
     if stored.expired is not None:
         request_id, there = stored.expired
-        outbox.enqueue(tx, [outbox.card(there, request_id)])  # it can link to the new card now
+        outbox.enqueue(tx, [outbox.card(there, request_id)])  # its line can link to the new card now
     if ts is not None and due.agent is not None and due.newer_digest is None:
         former = await floods.place_digest(tx, due.destination, due.agent, ts)
         if former is not None:
@@ -199,22 +199,22 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
 
 
 async def channels_due(db: Database, team_id: str) -> list[str]:
-    """The channels of this workspace where something may be told now, and where nobody is telling."""
+    """The channels of this workspace with a message to send and no drain at work."""
     return await db.read(deliveries.channels_due, team_id)
 
 
 async def renew(db: Database, due: DueMessage) -> bool:
-    """Before a call to Slack, when time has passed: the lease lasts longer than the call. False: lease lost."""
+    """Extend the lease before a call to Slack, so that it outlasts the call. False: lease lost."""
     async with db.transaction() as tx:
         return await deliveries.renew(tx, due.destination, due.epoch, LEASE_SECONDS)
 
 
 async def release(db: Database, due: DueMessage) -> None:
-    """Give the destination back; what became of the message is not known."""
+    """Release the destination without storing an outcome."""
     async with db.transaction() as tx:
         await deliveries.release(tx, due.destination, due.epoch)
 
 
 def _rest(due: DueMessage, pause: float) -> dict[str, float]:
-    """Slack counts new messages by channel and changes by method, so one does not wait for the other."""
+    """Slack limits new messages by channel and updates by method, so neither waits for the other."""
     return {"updates" if due.ts is not None else "posts": min(pause, LONGEST_PAUSE)}

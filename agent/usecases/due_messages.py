@@ -11,7 +11,7 @@ from agent.store.outbox import Destination
 
 @dataclass(frozen=True, slots=True)
 class DueMessage:
-    """One message to be sent. Lines of the same thread that wait together go out as one (``bodies``)."""
+    """One message to send. Lines waiting for the same thread go out as one message (``bodies``)."""
 
     destination: Destination
     epoch: int  # of the lease
@@ -19,31 +19,31 @@ class DueMessage:
     kind: str
     request_id: UUID | None
     run_id: UUID | None
-    agent: str | None  # whose digest it is: an agent, or `key:NAME`
-    turn: str  # whose turn it was
+    agent: str | None  # the sender of a digest: an agent, or `key:NAME`
+    turn: str  # the sender, for taking turns
     bodies: tuple[Mapping[str, object], ...]
     wanted: int
     attempts: int
-    error: str | None  # of the attempt before
+    error: str | None  # of the previous attempt
     ambiguous: bool  # an earlier attempt may have been accepted
     thread_ts: str | None  # root to reply to, for lines
     ts: str | None  # message to update, for cards and roots
 
     @property
     def newer_digest(self) -> str | None:
-        """The message that has taken the place of this digest, if it is outdated."""
+        """The message that replaced this digest, if it is outdated."""
         newer = self.bodies[0].get("digest") if self.kind == "digest" else None
         return str(newer) if newer else None
 
     @property
     def id(self) -> UUID:
-        """The first delivery's id: what the message's metadata carries."""
+        """Id of the first delivery, which the message's metadata carries."""
         return self.ids[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """It stands in the channel as ``ts``; the next of its like follows after ``pause`` seconds."""
+    """Posted as ``ts``; the next message of this kind follows after ``pause`` seconds."""
 
     due: DueMessage
     ts: str | None
@@ -52,7 +52,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Slack takes it in no form; kept with the reason, and ``admin`` is told. The pause is as after a message."""
+    """Slack rejects it in every form: keep it with the reason and notify ``admin``. ``pause`` as in ``Sent``."""
 
     due: DueMessage
     error: str
@@ -62,7 +62,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The message to be changed, or answered, is there no more: it is posted ``again``, or nothing is left to do."""
+    """The message to update or answer was deleted: post it ``again``, or drop it."""
 
     due: DueMessage
     again: bool
@@ -71,17 +71,17 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """Not now: try again after so many seconds. The next of its like follows after ``pause`` seconds."""
+    """Retry after ``seconds``. The next message of this kind follows after ``pause`` seconds."""
 
     due: DueMessage
     error: str
     seconds: float
     pause: float = 0.0
     ambiguous: bool = False
-    """Slack may have taken it, so it is looked for before it is sent again; otherwise it has not."""
+    """Slack may have accepted the message, so look for it before sending it again."""
     refused: bool = False
-    """Slack answered with a refusal, so it is given up when it and the deadline of its request are a day old."""
+    """Slack refused it: give up when the message and the deadline of its request are both a day old."""
 
 
 Outcome = Sent | Dead | Gone | Postponed
-"""What became of a message."""
+"""The outcome of sending a message."""

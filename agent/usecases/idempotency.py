@@ -1,4 +1,4 @@
-"""Use cases on `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07): begin a call, keep or forget it."""
+"""The `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07): reserve a call, store or release it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from agent.database.pools import Database
 from agent.store import idempotency
 
 PATIENCE = 120.0
-"""Seconds after which a call that was begun and never answered (its process died) may be made again."""
+"""Seconds until an unanswered call (its process died) may be repeated."""
 
 _AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """An answer that was given before."""
+    """A stored response."""
 
     status: int
     content: object
@@ -25,7 +25,7 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A call that is ours to make."""
+    """A call reserved for this process."""
 
     principal: str
     key: str
@@ -33,15 +33,15 @@ class Reservation:
 
 
 class KeyReused(Exception):
-    """The key belongs to another call."""
+    """The key was used for a different call."""
 
 
 class CallInProgress(Exception):
-    """The same call is being made at this moment."""
+    """The same call is in progress."""
 
 
 async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) -> Reservation | StoredResponse:
-    """Whether the call of this ``fingerprint`` is to be made now. Raises ``KeyReused`` and ``CallInProgress``."""
+    """Reserve the call of this ``fingerprint``, or return its response. Raises ``KeyReused`` and ``CallInProgress``."""
     async with db.transaction() as tx:
         if await idempotency.reserve(tx, principal, key, fingerprint, PATIENCE):
             return Reservation(principal, key, fingerprint)
@@ -54,7 +54,7 @@ async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) ->
 
 
 async def store_response(db: Database, begun: Reservation, response: StoredResponse) -> None:
-    """Keep what the call was answered."""
+    """Store the call's response."""
     async with db.transaction() as tx:
         idempotency.store_response(
             tx,
@@ -68,12 +68,12 @@ async def store_response(db: Database, begun: Reservation, response: StoredRespo
 
 
 async def release(db: Database, begun: Reservation) -> None:
-    """The call came to nothing and may be made again with the same key."""
+    """Allow a failed call to be repeated with the same key."""
     async with db.transaction() as tx:
         idempotency.release(tx, begun.principal, begun.key, begun.fingerprint)
 
 
 async def delete_old(db: Database) -> int:
-    """Forget answers that are more than a day old. Returns how many."""
+    """Delete responses older than a day. Returns how many."""
     async with db.transaction() as tx:
         return await idempotency.delete_old(tx, _AT_ONCE)

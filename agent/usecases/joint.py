@@ -1,4 +1,4 @@
-"""Use cases on any number of members at the cost of one. A member whose rows are held goes alone, and waits."""
+"""Use cases on many members at the cost of one. A member whose rows are locked runs alone, and waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.database.transaction import Transaction
 
 
 class Skipped(Enum):
-    """Instead of a result: the transaction left the member out, and it has to go alone."""
+    """Instead of a result: the transaction left the member out, and it has to run alone."""
 
     SKIPPED = "skipped"
 
@@ -24,17 +24,17 @@ Member = TypeVar("Member")
 Found = TypeVar("Found")
 Result = TypeVar("Result")
 Settled: TypeAlias = Result | Exception | Skipped
-"""What became of a member. An exception is its result, for it alone, and is committed with the others."""
+"""The result for one member. An exception is a result, too, and is committed with the others."""
 
 
 class JointUseCase(ABC, Generic[Member, Found, Result]):
-    """Lock and read all members, then decide on each by itself and write all."""
+    """Lock and read all members, then decide on each separately and write everything."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     async def send(self, members: Sequence[Member], *, wait: bool) -> list[Settled[Result]]:
-        """One transaction; the members' results in order. No two may write the same row. ``wait``: skip nobody."""
+        """Run one transaction; results in the order of members, which must not share rows. ``wait``: skip none."""
         async with self.transaction() as tx:
             found = await self.lock(tx, members, wait=wait)
             return [
@@ -58,12 +58,12 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
     async def lock(
         self, tx: Transaction, members: Sequence[Member], *, wait: bool
     ) -> Sequence[Found | Skipped]:
-        """Lock and read the rows of all members in one round trip. SKIPPED: not there or, without ``wait``, held."""
+        """Lock and read the rows of all members in one round trip. SKIPPED: missing or, without ``wait``, locked."""
 
     @abstractmethod
     def missing(self, member: Member) -> Result | Exception:
-        """What becomes of a member whose rows are not there."""
+        """The result for a member whose rows do not exist."""
 
     @abstractmethod
     async def act(self, tx: Transaction, member: Member, found: Found, *, wait: bool) -> Settled[Result]:
-        """Decide on this member and collect its writes; without ``wait`` no other lock is waited for."""
+        """Decide on this member and collect its writes; without ``wait``, wait for no other lock."""

@@ -1,4 +1,4 @@
-"""Limits over time: their current use, programs' uses without approval, and uses that have ended."""
+"""Limits over time: current use, programs' uses without approval, and uses that have ended."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ BATCH = 1_000
 
 
 async def states(db: Database, key: UUID, uses: Sequence[Use]) -> tuple[LimitState, ...]:
-    """The limits as these uses find them now; what was reserved under the key is not in them."""
+    """The limits as these uses find them now, without what the key itself has reserved."""
     return tuple(await db.read(limits.states, key, uses))
 
 
 async def by_subject(db: Database, of: Sequence[Limit], *, most: int = 50) -> list[SubjectUse]:
-    """The present use of these limits, subject by subject."""
+    """The current use of these limits by subject."""
     return await db.read(limits.by_subject, {limit.name: limit.within for limit in of}, most)
 
 
@@ -38,10 +38,10 @@ async def let_go_ahead(
     detail: Mapping[str, object],
     judged: Judgement | None = None,
 ) -> tuple[LimitState, ...]:
-    """Record that a program may go ahead without a person, and count it, if its limits have room.
+    """Record that a program may proceed without a person, and count it, if its limits have room.
 
-    Returns the limits as they stand when they have none; nothing is written then. The same key again is one use and
-    one judgement as long as its windows last. Raises ``OutdatedPolicy``.
+    If not, nothing is written and the limits are returned. The same key is one use and one evaluation while its windows
+    last. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         check_epoch(judged.epoch if judged else 0, await policies.lock_epoch(tx))
@@ -59,7 +59,7 @@ async def let_go_ahead(
 
 
 async def settle_ended(db: Database) -> int:
-    """Write down what became of uses whose calls have ended, and forget those before every window. Returns how many."""
+    """Settle the uses of ended calls, and delete those before every window. Returns how many."""
     settled = BATCH
     total = 0
     while settled == BATCH:
@@ -67,6 +67,6 @@ async def settle_ended(db: Database) -> int:
             settled = await limits.settle_ended(tx, BATCH)
         async with (
             db.transaction() as tx
-        ):  # its own: two that hold the same sums must not wait for each other
+        ):  # a transaction each: two that hold the same sums must not wait for each other
             total += settled + await limits.forget_old(tx, BATCH)
     return total

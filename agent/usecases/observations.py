@@ -19,9 +19,9 @@ from signoff import formats
 async def observed(
     db: Database, policy: Policy, since: datetime, *, examples: int
 ) -> tuple[list[ObservedCount], list[ObservedExample]]:
-    """What was counted since then, with so many of the latest actions that each checkpoint would have asked about.
+    """Counts since then, with ``examples`` of the latest actions that each checkpoint would have asked about.
 
-    What the policy observes is there, too, if nothing was judged by it.
+    Checkpoints of the policy are listed even if they caught nothing.
     """
     async with db.connection() as connection:
         counted = await observations.counts(connection, since)
@@ -30,9 +30,9 @@ async def observed(
 
 
 async def tell_week(db: Database, policy: Policy, admin: Destination | None) -> int:
-    """Tell operators what observed checkpoints would have asked in the last whole week (UTC), once. Returns how often.
+    """Notify operators, once, of what observed checkpoints would have asked in the last whole week (UTC).
 
-    Nobody is told of a week in which nothing was observed.
+    Returns the number of messages; a week without observations has none.
     """
     if admin is None:
         return 0

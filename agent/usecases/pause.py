@@ -1,7 +1,7 @@
-"""Use cases on the stop switch: pause an agent or all of them, resume, and what is paused now.
+"""The stop switch: pause one agent or all, resume, list what is paused.
 
-Nothing of a paused agent begins, nor of agents below it: no model turn, no tool call, no claim outside. Calls under
-way finish, and people can go on deciding.
+Nothing of a paused agent or of agents below it begins: no model turn, no tool call, no external claim. Calls already
+running finish, and people can keep voting.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SUBJECT = "pause"
 
 
 async def pause(db: Database, agent: str | None, *, by: Person | str, reason: str | None = None) -> bool:
-    """Stop this agent, or every agent (``None``). When it returns, nothing begins any more. False: it was stopped."""
+    """Pause this agent, or all (``None``). Once it returns, nothing begins. False: already paused."""
     return await _turn(db, agent, by, reason, stop=True)
 
 
 async def resume(db: Database, agent: str | None, *, by: Person | str) -> bool:
-    """Let this agent go on, or end the stop of every agent; neither ends the other. False: there was no such stop."""
+    """Resume this agent, or end the pause of all; neither ends the other. False: there was no such pause."""
     return await _turn(db, agent, by, None, stop=False)
 
 
@@ -35,7 +35,7 @@ async def active_pauses(db: Database) -> list[Pause]:
 
 
 async def known_agents(db: Database) -> list[str]:
-    """Every agent that a pause could concern by now: those of any run or request."""
+    """Every agent with a run or request, so that a pause can name it."""
     return await db.read(pauses.known_agents)
 
 
@@ -47,7 +47,7 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
         stopped = any((each.agent or EVERYTHING) == scope for each in await pauses.active_pauses(tx))
         if stopped is stop:
             return False
-        if stop:  # consent in advance does not sleep: people give it again, or not
+        if stop:  # grants do not survive a pause: people give them again, or not
             await grants.end_all(tx, by=actor, because="paused", scope=scope)
         await audit.create_head(tx, SUBJECT)
         head = await audit.lock_head(tx, SUBJECT)

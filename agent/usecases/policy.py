@@ -1,7 +1,7 @@
-"""Put a policy in force, go back to an earlier one, list which were in force when.
+"""Apply a policy, restore an earlier one, list the history.
 
-Evaluations and claims hold the pause switch shared until COMMIT, and compare their policy with the one in force. A new
-policy takes the switch exclusively: once it is applied, nothing is evaluated or claimed under another.
+Evaluations and claims hold the pause switch shared until COMMIT and compare their policy with the one in force.
+Applying a policy takes the switch exclusively: after that, nothing is evaluated or claimed under another policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUBJECT = "policy"
 
 
 async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
-    """The policy in force; this one, where none was before."""
+    """The policy in force, or this one if there was none."""
     found = await in_force(db)
     if found is not None:
         return found
@@ -37,9 +37,9 @@ async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
 
 
 async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
-    """Put a policy in force. Once this returns, nothing is evaluated or claimed by an earlier one.
+    """Put a policy in force. Once this returns, nothing is evaluated or claimed under an earlier one.
 
-    The same text again changes nothing.
+    Applying the same text again changes nothing.
     """
     async with db.transaction() as tx:
         await pause.lock_switch(tx)
@@ -51,10 +51,7 @@ async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
 
 
 async def earlier(db: Database, epoch: int | None = None) -> tuple[StoredPolicy, StoredPolicy]:
-    """The policy in force, and the one to go back to: that of this epoch, or the one that was in force before.
-
-    Raises ``NotFound``.
-    """
+    """The policy in force, and the one to restore: of this epoch, or the previous one. Raises ``NotFound``."""
     async with db.connection() as connection:
         now = await policies.in_force(connection)
         if now is None:
@@ -73,7 +70,7 @@ async def restore(
 ) -> StoredPolicy:
     """Put an earlier policy in force again, as a new epoch.
 
-    ``now`` is the one that it replaces. Raises ``Conflict`` when another one has come into force in the meantime.
+    ``now`` is the policy to replace. Raises ``Conflict`` if another one has come into force in the meantime.
     """
     async with db.transaction() as tx:
         await pause.lock_switch(tx)
@@ -86,17 +83,17 @@ async def restore(
 
 
 async def in_force(db: Database) -> StoredPolicy | None:
-    """The policy in force; ``None``: no process was ever started here."""
+    """The policy in force, or ``None`` if no process ever started on this database."""
     return await db.read(policies.in_force)
 
 
 async def epoch_in_force(db: Database) -> int:
-    """Its number; 0: there is none."""
+    """The epoch of the policy in force, or 0."""
     return await db.read(policies.epoch_in_force)
 
 
 async def find(db: Database, epoch: int) -> StoredPolicy:
-    """One policy by its number. Raises ``NotFound``."""
+    """The policy of this epoch. Raises ``NotFound``."""
     found = await db.read(policies.find, epoch)
     if found is None:
         raise NotFound(f"there is no policy {epoch}")
@@ -109,7 +106,7 @@ async def history(db: Database, limit: int) -> list[StoredPolicy]:
 
 
 async def _end_grants(tx: Transaction, now: StoredPolicy | None, source: str, by: str) -> None:
-    """Consent in advance was given under a checkpoint as it was: with any change of that it ends for good."""
+    """End the grants of changed checkpoints: consent was given under the checkpoint as it was."""
     if now is None:
         return
     changed = changed_checkpoints(now.source, source)

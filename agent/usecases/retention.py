@@ -1,7 +1,7 @@
 """Erase what ended long ago, with the rights of the schema's owner.
 
-What waits, is under way or in doubt is never touched. Votes, decisions, digests and audit stay, so the chains still
-verify; each batch is recorded in its own transaction.
+Nothing that waits, runs or is in doubt is touched. Votes, decisions, digests and audit entries stay, so the chains
+still verify; each batch is recorded in its own transaction.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from agent.domain.audit import AuditKind
 from agent.store import audit, retention
 
 SUBJECT = "retention"
-"""The chain in which every erasure is recorded."""
+"""The audit chain that records every erasure."""
 
 ROWS_AT_ONCE = 10
-"""Deliveries and notices are small: so many times a batch's size go at once."""
+"""Deliveries and notices are small, so a batch takes this many times more of them."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureCounts:
-    """How much was erased, or is due to be; ``requests`` includes those of runs, ``broken`` what cannot be."""
+    """How much was, or would be, erased; ``requests`` includes those of runs; ``broken`` cannot be erased."""
 
     runs: int = 0
     requests: int = 0
@@ -57,7 +57,7 @@ class ErasureCounts:
 
 
 async def cutoff(db: Database, ago: timedelta) -> datetime:
-    """The time so long ago, by the database's clock. Raises DatabaseUnusable when this login may not erase."""
+    """The time so long ago, by the database's clock. Raises DatabaseUnusable if this login may not erase."""
     async with db.connection() as connection:
         if not await retention.is_owner(connection):
             raise DatabaseUnusable(
@@ -68,14 +68,14 @@ async def cutoff(db: Database, ago: timedelta) -> datetime:
 
 
 async def due(db: Database, before: datetime) -> ErasureCounts:
-    """How much ended before that time and has not been erased yet; changes nothing."""
+    """Count what ended before that time and is not erased yet; changes nothing."""
     return ErasureCounts(*await db.read(retention.count, before))
 
 
 async def erase(
     db: Database, before: datetime, *, by: str, batch_size: int = 200
 ) -> AsyncIterator[ErasureCounts]:
-    """Erase what ended before that time; yields each batch's count. What fails is logged; each erasure is recorded."""
+    """Erase what ended before that time; yields each batch's count. Failures are logged, erasures recorded."""
     anything = False
     for step in (_runs, _requests, _deliveries, _notices, _judgements):
         after: UUID | None = retention.FIRST
@@ -93,7 +93,7 @@ async def erase(
 
 
 _Step = tuple[ErasureCounts, UUID | None]
-"""What a batch erased, and after which id the next one goes on; ``None``: there is no more."""
+"""What a batch erased, and the id after which the next begins; ``None``: no more."""
 
 
 async def _runs(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
@@ -120,7 +120,7 @@ async def _together(
     erase_these: Callable[[Transaction, Sequence[UUID]], Awaitable[ErasureCounts]],
     ids: Sequence[UUID],
 ) -> ErasureCounts:
-    """All at once; when that fails, each for itself, so that a broken one is left out alone."""
+    """Erase all at once; if that fails, one by one, so that only the broken item is left out."""
     if not ids:
         return ErasureCounts()
     try:
@@ -130,7 +130,7 @@ async def _together(
         if error.connection_invalidated:
             raise
         if len(ids) == 1:
-            why = in_one_line(error)  # the rest of it, and a traceback, could show the row
+            why = in_one_line(error)  # the rest of the message, or a traceback, could show the row
             log.error("not erased", action="retention.failed", item=str(ids[0]), error=why)  # noqa: TRY400
             return ErasureCounts(broken=1)
     found = ErasureCounts()

@@ -1,4 +1,4 @@
-"""Schedules: who adds one answers for the runs that it starts. Each of its times comes once, whoever looks."""
+"""Schedules. Whoever adds one is the requester of its runs. Each time starts one run, across all processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 async def add(db: Database, new: NewSchedule, *, by: str) -> Schedule:
-    """Start the agent at each of these times from now on. Raises ValueError where there are none."""
+    """Add a schedule, beginning now. Raises ValueError if it has no future time."""
     schedule_id, cron = new_id(), Cron(new.cron, new.timezone)
     async with db.transaction() as tx:
         now = await clock.now(tx)
@@ -44,7 +44,7 @@ async def add(db: Database, new: NewSchedule, *, by: str) -> Schedule:
 
 
 async def remove(db: Database, schedule_id: UUID, *, by: str) -> None:
-    """Start nothing by it any more; what it has started goes on. Raises NotFound."""
+    """Remove a schedule; runs that it started go on. Raises NotFound."""
     async with db.transaction() as tx:
         await _locked(tx, schedule_id)
         schedules.delete(tx, schedule_id)
@@ -52,7 +52,7 @@ async def remove(db: Database, schedule_id: UUID, *, by: str) -> None:
 
 
 async def pause(db: Database, schedule_id: UUID, *, by: str) -> bool:
-    """Let its times pass, and make up for none of them. False: it was paused. Raises NotFound."""
+    """Skip its times until resumed; they are not made up for. False: already paused. Raises NotFound."""
     async with db.transaction() as tx:
         if (await _locked(tx, schedule_id)).next_at is None:
             return False
@@ -62,7 +62,7 @@ async def pause(db: Database, schedule_id: UUID, *, by: str) -> bool:
 
 
 async def resume(db: Database, schedule_id: UUID, *, by: str) -> bool:
-    """Go on with its next time. False: it was not paused. Raises NotFound."""
+    """Resume with its next time. False: not paused. Raises NotFound."""
     async with db.transaction() as tx:
         found = await _locked(tx, schedule_id)
         if found.next_at is not None:
@@ -100,7 +100,7 @@ async def start(
 
 
 async def due(db: Database) -> list[schedules.DueSchedule]:
-    """The schedules whose time has come, by the database's clock."""
+    """Due schedules, by the database's clock."""
     return await db.read(schedules.due)
 
 
@@ -109,12 +109,12 @@ async def list_schedules(db: Database) -> list[Schedule]:
 
 
 async def unknown_agents(db: Database, known: list[str]) -> list[str]:
-    """Agents that schedules would start, and that none of these names is."""
+    """Agents of schedules that are not among ``known``."""
     return await db.read(schedules.unknown_agents, known)
 
 
 async def find(db: Database, id_prefix: str) -> UUID:
-    """The one schedule whose id begins so. Raises NotFound."""
+    """The only schedule whose id has this prefix. Raises NotFound."""
     found = await db.read(schedules.matching, id_prefix)
     if len(found) != 1:
         raise NotFound(f"{'several schedules begin' if found else 'no schedule begins'} with {id_prefix}")

@@ -1,4 +1,4 @@
-"""The use case of the search: store the words by which people find requests."""
+"""Store the words by which people find requests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from agent.domain.request_view import RequestView
 from agent.store import search, views
 
 AT_ONCE = 200
-"""Requests of one round. With a round a second, a million old ones take an hour and a half, and little of a core."""
+"""Requests per round. At a round a second, a million old ones take an hour and a half, and little of a core."""
 
 
 async def store_words(
     db: Database, words_of: Callable[[RequestView], Awaitable[Sequence[str]]], *, at_once: int = AT_ONCE
 ) -> int:
-    """Store the words of new or changed requests; returns how many. ``words_of`` leaves out what people may not see."""
+    """Store the words of new or changed requests; returns how many. ``words_of`` omits what people may not see."""
     async with db.transaction() as tx:
         due = await search.take_due(tx, at_once)
         found = await views.request_views(tx, due)

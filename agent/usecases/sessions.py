@@ -1,4 +1,4 @@
-"""Use cases on sessions of the pages. Secrets are stored as SHA-256; rights are looked up for every request."""
+"""Sessions of the pages. Secrets are stored as SHA-256; permissions are looked up on every request."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SHAPE = re.compile(r"[A-Za-z0-9_-]{43}\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session that has just begun; ``secret`` goes into its cookie and nowhere else."""
+    """A new session; ``secret`` goes into its cookie and nowhere else."""
 
     secret: str
     person: Person
 
 
 async def create_link(db: Database, person: Person) -> str:
-    """The secret of a link that signs this person in once, within ``LINK_LIFE``."""
+    """Create a link that signs this person in once, within ``LINK_LIFE``. Returns its secret."""
     secret = secrets.token_urlsafe(32)
     async with db.transaction() as tx:
         sessions.delete_old(tx)
@@ -40,14 +40,14 @@ async def create_link(db: Database, person: Person) -> str:
 
 
 async def link_owner(db: Database, secret: str) -> Person | None:
-    """Whom a link would sign in; ``None``: used up, run out, or none of ours. Changes nothing."""
+    """The person that a link would sign in; ``None``: used, expired or unknown. Does not use it up."""
     if not _SHAPE.match(secret):
         return None
     return await db.read(sessions.link_for, _digest(secret))
 
 
 async def use_link(db: Database, secret: str) -> NewSession | None:
-    """Use a link up and begin a session (recorded); ``None`` as `invited` says."""
+    """Use a link up and begin a session (recorded); ``None`` as in ``link_owner``."""
     if not _SHAPE.match(secret):
         return None
     async with db.transaction() as tx:
@@ -56,20 +56,20 @@ async def use_link(db: Database, secret: str) -> NewSession | None:
 
 
 async def sign_in(db: Database, person: Person, via: Literal["openid"]) -> NewSession:
-    """Begin a session (recorded) for somebody whom ``via`` vouches for."""
+    """Begin a session (recorded) for a person whom ``via`` has authenticated."""
     async with db.transaction() as tx:
         return await _begin(tx, person, via)
 
 
 async def find(db: Database, secret: str) -> Session | None:
-    """The session of a cookie; ``None``: over, ended, or none of ours."""
+    """The session of a cookie; ``None``: expired, ended or unknown."""
     if not _SHAPE.match(secret):
         return None
     return await db.read(sessions.find, _digest(secret))
 
 
 async def sign_out(db: Database, secret: str) -> None:
-    """End a session (recorded). One that is over already stays as it is."""
+    """End a session (recorded). An ended one stays as it is."""
     if not _SHAPE.match(secret):
         return
     async with db.transaction() as tx:
@@ -86,7 +86,7 @@ async def _begin(tx: Transaction, person: Person, via: str) -> NewSession:
 
 
 async def _record(tx: Transaction, person: Person, kind: AuditKind, detail: dict[str, str]) -> None:
-    """Append to this person's own chain."""
+    """Append to the person's own audit chain."""
     subject = f"person:{person}"
     await audit.create_head(tx, subject)
     await audit.record(tx, subject, kind, audit.actor(person), detail)

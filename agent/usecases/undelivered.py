@@ -1,4 +1,4 @@
-"""What Slack does not take: who hears of it, what was given up, and trying that again."""
+"""Messages that Slack rejects: notify people, give up, retry."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from agent.usecases.due_messages import Dead, DueMessage
 
 
 async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Destination | None) -> None:
-    """Something cannot be told here and may need people: tell those who can be told elsewhere, once.
+    """Notify people elsewhere, once, that messages to this destination fail and may need their help.
 
-    ``admin`` once per cause, a waiting request's run in its thread; again only after something got through here
-    meanwhile, and to ``admin`` not while anything else waits for the same cause.
+    ``admin`` is notified once per cause, and a waiting request's run in its thread. Both again only after a message got
+    through here, and ``admin`` only when nothing else waits for the same cause.
     """
     here = due.destination
     facts = {"channel": here.channel_id, "text": cause}
@@ -37,7 +37,7 @@ async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Desti
 
 
 async def report_plain_card(db: Database, due: DueMessage, code: str, admin: Destination | None) -> None:
-    """Tell ``admin``, once per request, that Slack does not take its full card."""
+    """Notify ``admin``, once per request, that Slack rejects its full card."""
     if admin is None or due.request_id is None:
         return
     key = f"plain_card:{due.request_id}"
@@ -50,7 +50,7 @@ async def report_plain_card(db: Database, due: DueMessage, code: str, admin: Des
 
 
 async def give_up(tx: Transaction, dead: Dead) -> None:
-    """Keep a message with the reason; operators and the run's thread hear of it."""
+    """Keep a message with the reason; notify operators and the run's thread."""
     due, here = dead.due, dead.due.destination
     undelivered.mark_dead(tx, due.ids, dead.error)
     facts = {"channel": here.channel_id, "text": f"Slack refuses: {dead.error}"}
@@ -69,12 +69,12 @@ async def give_up(tx: Transaction, dead: Dead) -> None:
 
 
 async def list_dead(db: Database, limit: int) -> Sequence[DeadMessage]:
-    """What was given up and nothing later has made good, the latest first."""
+    """Given-up messages that no later one has replaced, latest first."""
     return await db.read(undelivered.list_dead, limit)
 
 
 async def retry_dead(db: Database, delivery_id: UUID | None) -> int:
-    """Try what was given up again, this message or every one. Returns how many."""
+    """Retry this given-up message, or all. Returns how many."""
     async with db.transaction() as tx:
         channels = await undelivered.revive(tx, delivery_id)
         tx.wake(*(Wakeup.channel(channel_id) for channel_id in set(channels)))

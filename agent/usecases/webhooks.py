@@ -1,4 +1,4 @@
-"""Use cases on webhooks. The secret, shown once, signs everything that is sent, so it is stored as it is."""
+"""Webhooks. The secret is shown once, but stored in clear, because it signs everything that is sent."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from agent.store.ids import new_id
 from signoff.errors import Conflict, SignoffError
 
 START = "whsec_"
-"""How every webhook's secret begins."""
+"""Prefix of every webhook secret."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class WebhookRejected(SignoffError):
-    """A webhook that cannot be added as asked for; says why."""
+    """The webhook cannot be added as asked; the message says why."""
 
 
 async def add(
@@ -38,7 +38,7 @@ async def add(
     by: str,
     allowed: Sequence[Network] = (),
 ) -> str:
-    """Tell this address of events; returns the secret. ``allowed`` networks are open. WebhookRejected, Conflict."""
+    """Add a webhook and return its secret. ``allowed`` networks are reachable. Raises WebhookRejected and Conflict."""
     _check(name, url, events, allowed)
     webhook = Webhook(new_id(), name, url, START + secrets.token_urlsafe(32))
     async with db.transaction() as tx:
@@ -54,7 +54,7 @@ async def add(
 
 
 async def remove(db: Database, name: str, *, by: str) -> None:
-    """Tell it nothing more, also not what is pending. Raises NotFound."""
+    """Remove a webhook and its pending notices. Raises NotFound."""
     async with db.transaction() as tx:
         webhook_id = await outbound.lock(tx, name)
         if webhook_id is None:
@@ -65,17 +65,17 @@ async def remove(db: Database, name: str, *, by: str) -> None:
 
 
 async def list_webhooks(db: Database) -> list[WebhookLine]:
-    """All webhooks, without their secrets, and how each is doing."""
+    """All webhooks with their health, without secrets."""
     return await db.read(outbound.list_webhooks)
 
 
 async def list_dead(db: Database, limit: int = 50, after: UUID | None = None) -> list[DeadMessage]:
-    """What was given up, latest first; ``after`` is the last one that was seen."""
+    """Given-up notices, latest first; ``after`` is the last one seen."""
     return await db.read(outbound.list_dead, limit, after)
 
 
 async def replay(db: Database, notice_id: UUID | None = None) -> int:
-    """Tell one dead notice again, or all of them. Returns how many. Raises NotFound for one that is not dead."""
+    """Retry one given-up notice, or all. Returns how many. Raises NotFound if it was not given up."""
     async with db.transaction() as tx:
         targets = await outbound.revive(tx, notice_id)
         if notice_id is not None and not targets:

@@ -1,4 +1,4 @@
-"""The facts at a claim differ from those shown: the approval is void, and people are asked again."""
+"""Void an approval whose facts differ at the claim, and ask people again."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ async def void_and_ask(
     judgement: Judgement,
     limits: tuple[LimitState, ...] = (),
 ) -> UUID:
-    """Make an approval void whose facts are not these any more, and ask people again: once, however often it is called.
+    """Void an approval whose facts have changed, and ask people again. Idempotent.
 
-    ``rule``, ``destination`` and ``limits`` are those of the judgement on these facts; without a rule the earlier one
-    holds: who was asked before is asked again, also where policy would let the action run by now. Returns the id of the
-    request that asks again. Raises ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (the facts are
-    the same).
+    ``rule``, ``destination`` and ``limits`` come from the evaluation of the new facts. Without a rule the earlier one
+    applies: the same people are asked again, even if policy would now let the action run. Returns the id of the new
+    request. Raises ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (the facts are the same).
     """
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)

@@ -28,33 +28,32 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class CallToClaim:
-    """A call of a run, and who would run it on which terms."""
+    """A call of a run, its worker, and the terms on which it runs."""
 
     call_id: UUID
     run_id: UUID
     request_id: UUID | None
-    """Of the request that stands for it, where people were asked."""
+    """The call's request, if people were asked."""
     terms: ClaimTerms
 
     @property
     def subject(self) -> str:
-        """The audit chain that tells of it."""
+        """The call's audit chain."""
         return call_subject(self.run_id, self.request_id)
 
     @property
     def by_itself(self) -> tuple[Use, ...]:
-        """What it takes of limits over time that need room for it: those of a call that nobody has approved."""
+        """Uses of limits over time that need room: those of a call that nobody approved."""
         return self.terms.uses if self.request_id is None else ()
 
 
 class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
-    """Take the one open attempt at each ready call, if what it would run is what was decided.
+    """Take the one open attempt at each ready call, if the action to run is the decided one.
 
-    ``None``: nothing to run (any more), a pause, an ended run that nobody wanted the call of, or a limit over time that
-    has no room for a call that nobody has approved: it is judged again. ``NoRoom``: its concurrency limits are reached;
-    ``OutdatedPolicy``: another policy is in force than that of its terms; in both cases the call stays ready. The
-    comparison is made under the call's lock. After ``OutcomeUnknown``, ``find_claim`` tells. Members are calls of
-    different runs.
+    ``None``: nothing (more) to run, a pause, an ended run without a use for the call, or a limit over time without room
+    for a call that nobody approved, which is then evaluated again. ``NoRoom`` (concurrency limits reached) and
+    ``OutdatedPolicy`` (the policy in force is not that of the terms) leave the call ready. The comparison is made under
+    the call's lock. After ``OutcomeUnknown``, ask ``find_claim``. Members are calls of different runs.
     """
 
     async def lock(
@@ -87,7 +86,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
 
 
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
-    """The attempt of an unanswered claim, behind the run's lock. ``None``: given up; ``NotFound``: not written."""
+    """The attempt of an unconfirmed claim, behind the run's lock. ``None``: given up; ``NotFound``: not written."""
     async with db.transaction() as tx:
         await runs.lock(tx, run_id)
         call = await call_locks.lock(tx, call_id)
@@ -114,7 +113,7 @@ async def begin_attempt(
     call = found.call
     if error := outdated(terms.policy_epoch, call.policy_epoch):
         return error
-    if call.parked:  # its run works again when its last waiting call was decided
+    if call.parked:  # its run works again once its last waiting call is decided
         runs.work_again(tx, call.run_id)
     if call.state is not CallState.READY or call.paused or (action := _decided_action(call)) is None:
         return None
@@ -137,7 +136,7 @@ async def begin_attempt(
 
 
 def _decided_action(call: StoredCall) -> Action | None:
-    """What may run: for a call that people were asked about exactly what they approved, if it is not void."""
+    """The action that may run: if people were asked, exactly what they approved, and only while not void."""
     if call.ask_no == 0:
         return Action.from_canonical(call.action) if call.action and call.request_id is None else None
     if call.outcome is not RequestStatus.APPROVED or call.voided or call.decided_action is None:

@@ -1,4 +1,4 @@
-"""Use cases of external programs: withdraw, claim once, report. Silence leaves the action in doubt."""
+"""External programs: withdraw, claim once, report. Without a report the action is in doubt."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from signoff.errors import Conflict
 from signoff.values import Action
 
 LEASE_SECONDS = 3600.0
-"""How long an executor may be silent, unless its claim says otherwise."""
+"""Seconds that an executor may be silent, unless its claim says otherwise."""
 
 LONGEST_LEASE = 86_400.0
 
@@ -43,7 +43,7 @@ FACTS_CHANGED = "facts-changed"
 
 
 class ClaimRefused(Conflict):
-    """An approval that cannot be claimed; ``kind`` says why, for programs."""
+    """The approval cannot be claimed; ``kind`` is the machine-readable reason."""
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
@@ -51,7 +51,7 @@ class ClaimRefused(Conflict):
 
 
 class ReportRefused(Conflict):
-    """A result that was not taken as the outcome; ``kind`` says why, for programs."""
+    """The result was not accepted as the outcome; ``kind`` is the machine-readable reason."""
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
@@ -60,7 +60,7 @@ class ReportRefused(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class ExternalClaim:
-    """The right to do it once: exactly ``action``. ``token`` goes with the report, and is not kept here."""
+    """The right to execute exactly ``action``, once. ``token`` goes with the report; only its hash is stored."""
 
     execution_id: UUID
     request_id: UUID
@@ -80,7 +80,7 @@ class ExternalClaim:
 async def record_judgement(
     db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object], judged: Judgement
 ) -> None:
-    """Record what policy said to a key that no request tells of, in the chain of the key. Raises ``OutdatedPolicy``."""
+    """Record an evaluation that led to no request, in the key's audit chain. Raises ``OutdatedPolicy``."""
     subject = principal.name
     async with db.transaction() as tx:
         check_epoch(judged.epoch, await policies.lock_epoch(tx))
@@ -90,7 +90,7 @@ async def record_judgement(
 
 
 async def withdraw(db: Database, request_id: UUID, principal: Principal) -> bool:
-    """The program takes its question back. False when it was decided already. Raises ``NotFound``."""
+    """Withdraw the program's request. False: already decided. Raises ``NotFound``."""
     words = f"taken back by the program that asked ({principal.name})"
     return await requests.withdraw(db, request_id, None, words, principal=principal.name)
 
@@ -106,11 +106,11 @@ async def claim(
     facts_are_read: bool = False,
     policy_epoch: int = 0,
 ) -> ExternalClaim:
-    """Take what was approved, once, to do it outside; judged behind the request's lock, by the database's clock.
+    """Claim an approved action once, to execute it elsewhere. Decided under the request's lock by the database's clock.
 
-    ``digest``: of the action that the executor believes in. ``facts`` are those that were told or looked up for this
-    claim; ``facts_are_read``: a rule for this tool reads facts; ``policy_epoch``: of the policy with that rule. Raises
-    ``NotFound`` (nothing of this principal), ``ClaimRefused`` and ``OutdatedPolicy``.
+    ``digest`` is that of the action which the executor expects. ``facts`` were sent or looked up for this claim;
+    ``facts_are_read``: a rule for this tool reads facts; ``policy_epoch``: the policy with that rule. Raises
+    ``NotFound`` (no such request of this principal), ``ClaimRefused`` and ``OutdatedPolicy``.
     """
     token = secrets.token_urlsafe(32)
     with tracing.span_within("claim", request_id, request_id, {"request_id": str(request_id)}) as span:
@@ -165,14 +165,14 @@ async def _claim(
 async def hand_over_together(
     db: Database, request_ids: Sequence[UUID], *, wait: bool
 ) -> list[datetime | None]:
-    """Record that askers read these approvals; when each was first read. ``None``: it cannot be claimed any more."""
+    """Record that the askers read these approvals. Returns when each was first read; ``None``: no longer claimable."""
     async with db.transaction() as tx:
         handed_over = await external_executions.hand_over(tx, request_ids)
     return [handed_over.get(each) for each in request_ids]
 
 
 def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
-    """What may begin now, once, if its facts are those that were approved. Raises ``ClaimRefused``."""
+    """The action to execute now, once, if its facts are the approved ones. Raises ``ClaimRefused``."""
     if found.status is RequestStatus.WAITING:
         raise ClaimRefused("not-approved", "the request is still waiting")
     if found.status is not RequestStatus.APPROVED:
@@ -198,7 +198,7 @@ def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
 
 
 def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool) -> None:
-    """Raises ``ClaimRefused`` unless people have approved just these facts."""
+    """Raise ``ClaimRefused`` unless people approved exactly these facts."""
     match coverage(found.approved_facts, facts, are_read=are_read):
         case Coverage.CHANGED:
             raise ClaimRefused(FACTS_CHANGED, "its facts have changed since people approved it")
@@ -212,7 +212,7 @@ def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool
 async def report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
     """Write how a claimed attempt ended, once.
 
-    Raises ``NotFound``, and ``ReportRefused`` for what only stands beside it.
+    Raises ``NotFound``, and ``ReportRefused`` if the result is only recorded beside the outcome.
     """
     about = {"request_id": str(request_id), "status": outcome.status.value}
     with tracing.span_within("report", request_id, request_id, about):
@@ -253,7 +253,7 @@ def write_outcome(
 
 
 async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
-    """End approvals that nobody claimed within `execute_within`; returns how many. One that was read leaves a doubt."""
+    """End approvals not claimed within `execute_within`; returns how many. One that was read is left in doubt."""
     overdue = external_executions.overdue_approvals
     return await isolate_failures(db, overdue, _lapse, size=batch_size, broken=_BROKEN_LAPSES)
 
@@ -276,5 +276,5 @@ async def _lapse(tx: Transaction, due: Sequence[OverdueApproval]) -> None:
 
 
 def hash_of(token: str) -> bytes:
-    """What is kept of a claim's token."""
+    """The stored hash of a claim's token."""
     return hashlib.sha256(token.encode()).digest()

@@ -1,4 +1,4 @@
-"""Use cases of run calls that external programs execute: handed out here, claimed and reported by them."""
+"""Run calls that external programs claim, execute and report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agent.usecases import attempts
 from agent.usecases.executions.external import hash_of
 
 CLAIM_WITHIN = 86_400.0
-"""Seconds that programs have to claim a call that nobody had to approve; an approval's own is `execute_within`."""
+"""Seconds to claim a call that needed no approval; an approved one has `execute_within`."""
 
 PAGE = 100
 
 
 async def hand_out(db: Database, call_id: UUID, seconds: float) -> bool:
-    """Let programs claim a call that is ready; its card says until when. False: it is not ready any more."""
+    """Let programs claim a ready call; its card shows until when. False: no longer ready."""
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None
@@ -32,10 +32,10 @@ async def hand_out(db: Database, call_id: UUID, seconds: float) -> bool:
 
 
 async def handed_out(db: Database, tools: Sequence[tuple[str, str]]) -> list[HandedOutCall]:
-    """The oldest calls of these tools, each named with its agent, that may be claimed now."""
+    """The oldest claimable calls of these (agent, tool) pairs."""
     return await db.read(external_calls.handed_out, tools, PAGE)
 
 
 async def find_attempt(db: Database, call_id: UUID, token: str) -> ExternalCallAttempt | None:
-    """The attempt that was claimed with this token."""
+    """The attempt claimed with this token."""
     return await db.read(external_calls.find_attempt, call_id, hash_of(token))

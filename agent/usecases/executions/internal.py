@@ -1,7 +1,7 @@
-"""Use cases on an attempt to run a call: claim, report, void, call off, renew.
+"""Attempts of workers: claim, report, void, call off, renew.
 
-At most once: claimed before its effect begins, and never silently run again. Nobody can promise exactly-once for an
-arbitrary effect; what cannot be known is called *in doubt*.
+At most once: an attempt is claimed before its effect begins, and never silently repeated. Exactly-once is impossible
+for arbitrary effects; an unknown outcome is called *in doubt*.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from signoff.errors import Conflict
 
 
 class ClaimedAttempt(Protocol):
-    """An attempt as whoever made it names it."""
+    """An attempt, as its worker identifies it."""
 
     @property
     def execution_id(self) -> UUID: ...
@@ -70,15 +70,15 @@ class Report:
 
     @property
     def subject(self) -> str:
-        """The audit chain that tells of it."""
+        """The attempt's audit chain."""
         return call_subject(self.claim.run_id, self.claim.request_id)
 
 
 class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
-    """Write how each attempt ended, and let its run hear of it.
+    """Write how each attempt ended, and answer its run.
 
-    False: another outcome had been written already; this one is recorded beside it and overwrites nothing. A success
-    ends a doubt that nobody has settled. The same report again is one. Members are attempts of different runs.
+    False: another outcome was already written; this one is recorded beside it. A success ends a doubt that nobody has
+    settled. Repeating a report has no effect. Members are attempts of different runs.
     """
 
     async def lock(
@@ -134,14 +134,14 @@ def write_outcome(
 
 
 def is_wanted(run: LockedRun, attempt: CallAttempt) -> bool:
-    """Whether anybody still waits for the outcome of the call."""
+    """Whether the run still waits for the outcome of the call."""
     return not run.over or attempt.call.repeats is not None
 
 
 def try_again(
     tx: Transaction, run: LockedRun, attempt: CallAttempt, failed: Outcome, head: ChainHead
 ) -> None:
-    """End an attempt as failed, and let the next one begin, at once or after ``retry_after`` seconds."""
+    """End an attempt as failed; the next may begin at once, or after ``retry_after`` seconds."""
     attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, failed.text)
     calls.make_ready_again(tx, attempt.call.id, run.agent, failed.retry_after)
     lost = failed.retry_after is None
@@ -152,7 +152,7 @@ def try_again(
 
 
 def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> None:
-    """The worker that was thought lost has done it: the call is answered, and the run goes on."""
+    """Answer the call after all: the worker presumed lost has executed it, and the run goes on."""
     run, attempt = found.run, found.attempt
     attempts.write_end_of_doubt(tx, attempt, outcome, found.head, attempt.actor)
     call_answers.answer(tx, run, attempt.call, CallAnswer(AnswerKind.RESULT, outcome.text))
@@ -166,7 +166,7 @@ def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> Non
 
 
 def _tell_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:
-    """The run's message says so, and its thread calls the requester; without a card, people settle it there."""
+    """Show the doubt in the run's message and its thread, where a call without a card is settled."""
     if run.destination is None:
         return
     facts: dict[str, object] = {"tool": attempt.call.tool}
@@ -190,7 +190,7 @@ async def void_and_ask(
 ) -> OpenOutcome:
     """Void an outdated approval and ask again.
 
-    Raises ``NotFound``, ``OutdatedPolicy``, and ``Conflict``: the call waits no more.
+    Raises ``NotFound``, ``OutdatedPolicy``, and ``Conflict`` if the call no longer waits.
     """
     async with db.transaction() as tx:
         run, call = await _lock(tx, call_id)
@@ -219,7 +219,7 @@ async def void_and_ask(
 
 
 async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) -> bool:
-    """Call off an approved call and tell its agent. False: it has begun, or is not approved. Raises ``NotFound``."""
+    """Call off an approved call and tell its agent. False: begun or not approved. Raises ``NotFound``."""
     async with db.transaction() as tx:
         _, call = await _lock(tx, call_id)
         if call.state is not CallState.READY:
@@ -232,7 +232,7 @@ async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) 
 
 
 async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun, StoredCall]:
-    """The call behind its run and its request; the pause switch is held. Raises ``NotFound``."""
+    """Lock the call behind its run and request; holds the pause switch. Raises ``NotFound``."""
     run_id = await call_locks.run_to_judge(tx, call_id)
     run = await runs.lock(tx, run_id) if run_id else None
     await request_locks.lock_of_call(tx, call_id)
@@ -245,7 +245,7 @@ async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun, StoredCall]:
 async def renew_leases(
     db: Database, worker: str, execution_ids: Collection[UUID], turns: Collection[RunLease]
 ) -> None:
-    """Extend what this worker holds; what was taken from it stays taken."""
+    """Extend this worker's leases; lost leases stay lost."""
     if not execution_ids and not turns:
         return
     async with db.transaction() as tx:

@@ -27,9 +27,9 @@ REVOKED = "revoked"
 async def revoke(
     db: Database, grant_id: UUID, by: Standing, approvers: Sequence[str], *, administrator: bool, path: str
 ) -> bool:
-    """End a grant for good, by a reviewer or administrator; False: it had ended.
+    """End a grant for good, by a reviewer or administrator. False: already ended.
 
-    ``NotFound``, ``Refused`` (recorded).
+    Raises ``NotFound`` and ``Refused`` (recorded).
     """
     refusal = eligibility.revocation_refusal(approvers, by, administrator=administrator)
     async with db.transaction() as tx:
@@ -42,7 +42,7 @@ async def revoke(
 
 
 async def revoke_as_operator(db: Database, grant_id: UUID, by: str) -> bool:
-    """The same from the command line. Raises ``NotFound``."""
+    """End a grant from the command line. Raises ``NotFound``."""
     async with db.transaction() as tx:
         return await _end(tx, grant_id, by, REVOKED, "cli")
 
@@ -55,7 +55,10 @@ async def end_all(
     scope: str | None = None,
     checkpoints: Collection[str] = (),
 ) -> None:
-    """End every grant of this agent, or below it (`*`: of any), or of these checkpoints; comes before other heads."""
+    """End the grants of an agent and the agents below it (`*`: all agents), or of these checkpoints.
+
+    Locks the grants' audit heads, so call it before any other head is locked.
+    """
     found = await grants.lock_live(tx, scope=scope, checkpoints=checkpoints)
     heads = await audit.lock_heads(tx, [request_subject(each.id) for each in found]) if found else {}
     ended = [(each.id, each.destination, heads[request_subject(each.id)]) for each in found]
@@ -95,6 +98,6 @@ async def _end(tx: Transaction, grant_id: UUID, by: str, because: str, path: str
 
 
 def _person(actor: str) -> Person | None:
-    """Whom the record names, if it is somebody in Slack."""
+    """The person that the audit log names, if in Slack."""
     team, _, user = actor.removeprefix("slack:").partition("/")
     return Person(team, user) if actor.startswith("slack:") else None

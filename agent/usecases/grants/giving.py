@@ -1,4 +1,4 @@
-"""A reviewer who approves a call proposes a grant; it is live once as many people approve it as approve the call."""
+"""A reviewer who approves a call proposes a grant; it takes effect with as many approvals as the call needs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_DESCRIPTION = 1000
 
 @dataclass(frozen=True, slots=True)
 class GrantWish:
-    """What a reviewer wants to allow: a constraint for every argument and fact of the call that they approved."""
+    """What a reviewer wants to allow: a constraint for every argument and fact of the approved call."""
 
     origin: UUID
     by: Person
@@ -46,7 +46,7 @@ class GrantWish:
     max_sum: Decimal | None = None
 
     def digest(self) -> bytes:
-        """SHA-256 by which the same wish is known again."""
+        """SHA-256 that identifies a repeated wish."""
         told: dict[str, object] = {
             "arguments": {name: constraint_as_json(each) for name, each in self.arguments.items()},
             "facts": {name: constraint_as_json(each) for name, each in (self.facts or {}).items()},
@@ -67,11 +67,11 @@ async def propose(
     *,
     policy_epoch: int = 0,
 ) -> OpenOutcome:
-    """Put the grant to those who may approve the call; the same wish again is one.
+    """Propose a grant to those who may approve the call. Idempotent for the same wish.
 
-    ``limits`` are those of the policy ``policy_epoch``, which has to be in force still. ``choices``: of arguments that
-    take one of a list, by name. The vote of who proposes is cast afterwards, like any other. Raises ``GrantRefused``,
-    and ``Refused`` for an unknown request.
+    ``limits`` are those of the policy ``policy_epoch``, which must still be in force. ``choices``: allowed values of
+    arguments that take one of a list, by name. The proposer's vote is cast separately, afterwards. Raises
+    ``GrantRefused``, and ``Refused`` for an unknown request.
     """
     async with db.transaction() as tx:
         client_id, content = f"{wish.origin}:{wish.by}", wish.digest()
@@ -154,7 +154,7 @@ def _problem(
     limits: GrantLimits | None,
     choices: Mapping[str, Sequence[object]],
 ) -> str | None:
-    """Why there can be no such grant, as a sentence, or ``None``."""
+    """Why this grant is impossible, as a sentence, or ``None``."""
     approved = any(vote.person == wish.by and vote.verdict is Verdict.APPROVE for vote in view.votes)
     if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED) or view.voided or not approved:
         return "Only somebody whose approval of this request stands can allow similar calls."

@@ -1,7 +1,7 @@
-"""A use of a grant: judged behind its lock, and written in the transaction of what it lets begin.
+"""Uses of grants, checked under the grant's lock and written in the transaction that begins the call.
 
-Whoever calls has judged the call a moment before (`CallToCover`) and asked the directory about those who gave the
-grant. If anything speaks against it nothing begins, and people are asked.
+The caller has just evaluated the call (`CallToCover`) and looked up the granters in the directory. If any check fails
+nothing begins, and people are asked.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LOST_REVIEWER = "somebody who gave it is no reviewer any more"
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """A grant that seems to cover a call, with what the directory says of those who gave it."""
+    """A grant that seems to cover a call, with the directory's facts about its granters."""
 
     grant_id: UUID
     call: CallToCover
@@ -64,18 +64,18 @@ class Cover:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCall:
-    """A program's question that a grant may answer; ``content`` is the digest of all that it sent."""
+    """A program's request that a grant may cover; ``content`` is the digest of everything it sent."""
 
     principal: str
     client_id: str
     content: bytes
     api_key_id: UUID
     uses: tuple[Use, ...] = ()
-    """What it takes of the limits over time."""
+    """Its use of limits over time."""
 
     @property
     def limit_key(self) -> UUID:
-        """What its uses of limits are kept under."""
+        """The key of its uses of limits."""
         return limits.told_key(self.principal, self.client_id, self.content)
 
     @property
@@ -85,7 +85,7 @@ class ProgramCall:
 
 @dataclass(frozen=True, slots=True)
 class _Reviewed:
-    """The call, as those who gave the grant are judged against it."""
+    """The call, as its granters are checked against it."""
 
     approvers: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
@@ -103,10 +103,10 @@ class _Use:
 
 
 async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Claim | None:
-    """Take the one open attempt at a call that nobody was asked about, as a use of the grant.
+    """Claim a call that nobody was asked about, as a use of the grant.
 
-    A further attempt at the same call is the same use. ``None``: nothing was written, and people have to be asked.
-    Raises ``NoRoom`` and ``OutdatedPolicy``. After ``OutcomeUnknown``, ``executions.find_claim`` tells.
+    Further attempts at the call count as the same use. ``None``: nothing was written, and people have to be asked.
+    Raises ``NoRoom`` and ``OutdatedPolicy``. After ``OutcomeUnknown``, ask ``executions.find_claim``.
     """
     async with db.transaction() as tx:
         tx.after_commit(partial(point, "after_claim"))
@@ -129,20 +129,20 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
 
 
 async def has_used(db: Database, call_id: UUID) -> bool:
-    """Whether the call has begun as a use of a grant."""
+    """Whether the call began as a use of a grant."""
     return await db.read(grants.earlier_use, _key(call_id)) is not None
 
 
 async def find_use(db: Database, asked: ProgramCall) -> UUID | None:
-    """The grant under which this question was answered before. Raises ``Conflict`` for other content of that name."""
+    """The grant that covered this request before. Raises ``Conflict`` if that had other content."""
     used = await db.read(grants.earlier_use, asked.key)
     return used.grant_id if used is not None and _is_repeated(asked, used) else None
 
 
 async def use_by_program(db: Database, asked: ProgramCall, cover: Cover, *, policy_epoch: int = 0) -> bool:
-    """Let a program act without asking, as a use of the grant; the same question again is the same use.
+    """Let a program act without asking, as a use of the grant. Repeating the request is the same use.
 
-    Raises ``OutdatedPolicy``, and ``Conflict`` when the same name was used for other content.
+    Raises ``OutdatedPolicy``, and ``Conflict`` if the name was used for other content.
     """
     async with db.transaction() as tx:
         if await request_locks.lock_client_id(tx, asked.principal, asked.client_id, hold=True) is not None:
@@ -182,16 +182,16 @@ def _key(call_id: UUID) -> str:
 
 
 def _is_repeated(asked: ProgramCall, used: EarlierUse) -> bool:
-    """True. Raises ``Conflict`` when the earlier question of this name had other content."""
+    """True. Raises ``Conflict`` if the earlier request of this name had other content."""
     if bytes(used.content) != asked.content:
         raise Conflict(f"request {asked.client_id!r} exists with other content")
     return True
 
 
 def _may_begin(found: ReadyCall, cover: Cover, used: EarlierUse | None, *, outside: bool) -> bool:
-    """Whether it is a call that nobody was asked about, or one more attempt that nobody had to ask for.
+    """Whether the call is new, or a further attempt at a call that already began under this grant.
 
-    ``outside``: another program claims it, to which it was handed out before.
+    ``outside``: an external program claims the call, which was handed out earlier.
     """
     call = found.call
     if call.ask_no or call.repeats is not None or call.paused or call.in_vain:
@@ -212,7 +212,7 @@ async def _covering(
     involved: Sequence[Exclusion],
     used: EarlierUse | None,
 ) -> Grant | None:
-    """What the locked grant allows, if that covers the call now; one whose giver is no reviewer any more ends."""
+    """The locked grant's terms, if they cover the call now. Ends a grant whose granter is no longer a reviewer."""
     allowed = None if grant.ended else granted(grant)
     if allowed is None:
         why: str | None = "it has ended, or what is stored is not what was approved"
@@ -234,7 +234,7 @@ def _objection(
     involved: Sequence[Exclusion],
     used: EarlierUse | None,
 ) -> str | None:
-    """Why it does not cover the call, or ``None``."""
+    """Why the grant does not cover the call, or ``None``."""
     call, rule = cover.call, cover.call.rule
     uses, total = (grant.uses, grant.used_sum) if used is None else (0, Decimal(0))
     why = allowed.objection(call) or allowed.exhausted(grant.at, uses, total, allowed.amount(call))
@@ -257,7 +257,7 @@ def _objection(
 
 
 def granted(grant: StoredGrant) -> Grant | None:
-    """What people approved, if it is still what is stored."""
+    """The approved terms, if the stored ones still match them."""
     action = (
         attempts.approved_action(grant.action, grant.decided_digest, grant.recorded_digest)
         if grant.action

@@ -17,7 +17,7 @@ OwnSurface = Literal["home", "modal"]
 
 
 async def create_place(db: Database, request_id: UUID, surface: OwnSurface, person: Person) -> str:
-    """The nonce under which this person may act on the request there. Raises ``NotFound``."""
+    """The nonce with which this person may act on the request there. Raises ``NotFound``."""
     found = await create_places(db, [request_id], surface, person)
     if request_id not in found:
         raise NotFound(f"no request {request_id}")
@@ -27,7 +27,7 @@ async def create_place(db: Database, request_id: UUID, surface: OwnSurface, pers
 async def create_places(
     db: Database, request_ids: Sequence[UUID], surface: OwnSurface, person: Person
 ) -> dict[UUID, str]:
-    """The nonces of many requests by their ids; the same as before for a place that exists."""
+    """The nonces of many requests by request id; existing places keep theirs."""
     if not request_ids:
         return {}
     async with db.transaction() as tx:
@@ -35,7 +35,7 @@ async def create_places(
 
 
 async def redraw_card(db: Database, request_id: UUID) -> None:
-    """Show the present state on the request's card, because somebody has seen another one there."""
+    """Redraw the request's card, because somebody saw an outdated one."""
     async with db.transaction() as tx:
         there = await stored.channel_of_card(tx, request_id)
         if there is not None:
@@ -43,7 +43,7 @@ async def redraw_card(db: Database, request_id: UUID) -> None:
 
 
 async def replace_deleted_card(db: Database, team_id: str, channel_id: str, ts: str) -> None:
-    """A message was deleted: if it was the card of a request, the drain posts it again while people need it."""
+    """After a message was deleted: if it was a request's card, post it again while people need it."""
     there = Destination(team_id, channel_id)
     async with db.transaction() as tx:
         request_id = await stored.request_of_card(tx, there, ts)

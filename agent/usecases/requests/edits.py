@@ -27,7 +27,7 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class EditAttempt:
-    """A reviewer who wants to change a revision; ``place`` is ``None`` only for paths without a card."""
+    """A reviewer who wants to change a revision; ``place`` is ``None`` only on paths without a card."""
 
     request_id: UUID
     revision: int
@@ -38,7 +38,7 @@ class EditAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A judged edit of a revision; ``rule`` would catch the edited action now (``None``: policy would let it run)."""
+    """An evaluated edit; ``rule`` matches the edited action (``None``: policy would let it run)."""
 
     request_id: UUID
     revision: int
@@ -51,10 +51,10 @@ class Edit:
     place: Place | None = None
     signature_digest: bytes | None = None
     uses: tuple[Use, ...] = ()
-    """What the edited action takes of the limits over time."""
+    """The edited action's use of limits over time."""
     facts_source: FactsSource | None = None
     policy_epoch: int = 0
-    """Of the policy that judged it."""
+    """The policy that evaluated it."""
     judgement: Judgement | None = None
 
     @property
@@ -64,7 +64,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditOutcome:
-    """The revision that stands now. ``editor_may_approve``: the editor's approval of it would count."""
+    """The current revision. ``editor_may_approve``: the editor's own approval would count."""
 
     revision: int
     editor_may_approve: bool
@@ -72,7 +72,7 @@ class EditOutcome:
 
 
 async def check_edit(db: Database, attempt: EditAttempt) -> None:
-    """Refuse an edit that ``edit`` would refuse anyway, before its facts are looked up. Raises as ``edit`` does."""
+    """Refuse a hopeless edit before its facts are looked up. Raises what ``edit`` raises."""
     async with db.decision_transaction() as tx:
         refused = await _check(tx, attempt)
     if refused is not None:
@@ -80,9 +80,9 @@ async def check_edit(db: Database, attempt: EditAttempt) -> None:
 
 
 async def edit(db: Database, edit: Edit) -> EditOutcome:
-    """Replace the action that was asked about; earlier votes no longer count.
+    """Replace the pending action; earlier votes no longer count.
 
-    ``Refused`` (recorded), ``OutdatedPolicy``, ``OutcomeUnknown``.
+    Raises ``Refused`` (recorded), ``OutdatedPolicy`` and ``OutcomeUnknown``.
     """
     async with db.decision_transaction() as tx:
         outcome = await _edit(tx, edit)
@@ -95,7 +95,7 @@ async def _check(tx: Transaction, attempt: EditAttempt) -> Refused | None:
     request = await _lock(tx, attempt)
     if request is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    # The same edit, delivered again, is about the revision before the one that it made.
+    # A repeated delivery of the edit names the revision before the one that the edit made.
     again = request.editor == attempt.editor.person and request.revision == attempt.revision + 1
     refused = _refusal(request, replace(attempt, revision=request.revision) if again else attempt)
     if refused is not None:
@@ -120,9 +120,7 @@ async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
     if not made:
         return EditOutcome(request.revision, request.editor_may_approve, changed=False)
     places.bind(tx, request.place, edit.place)
-    if (
-        shown.rule.description_template is not None
-    ):  # what policy says of the changed action may have another title
+    if shown.rule.description_template is not None:  # the rule for the changed action may have another title
         edit = replace(edit, description=shown.rule.describe(edit.action, edit.facts))
     _write(tx, request, edit, before, made)
     return EditOutcome(request.revision + 1, request.editor_may_approve)
@@ -144,7 +142,7 @@ def _refusal(request: ReviewedRequest, attempt: EditAttempt) -> Refused | None:
 
 
 def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -> Refused | None:
-    """Why the action may not be changed into this one, or ``None``."""
+    """Why the action may not be changed in this way, or ``None``."""
     if touches_hidden(made, before.arguments, edit.action.arguments, opened.redact):
         return Refused(Refusal.REDACTED_EDIT)
     if edit.rule is not None and not allows_edit(opened, edit.rule):
@@ -153,7 +151,7 @@ def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Differ
 
 
 def _is_repeated(request: ReviewedRequest, edit: Edit) -> bool:
-    """The very same edit, delivered again: it stands already."""
+    """Whether this edit was already applied and is delivered again."""
     return (
         request.status is RequestStatus.WAITING
         and request.revision == edit.revision + 1

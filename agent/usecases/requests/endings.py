@@ -24,7 +24,7 @@ from signoff.values import Person
 async def withdraw(
     db: Database, request_id: UUID, by: Person | None, reason: str | None, *, principal: str | None = None
 ) -> bool:
-    """Take the question back, for the key ``principal``. False: decided already. Raises ``NotFound``."""
+    """Withdraw a request, for the key ``principal``. False: already decided. Raises ``NotFound``."""
     async with db.transaction() as tx:
         request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING:
@@ -34,7 +34,7 @@ async def withdraw(
 
 
 async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, principal: str) -> bool:
-    """Take the question back and judge its call again with the present code. False: decided already, or no call."""
+    """Withdraw a request and evaluate its call again with the current code. False: already decided, or no call."""
     async with db.transaction() as tx:
         request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING or request.call_id is None:
@@ -69,11 +69,11 @@ async def _withdraw(
 
 
 BATCH = 32
-"""Requests that expire in one transaction. A click in between waits a few milliseconds for it at most."""
+"""Requests that expire per transaction. A click waits at most a few milliseconds for one."""
 
 
 async def expire_due(db: Database, *, batch_size: int = BATCH) -> int:
-    """End what nobody answered in time, or escalate it (once); returns how many. One that fails holds up no other."""
+    """Expire unanswered requests, or escalate them (once); returns how many. One that fails does not block the rest."""
     due = open_requests.lock_due
     return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 
@@ -94,7 +94,7 @@ async def _expire_or_escalate(tx: Transaction, rows: Sequence[DueRequest]) -> No
 
 
 def _escalate(tx: Transaction, due: Sequence[tuple[DueRequest, ChainHead]]) -> None:
-    """Let more people decide, with the whole window again."""
+    """Let more people decide, with the full time again."""
     if not due:
         return
     escalations = [_escalation(row, head) for row, head in due]

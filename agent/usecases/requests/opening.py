@@ -47,16 +47,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenOutcome:
-    """The request that stands for this question; ``created`` is false when it was there already."""
+    """The request for this question; ``created`` is false if it existed."""
 
     request_id: UUID
     created: bool
 
 
 async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - the word of the trade
-    """Put a question to people, once. ``Conflict``: other content under its id, or an ended run.
+    """Ask people, once.
 
-    ``NotFound``: no call. Raises ``OutdatedPolicy``, too.
+    Raises ``Conflict`` (other content under its id, or an ended run), ``NotFound`` (no call) and ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         ask_no = 1
@@ -92,7 +92,7 @@ def write_request(
     head: ChainHead,
     involved: Sequence[Exclusion],
 ) -> None:
-    """The rows of a new request, its first audit event, its card, and the line in its run's thread."""
+    """Write a new request: its rows, its first audit entry, its card and the line in its run's thread."""
     tx.after_commit(
         partial(
             log.info,
@@ -134,7 +134,7 @@ def _excluded(new: NewRequest, involved: Sequence[Exclusion]) -> tuple[Exclusion
 
 
 def content_digest(new: NewRequest) -> bytes:
-    """SHA-256 over everything that a second opening under the same id must repeat."""
+    """SHA-256 of everything that a repeated opening under the same id must match."""
     if new.content is not None:
         return new.content
     content = {
@@ -147,7 +147,7 @@ def content_digest(new: NewRequest) -> bytes:
 
 
 def _park(tx: Transaction, call: NewCall, new: NewRequest) -> None:
-    """The call waits for people; its run waits for it, unless the call may go on in the background."""
+    """Make the call wait for people, and its run for the call unless it may go on in the background."""
     released = call.blocking and new.background
     calls.mark_asked(tx, new, blocking=call.blocking and not new.background)
     if released:

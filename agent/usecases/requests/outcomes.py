@@ -28,7 +28,7 @@ from signoff.values import Person
 log = structlog.get_logger(__name__)
 
 MOST_WAKEUPS = 50
-"""Endings at once whose calls are looked at straight away. More are found by looks, a few at a time."""
+"""Ended calls whose runs are woken at once. Polling finds the others, a few at a time."""
 
 _KINDS = {
     RequestStatus.APPROVED: AuditKind.REQUEST_DECIDED,
@@ -40,7 +40,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class RequestEnding:
-    """How a waiting, locked request ends; ``digest`` is that of its present revision."""
+    """How a waiting, locked request ends; ``digest`` is that of its current revision."""
 
     request: LockedRequest | OpenRequest
     digest: bytes
@@ -49,21 +49,21 @@ class RequestEnding:
     by: Person | None = None
     reason: str | None = None
     principal: str | None = None
-    """The key whose call ended it, where no person did."""
+    """The key that ended it, if no person did."""
     rejudged: bool = False
-    """Its call is judged once more, instead of refused, and people are asked about it again."""
+    """Evaluate the call again and ask people again, instead of refusing it."""
     claimed: bool = False
     """Its call is claimed in the same transaction."""
     background: bool = True
-    """Its call may go on in the background, so that its run is told."""
+    """Its call may go on in the background, so its run gets a note."""
     run_channel: str | None = None
-    """Where the first message of its run is; a round of the deliveries finds what is not known here."""
+    """Channel of the run's first message; if unknown here, the delivery poller finds it."""
     webhooks: bool = True
-    """False: there are none to be told."""
+    """False: no webhooks to notify."""
 
     @property
     def explained(self) -> bool:
-        """Whether a reviewer wrote something about it, which its requester gets to read in the run's thread."""
+        """Whether a reviewer's words go to the requester in the run's thread."""
         decided = self.outcome in (RequestStatus.APPROVED, RequestStatus.REJECTED)
         return decided and bool((self.reason or "").strip())
 
@@ -74,13 +74,13 @@ def end_requests(
     earlier: Sequence[tuple[ChainHead, AuditEntry]] = (),
     later: Sequence[tuple[ChainHead, AuditEntry]] = (),
 ) -> None:
-    """Write the decisions and what follows from them; ``earlier`` and ``later`` are audit entries around them."""
+    """Write the decisions and their consequences; the audit entries ``earlier`` and ``later`` go around them."""
     if not endings:
         return
     decided = [_decision(each) for each in endings]
     decisions.insert(tx, decided)
     told = {each.request.id for each in endings if each.background or each.explained}
-    # Of lines of one age the first goes first: where people decided, they see it at once.
+    # Lines of the same age go out in this order: people see it first where they decided.
     outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
     _continue_calls(tx, decided, told)
     heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
@@ -114,7 +114,7 @@ def _decision(ending: RequestEnding) -> Decision:
 
 
 def _continue_calls(tx: Transaction, decided: Sequence[Decision], told: Collection[UUID]) -> None:
-    """Tell the runs whose calls went on in the background, or got a note, and have them looked at now."""
+    """Notify the runs of background and noted calls, and wake them."""
     of_calls = [each for each in decided if each.call_id is not None]
     decisions.tell_runs(
         tx, {each.request_id: _line_in_run(each) for each in of_calls if each.request_id in told}
@@ -169,7 +169,7 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
 
 
 def _note(ending: RequestEnding, head: ChainHead) -> None:
-    """The log has the head of the chain, so that a chain that is cut or written anew later does not fit it."""
+    """Log the chain's head, so that a chain that is cut or rewritten later no longer matches the log."""
     DECISIONS.labels(ending.outcome.word).inc()
     log.info(
         "a request has its outcome",

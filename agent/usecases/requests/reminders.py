@@ -1,4 +1,4 @@
-"""Telling those who can still help that a request waits for them."""
+"""Remind those who can still help of a waiting request."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from signoff.values import Person
 
 
 async def remind_due(db: Database, *, batch_size: int = 200) -> int:
-    """Remind once of all fractions (`remind_at`) that have passed; returns how many.
+    """Send one reminder for all fractions (`remind_at`) that have passed; returns how many.
 
-    One that fails holds up no other.
+    One that fails does not block the rest.
     """
     return await isolate_failures(db, reminders.lock_due, _remind, size=batch_size, broken=_BROKEN)
 
@@ -28,7 +28,7 @@ _BROKEN = FailedItems("remind")
 
 
 async def _remind(tx: Transaction, due: Sequence[DueReminder]) -> None:
-    """Write down how far reminding has come, and tell people unless the deadline has passed."""
+    """Store which reminder was reached, and notify people unless the deadline has passed."""
     voters = await reminders.voters(tx, [row.id for row in due])
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in due])
     reminded = {row.id: _reminded(row, heads[request_subject(row.id)].at) for row in due}
@@ -57,9 +57,7 @@ def _line(row: DueReminder, voters: Collection[Person]) -> OutboxMessage:
 
 
 def _still_able(row: DueReminder, voters: Collection[Person]) -> tuple[str, ...]:
-    """Whom to mention: reviewers who have not voted and are not excluded, with `notify` for all members of a
-    channel.
-    """
+    """Whom to mention: reviewers without a vote or exclusion; if a whole channel decides, its `notify` list."""
     named = [approver for approver in row.approvers if approver != "channel"] or row.notify
     done = {person.user_id for person in (*voters, *(each.person for each in row.excluded))}
     return tuple(name for name in named if name not in done)

@@ -35,12 +35,12 @@ async def settle(
     thread: tuple[str, str] | None = None,
     path: str = DIRECT,
 ) -> int:
-    """A person's word on an execution in doubt: try it again, or take it as done. Returns how many more it takes.
+    """Record a person's verdict on an execution in doubt: retry it, or take it as done. Returns how many more it takes.
 
-    Trying again can cause the effect again, so it takes as many people as the approval did; ``others`` are the
-    standings of earlier ones. Taking it as done takes one. ``thread`` (channel, ``ts``): the run's thread with the
-    button, if any. Raises ``NotFound``, ``Conflict`` (settled or not in doubt), ``Refused`` (recorded before) and
-    ``NewVoters`` (missing in ``others``).
+    A retry can repeat the effect, so it takes as many people as the approval did; ``others`` are the standings of
+    earlier ones. Taking it as done takes one. ``thread`` (channel, ``ts``): the run's thread with the button, if any.
+    Raises ``NotFound``, ``Conflict`` (settled or not in doubt), ``Refused`` (recorded) and ``NewVoters`` (missing in
+    ``others``).
     """
     needed = 0
     async with db.transaction() as tx:
@@ -69,7 +69,7 @@ async def settle(
 
 
 async def _lock(connection: Connection, execution_id: UUID) -> tuple[runs.LockedRun | None, Doubt | None]:
-    """The attempt, behind its run; one that was claimed outside has none."""
+    """The attempt, locked behind its run; an external one has no run."""
     run_id = await executions.run_of(connection, execution_id)
     run = await runs.lock(connection, run_id) if run_id else None
     return run, await doubts.lock(connection, execution_id)
@@ -78,7 +78,7 @@ async def _lock(connection: Connection, execution_id: UUID) -> tuple[runs.Locked
 def _refusal(
     doubt: Doubt, settler: Standing, verdict: Word, *, administrator: bool, thread: tuple[str, str] | None
 ) -> Refusal | None:
-    """Why this person's word does not count, or ``None``. A doubt about a request is settled on its card."""
+    """Why this person's verdict does not count, or ``None``. A doubt about a request is settled on its card."""
     if thread is not None and (doubt.asked or thread != doubt.run_thread):
         return Refusal.WRONG_PLACE
     return eligibility.settlement_refusal(
@@ -87,7 +87,7 @@ def _refusal(
 
 
 def _needed(doubt: Doubt, settler: Standing, others: Collection[Standing]) -> int:
-    """How many people are missing to try again; those count who may still say so. Raises ``NewVoters``."""
+    """How many people are missing for a retry, counting those still eligible. Raises ``NewVoters``."""
     earlier = [person for person in doubt.retry_voters if person != settler.person]
     standings = {each.person: each for each in others}
     if new := [person for person in earlier if person not in standings]:
@@ -103,7 +103,7 @@ def _needed(doubt: Doubt, settler: Standing, others: Collection[Standing]) -> in
 async def _want_retry(
     tx: Transaction, doubt: Doubt, settler: Standing, note: str | None, needed: int, path: str
 ) -> None:
-    """A vote to try again that does not complete the quorum; the same vote again changes nothing."""
+    """Record a vote for a retry that does not complete the quorum; repeating it changes nothing."""
     by = settler.person
     if by in doubt.retry_voters or doubt.request_id is None or doubt.destination is None:
         return
@@ -125,7 +125,7 @@ async def _record(
 def _messages(
     run: runs.LockedRun | None, doubt: Doubt, settler: Standing, verdict: Word, note: str | None
 ) -> list[OutboxMessage]:
-    """For the card and its thread; without a request, for the run's thread, where the doubt was reported."""
+    """Messages for the card and its thread; without a request, for the run's thread, which reported the doubt."""
     by = settler.person
     root = (
         [outbox.run_root(run.destination, run.id)] if run is not None and run.destination is not None else []

@@ -1,4 +1,4 @@
-"""Counting reviewers' votes until they make a decision. Refusals are recorded and committed, too."""
+"""Count reviewers' votes until they make a decision. Refusals are recorded and committed, too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from signoff.values import Action, Person
 
 @dataclass(frozen=True, slots=True)
 class VoteOutcome:
-    """What a vote led to. ``needed`` approvals are still missing; ``repeated``: it had been counted before."""
+    """The effect of a vote. ``needed`` approvals are missing; ``repeated``: it was counted before."""
 
     status: RequestStatus
     approvals: int
@@ -40,7 +40,7 @@ class VoteOutcome:
 
 
 class NewVoters(Exception):
-    """Since the standings of a ballot were looked up, these people have voted, too; theirs are missing in it."""
+    """These people voted after the ballot's standings were looked up; their standings are missing in it."""
 
     def __init__(self, people: Sequence[Person]) -> None:
         super().__init__(", ".join(map(str, people)))
@@ -48,24 +48,24 @@ class NewVoters(Exception):
 
 
 class Claimant(Protocol):
-    """What runs calls in this process: it may claim one in the transaction that decides its request."""
+    """Runs calls in this process; may claim one in the transaction that approves it."""
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
-        """On which terms to claim a call that is approved now, or ``None``: it becomes ready. Must not raise."""
+        """The terms to claim a just approved call, or ``None`` to leave it ready. Must not raise."""
 
     def begin(self, claim: Claim) -> object:
-        """The claim is committed: have its tool run. Must be quick and not raise."""
+        """Run the tool of a committed claim. Must be quick and not raise."""
 
 
 class CountVotes(JointUseCase[Ballot, ReviewedRequest, VoteOutcome]):
-    """Count each reviewer's vote on one revision; the one that completes the tally decides.
+    """Count each reviewer's vote on one revision; the vote that completes the tally decides.
 
-    One row lock orders all votes on a request, and the deadline is read from the database's clock after it. The same
-    vote again changes nothing. A vote may come to ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded``
-    nothing is recorded; after ``OutcomeUnknown``, voting again is safe.
+    A row lock orders all votes on a request; the deadline is checked by the database's clock under that lock. Repeating
+    a vote changes nothing. The result may be ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded`` nothing
+    is recorded; after ``OutcomeUnknown``, voting again is safe.
 
-    ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. The second of two ballots on one
-    request goes alone.
+    ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. Of two ballots on one request, the second
+    runs alone.
     """
 
     def __init__(self, db: Database, claimant: Claimant | None = None, deadline: float = math.inf) -> None:
@@ -130,7 +130,7 @@ _DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStat
 
 
 def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
-    """The count with this ballot, without votes of people who lost the right: a repeated vote is counted again."""
+    """The tally with this ballot, without votes of people who lost the right. A repeated vote recounts it."""
     person = ballot.voter.person
     live = [
         LiveVote(v.person.team_id, v.person.user_id, v.verdict.value)
@@ -142,7 +142,7 @@ def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
 
 
 def _others(request: ReviewedRequest, ballot: Ballot) -> list[StoredVote]:
-    """The votes of other people on the present revision."""
+    """Votes of other people on the current revision."""
     mine = ballot.voter.person
     return [each for each in request.votes if each.person != mine and each.revision == request.revision]
 
@@ -186,7 +186,7 @@ def _conclude(
     earlier: Sequence[tuple[ChainHead, AuditEntry]],
     claimant: Claimant | None,
 ) -> None:
-    """The decision, if the tally is complete; else people see how far it is."""
+    """Decide if the tally is complete; otherwise show its progress."""
     person = ballot.voter.person
     if count.outcome is None:
         audit.append_all(tx, earlier)
@@ -222,7 +222,7 @@ def _decide_and_claim(
     earlier: Sequence[tuple[ChainHead, AuditEntry]],
     claimant: Claimant,
 ) -> None:
-    """The approval, and the attempt that it allows, if the claimant takes it."""
+    """Write the approval, and the attempt if the claimant takes it."""
     action = attempts.approved_action(call.action, call.digest_decided, decided.digest)
     terms = claimant.judge(call, action) if action else None
     if action is None or terms is None:
@@ -260,7 +260,7 @@ async def record_refusal(
     kind: AuditKind = AuditKind.VOTE_REFUSED,
     principal: str | None = None,
 ) -> None:
-    """Record that ``who`` (a person, or a program's principal) was turned away, before a vote or what ``kind`` says."""
+    """Record that ``who`` (a person, or a program's principal) was refused a vote, or what ``kind`` says."""
     async with db.transaction() as tx:
         if await request_locks.lock(tx, request_id) is None:
             return

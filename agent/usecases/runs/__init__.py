@@ -1,4 +1,4 @@
-"""The use cases on a run: start it, journal its turns, answer its calls, cancel it."""
+"""Runs: start, journal turns, answer calls, cancel."""
 
 from agent.domain.run import NewRun
 from agent.usecases.runs.calls import answer_call, pass_call, refuse_call

@@ -1,4 +1,4 @@
-"""The calls that a turn proposed: passed, refused, answered."""
+"""Calls that a turn proposed: passed, refused, answered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from signoff.values import Action
 
 
 async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch: int = 0) -> bool:
-    """Policy lets the call run; its claim records that. False: it had been judged already, or its run has ended.
+    """Mark the call as allowed by policy; its claim records that. False: already evaluated, or the run has ended.
 
     Raises ``OutdatedPolicy``.
     """
@@ -41,9 +41,9 @@ async def refuse_call(
     policy_epoch: int | None = None,
     judgement: Judgement | None = None,
 ) -> bool:
-    """The call will not run and nobody is asked. False: it had been judged already.
+    """Refuse the call; nobody is asked. False: already evaluated.
 
-    ``policy_epoch``: of the policy that says so, if it is policy. Raises ``OutdatedPolicy``.
+    ``policy_epoch``: the policy that refuses, if policy does. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
@@ -58,10 +58,10 @@ async def refuse_call(
 
 
 async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
-    """Tell the run of a refused call: the model hears of it, or the run (and its parents) ends.
+    """Answer the run of a refused call: its model gets the answer, or the run (and its parents) ends.
 
-    A refused call changes behind its run's lock only, so it need not be locked. Returns the error that ended the
-    run, if any.
+    A refused call changes only behind its run's lock, so the call is not locked. Returns the error that ended the run,
+    if any.
     """
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)

@@ -1,4 +1,4 @@
-"""Stopping a run, and those that it started: who may, and what stops with it."""
+"""Cancel a run and its child runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from signoff.values import Person
 async def cancel(
     db: Database, run_id: UUID, by: Standing, channels: Collection[str] = (), *, path: str = DIRECT
 ) -> bool:
-    """Stop a run and those that it started: nobody is asked any more, and nothing begins that has not begun.
+    """Cancel a run and its child runs: requests are withdrawn, and nothing more begins.
 
-    Its requester may, and whoever decides a request that one of these runs waits for: by name or group
+    Allowed for the requester, and for reviewers of a request that one of these runs waits for: by name or group
     (``by.roles``), or as a member of one of the review ``channels``, both as resolved for ``views.cancel_context``.
-    False: it is over already. Raises ``NotFound`` and ``Refused`` (recorded before).
+    False: already ended. Raises ``NotFound`` and ``Refused`` (recorded).
     """
     async with db.transaction() as tx:
         outcome = await _cancel(tx, run_id, by, frozenset(channels), path)
@@ -35,7 +35,7 @@ async def cancel(
 
 
 async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
-    """The same wish of the program that started the run. Raises ``NotFound``, also when another one did."""
+    """Cancel a run for the program that started it. Raises ``NotFound``, also for another program's run."""
     async with db.transaction() as tx:
         run = await views.run_view(tx, run_id)
         if run is None or run.principal != principal:
@@ -45,14 +45,14 @@ async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
 
 
 async def cancel_by_operator(db: Database, run_id: UUID, actor: str, reason: str) -> bool:
-    """The same wish of somebody at the service's own command line. Raises ``NotFound``."""
+    """Cancel a run from the command line. Raises ``NotFound``."""
     async with db.transaction() as tx:
         family = await _family(tx, run_id)
         return await _end(tx, family, actor=actor, text=reason)
 
 
 async def end_orphans(db: Database) -> int:
-    """End the runs that work for a call whose own run has ended: nobody would hear their answer. Returns how many."""
+    """End child runs whose parent run has ended, so that nobody waits for their answer. Returns how many."""
     found = await db.read(ancestors.orphans)
     for run_id in found:
         async with db.transaction() as tx:
@@ -76,7 +76,7 @@ async def _cancel(
 
 
 async def _family(tx: Transaction, run_id: UUID) -> LockedRuns:
-    """The run, last, and its child runs, locked."""
+    """Lock the run's descendants, then the run, which is last."""
     below_first = await ancestors.run_with_descendants(tx, run_id)
     family = [run for each in below_first if (run := await runs.lock(tx, each)) is not None]
     if not family:

@@ -1,4 +1,4 @@
-"""Letting another agent carry out a call."""
+"""Delegate a call to another agent."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from agent.usecases.runs.starts import write_run
 async def delegate(
     db: Database, call: CallToClaim, *, agent: str, version: str, background: bool = False
 ) -> UUID | None:
-    """Start a child run for a ready call, which that run's end answers: its attempt is over.
+    """Start a child run for a ready call; the end of the child run answers the call.
 
-    ``background``: the model of the call's run goes on at once. ``None``: nothing to run. Raises ``OutdatedPolicy``.
+    ``background``: the parent's model goes on at once. ``None``: nothing to run. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         locked = await call_locks.lock_ready(
@@ -43,7 +43,7 @@ async def delegate(
         audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{claimed.worker}", detail))
         calls.delegate(tx, call.call_id, blocking=not background)
         if background and found is not None and found.call.blocking:
-            above = await views.run_view(tx, call.run_id)  # locked before
+            above = await views.run_view(tx, call.run_id)  # already locked
             waits_for = above.awaiting_calls if above else 0
             runs.release_call(tx, call.run_id, found.call.agent, last=waits_for <= 1)
     return run_id

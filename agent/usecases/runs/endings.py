@@ -1,4 +1,4 @@
-"""How runs end before their agents are done, and what ends with them."""
+"""Runs that end before their agents are done, and what ends with them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RunEnding:
     cause: str
     by: Person | None = None
     actor: str | None = None
-    """Who ended them, for the audit log, where it was not a person in Slack."""
+    """Who ended them, for the audit log, if not a person in Slack."""
     reason: str | None = None
     """A reviewer's words, for the parent's agent."""
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class RunEnding:
 
 @dataclass(frozen=True, slots=True)
 class LockedRuns:
-    """Runs, each before its parent, and everything that is locked between them and their calls."""
+    """Runs, each before its parent, with everything locked between the runs and their calls."""
 
     runs: Sequence[LockedRun]
     by_id: Mapping[UUID, LockedRun]
@@ -54,7 +54,7 @@ class LockedRuns:
 
 
 async def lock(tx: Transaction, locked: Sequence[LockedRun]) -> LockedRuns:
-    """Lock what comes behind these runs in the lock order: parents that are not among them, waiting requests."""
+    """Lock what follows these runs in the lock order: their other parents, and waiting requests."""
     by_id = {run.id: run for run in locked}
     for run in locked:
         if run.parent_run_id is not None and run.parent_run_id not in by_id:
@@ -66,7 +66,7 @@ async def lock(tx: Transaction, locked: Sequence[LockedRun]) -> LockedRuns:
 
 
 async def lock_with_ancestors(tx: Transaction, run: LockedRun) -> LockedRuns:
-    """Lock the runs above this one, up to the first that is over, and what comes behind them."""
+    """Lock the ancestors of this run up to the first that has ended, and what follows in the lock order."""
     line = [run]
     while (parent_id := line[-1].parent_run_id) is not None:
         parent = await runs.lock(tx, parent_id)
@@ -83,11 +83,10 @@ async def end(
     how: RunEnding,
     refused: tuple[EndedCall, CallAnswer] | None = None,
 ) -> None:
-    """End these of the locked runs: their requests are withdrawn, nothing of theirs begins, attempts under way
-    finish.
+    """End some of the locked runs: withdraw their requests and begin nothing more. Running attempts finish.
 
-    Parents that go on hear of it; child runs that are not among them are ended by the caller afterwards, or by the
-    sweep. ``refused``: the call whose refusal ends the first run, with its answer.
+    Parents that go on get an answer. Child runs outside ``ending_runs`` are ended later, by the caller or the sweep.
+    ``refused``: the call whose refusal ends the first run, with its answer.
     """
     ids = [run.id for run in ending_runs]
     if refused is not None:

@@ -1,4 +1,4 @@
-"""What a person says to a run, in its thread or through a program."""
+"""Messages from people to a run, in its thread or through a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signoff.values import Person
 
 
 async def replace_deleted_root(db: Database, team_id: str, channel_id: str, ts: str) -> None:
-    """A message was deleted: if it was the first of a run's thread, the drain posts it again while the run goes on."""
+    """After a message was deleted: if it was a run's first message, post it again while the run goes on."""
     async with db.transaction() as tx:
         run_id = await views.run_in_thread(tx, team_id, channel_id, ts)
         if run_id is not None:
@@ -31,11 +31,11 @@ async def add_message(
     principal: str | None = None,
     administrator: bool = False,
 ) -> bool:
-    """A person says something in the run's thread, or through the program ``principal``.
+    """Add a person's message, from the run's thread or through the program ``principal``.
 
-    Its requester, an ``administrator`` and the program that started it take up a failed or denied run with it.
-    False: heard before, or the run was cancelled. Raises ``NotFound``, and ``Refused`` (recorded) for what others
-    say to a run that is over.
+    A message of the requester, an ``administrator`` or the program that started it resumes a failed or denied run.
+    False: repeated, or the run was cancelled. Raises ``NotFound``, and ``Refused`` (recorded) for messages of others to
+    an ended run.
     """
     async with db.transaction() as tx:
         run = await runs.lock(tx, run_id)
@@ -59,7 +59,7 @@ async def add_message(
 
 
 def _is_theirs(run: runs.LockedRun, author: Person | None, principal: str | None) -> bool:
-    """Whether this person, or this program, started the run."""
+    """Whether this person or program started the run."""
     if principal is not None and principal == run.principal:
         return True
     return author is not None and author == run.requester

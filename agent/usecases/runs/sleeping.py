@@ -1,4 +1,4 @@
-"""A call that only waits: until when is a row, and the look at what is due wakes it, by the database's clock."""
+"""Calls that only wait. The end of the wait is stored, and polling wakes them by the database's clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from signoff.values import Action
 
 
 async def fall_asleep(db: Database, call_id: UUID, action: Action, seconds: float) -> None:
-    """Let a new call wait for so many seconds from now."""
+    """Let a new call wait for this many seconds."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW or call.in_vain:
@@ -23,7 +23,7 @@ async def fall_asleep(db: Database, call_id: UUID, action: Action, seconds: floa
 
 
 async def wake_up(db: Database, call_id: UUID) -> None:
-    """Its time is over: answer the call, unless that has happened."""
+    """Answer a call that has waited long enough, unless already answered."""
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None

@@ -1,4 +1,4 @@
-"""Starting a run: its row, its first message, its audit chain and its thread, in one transaction."""
+"""Start a run: its row, first message, audit chain and thread, in one transaction."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StartOutcome:
-    """The run that stands for this start; ``created`` is false when it was there already."""
+    """The run for this start; ``created`` is false if it existed."""
 
     run_id: UUID
     created: bool
 
 
 async def start(db: Database, new: NewRun) -> StartOutcome:
-    """Start a run. Starting again with the same key finds the run."""
+    """Start a run, or find the one with the same start key."""
     run_id = new_id()
     async with db.transaction() as tx:
         if not await write_run(tx, run_id, new):
@@ -39,7 +39,7 @@ async def start(db: Database, new: NewRun) -> StartOutcome:
 
 
 async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
-    """Write all that a new run consists of. False, and nothing is written, when its start key is taken."""
+    """Write a new run. False: its start key is taken, and nothing is written."""
     if await _write(tx, run_id, new) is None:
         return False
     tx.wake(Wakeup.run(run_id, new.agent))
@@ -47,7 +47,7 @@ async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
 
 
 async def write_failed_run(tx: Transaction, run_id: UUID, new: NewRun, cause: str) -> None:
-    """Write a run that failed before it began; whoever may resume it lets it begin. Its start key is new."""
+    """Write a run that failed before it began; resuming it starts it. Its start key must be new."""
     head = await _write(tx, run_id, new)
     if head is None:
         raise AssertionError(f"there is a run with the start key {new.start_key}")

@@ -1,7 +1,7 @@
-"""One turn of a run under its lease: take it, journal what came of it, give it back.
+"""One turn of a run under a lease: take it, journal the result, release it.
 
-A run with more to hear (``inputs``) than its last turn had read (``heard``) is runnable. Leases fence: every write
-of a turn is conditional on its epoch.
+A run is runnable when it has more inputs (``inputs``) than its last turn read (``heard``). Leases fence: every write of
+a turn checks the lease's epoch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeasedRun:
-    """A run to make one model turn of, as its rows stood when the lease was taken."""
+    """A leased run for one model turn, with its rows as read when the lease was taken."""
 
     lease: RunLease
     run: RunView
@@ -51,12 +51,12 @@ class LeasedRun:
 
     @property
     def tools_on(self) -> bool:
-        """While a blocking call waits, the model only talks."""
+        """Whether tools are offered: while a blocking call waits, the model only talks."""
         return self.run.awaiting_calls == 0
 
 
 class LeaseRuns(JointUseCase[UUID, TakenLease | None, LeasedRun | None]):
-    """Take each run for one model turn. ``None``: nothing to hear, not yet, or somebody else has it."""
+    """Lease each run for one model turn. ``None``: no new input, not due yet, or leased by another worker."""
 
     def __init__(self, db: Database, worker: str) -> None:
         super().__init__(db)
@@ -96,11 +96,11 @@ class MadeTurn:
 
 
 class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
-    """Journal each model turn: its words, its calls (not judged yet), what it cost. Gives the lease back.
+    """Journal each model turn: text, calls (not evaluated yet) and cost. Releases the lease.
 
-    ``LeaseLost``: another worker has the run, or this turn is in the journal already; nothing is written. Members
-    are turns of different runs. Without ``wait`` the turn of a child run is skipped: its end locks the parent,
-    before any chain's head.
+    ``LeaseLost``: another worker has the run, or the turn is already in the journal; nothing is written. Members are
+    turns of different runs. Without ``wait`` the turn of a child run is skipped: its end locks the parent before any
+    chain's head.
     """
 
     async def lock(
@@ -163,7 +163,7 @@ def _note_end(tx: Transaction, run: LockedRun) -> None:
 
 
 async def record_model_failure(db: Database, lease: RunLease, error: str, retry_in: float | None) -> None:
-    """The model could not be asked: again in ``retry_in`` seconds, or the run ends failed. Raises ``LeaseLost``."""
+    """Record that the model call failed: retry in ``retry_in`` seconds, or fail the run. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         if retry_in is None:
@@ -179,7 +179,7 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
 
 
 async def release(db: Database, lease: RunLease, heard: int) -> None:
-    """Give the lease back: there is nothing to do before one of the run's calls is answered. Raises ``LeaseLost``."""
+    """Release the lease until one of the run's calls is answered. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         run_leases.release(tx, run.id, heard)
@@ -188,13 +188,13 @@ async def release(db: Database, lease: RunLease, heard: int) -> None:
 
 
 async def drop_lease(db: Database, run_id: UUID, worker: str) -> None:
-    """Give back an unused lease; waits for a transaction that is about to commit, which holds the run's row."""
+    """Release an unused lease. Waits for a transaction that is about to commit and holds the run's row."""
     async with db.transaction() as tx:
         run_leases.drop(tx, run_id, worker)
 
 
 async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> None:
-    """The agent itself ends the run, denied or failed. Raises ``LeaseLost``."""
+    """End the run, denied or failed, by its agent. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         await _end(tx, run, status, cause)
@@ -202,7 +202,7 @@ async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> N
 
 
 async def show_at_work(db: Database, run_id: UUID) -> None:
-    """Bring the first message of a run up to date, because its call is taking a while."""
+    """Update the run's first message, because a call is taking a while."""
     async with db.transaction() as tx:
         there = await runs.destination(tx, run_id)
         if there is not None:
@@ -212,7 +212,7 @@ async def show_at_work(db: Database, run_id: UUID) -> None:
 async def set_status(
     db: Database, lease: RunLease, progress: str | None = None, label: str | None = None
 ) -> None:
-    """What the agent says of itself, for the run's first message; None: as before. Raises ``LeaseLost``."""
+    """Set the agent's status in the run's first message; None: unchanged. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         runs.set_status(tx, run.id, progress, label)

@@ -1,4 +1,4 @@
-"""Taking back what an agent does not wait for any more: a question, a call that has not begun, or the run below."""
+"""Withdraw what an agent no longer waits for: a request, a call that has not begun, or a child run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHY = "its agent does not wait for it any more"
 
 
 async def withdraw_call(db: Database, call_id: UUID, actor: str) -> None:
-    """Take the call back as far as that is possible; what is running ends as it ends. Safe to repeat."""
+    """Withdraw the call as far as possible; a running attempt finishes. Safe to repeat."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
         below = await ancestors.run_below(connection, call_id)
