@@ -110,7 +110,7 @@ _SERVICE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is slow to import, and what belongs to the service, when it is used first."""
+    """Import slow modules and the service's names on first use."""
     if name in _SERVICE:
         _check_service(name)
     elif name not in _CLIENT:
@@ -124,7 +124,7 @@ def __dir__() -> list[str]:
 
 
 def _check_service(name: str) -> None:
-    """Raises ImportError, in one line, where the service is not installed or another `agent` hides its package."""
+    """Raises ImportError, in one line, if the service is not installed or another `agent` package hides its own."""
     ours = Path(__file__).resolve().parents[1] / "agent" / "__init__.py"
     if not ours.is_file():
         raise ImportError(f"signoff.{name} needs the whole service: pip install signoff")

@@ -1,7 +1,7 @@
-"""Canonical JSON (RFC 8785): one byte string for each value, and strict reading of what others wrote.
+"""Canonical JSON (RFC 8785): one byte string per value, and strict parsing of untrusted JSON.
 
-RFC 8785 knows one kind of number, the IEEE 754 double, as ECMAScript writes it: `1.0` and `1` are the same argument.
-Reading gives an int for every whole number up to 2**53 - 1, a float for all others.
+RFC 8785 has one kind of number, the IEEE 754 double, as ECMAScript writes it: `1.0` and `1` are the same argument.
+Parsing returns an int for whole numbers up to 2**53 - 1 and a float for all others.
 """
 
 import json
@@ -16,26 +16,26 @@ from signoff.errors import MalformedArguments
 from signoff.storable_text import unstorable
 
 MAX_DEPTH = 64
-"""How many arrays and objects may stand inside one another."""
+"""Nesting limit for arrays and objects."""
 
 MAX_BYTES = 256 * 1024
-"""How large arguments may be, as text and in canonical form."""
+"""Size limit for arguments, as text and in canonical form."""
 
 MAX_INTEGER = 2**53 - 1
-"""Beyond this, a double cannot tell neighbouring integers apart (RFC 8785 section 3.2.2.3, RFC 7493)."""
+"""Above this, a double cannot distinguish neighbouring integers (RFC 8785 section 3.2.2.3, RFC 7493)."""
 
 _ENVELOPE = 4096
-"""What the names of tool and version may add to arguments of the full size."""
+"""Room for tool and version around arguments of maximum size."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """The one byte string of this JSON value, by RFC 8785.
+    """Encode a JSON value by RFC 8785.
 
-    Raises MalformedArguments, with the path, for what has none: NaN and Infinity, integers beyond 2**53 - 1,
-    NUL and lone surrogates in strings and keys, keys that are not strings, other types, more than MAX_DEPTH
-    levels, more than MAX_BYTES bytes.
+    Raises MalformedArguments, with the path, for values without a canonical form: NaN and Infinity, integers beyond
+    2**53 - 1, NUL and lone surrogates in strings and keys, non-string keys, other types, more than MAX_DEPTH levels,
+    more than MAX_BYTES bytes.
     """
     encoded = _encoded(_plain(value, None, 1))
     if len(encoded) > MAX_BYTES:
@@ -44,53 +44,53 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 def plain_json(value: Any) -> Any:
-    """A copy made of dict, list, str, int, float, bool and None alone. Raises MalformedArguments, with the path."""
+    """Copy a value as dict, list, str, int, float, bool and None only. Raises MalformedArguments, with the path."""
     return _plain(value, None, 1)
 
 
 def plain_object(value: Any) -> dict[str, Any]:
-    """`plain_json` for an object. Raises MalformedArguments for every other kind of value as well."""
+    """`plain_json` for objects. Raises MalformedArguments for any other kind of value."""
     return _object_only(_plain(value, None, 1))
 
 
 def plain_name(name: Any, what: str) -> str:
-    """A name that JSON can carry. Raises MalformedArguments, with the path `$.what`, for anything else."""
+    """Return the name if JSON can carry it. Raises MalformedArguments, with the path `$.what`."""
     path = (None, what)
     return _text(name, path) if isinstance(name, str) and name else _fail(path, "must be a name")
 
 
 def parse_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
-    """Read JSON that somebody else wrote, and refuse whatever could be read in two ways.
+    """Parse untrusted JSON and refuse anything ambiguous.
 
-    Raises MalformedArguments, with the path, for everything that `canonical_bytes` refuses, and for
-    duplicate keys, NaN literals, numbers beyond the range of a double, invalid UTF-8 and broken syntax.
-    An integer literal beyond 2**53 - 1 is refused, because the tool would get another number.
+    Raises MalformedArguments, with the path, for everything that `canonical_bytes` refuses, and for duplicate keys, NaN
+    literals, numbers beyond the range of a double, invalid UTF-8 and syntax errors. Integer literals beyond 2**53 - 1
+    are refused because the tool would receive a different number.
     """
     return _plain(_decode(text, _integer, most_bytes), None, 1)
 
 
 def parse_arguments(text: str | bytes) -> dict[str, Any]:
-    """`parse_json` for a tool's arguments, which are always an object."""
+    """`parse_json` for a tool's arguments, which must be an object."""
     return _object_only(parse_json(text))
 
 
 def parse_canonical(encoded: bytes) -> Any:
-    """Read bytes back that `canonical_bytes` wrote; MalformedArguments when they are not the canonical form."""
+    """Parse bytes written by `canonical_bytes`. Raises MalformedArguments if they are not canonical."""
     return _read_canonical(encoded, depth=1)
 
 
 def parse_envelope(encoded: bytes) -> Any:
-    """`parse_canonical` for an object around arguments: it may be one level deeper than they may."""
+    """`parse_canonical` for an object that wraps arguments: it may be one level deeper."""
     return _read_canonical(encoded, depth=0)
 
 
 def parse_checked(encoded: bytes) -> Any:
-    """Read bytes back that were checked to be canonical when they were stored. A tenth of the time of the others."""
+    """Parse bytes that were checked to be canonical when stored. Ten times faster than `parse_canonical`."""
     return _checked.decode(encoded.decode())
 
 
 class _DuplicateKey:
-    """Stands in for an object in which a key came twice, until the walk knows the path."""
+    """Marks an object with a duplicate key until the walk knows its path."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -104,7 +104,7 @@ def _read_canonical(encoded: bytes, *, depth: int) -> Any:
 
 
 def _encoded(value: Any) -> bytes:
-    """RFC 8785 of plain JSON; by the encoder of the standard library, which is in C, where that writes the same."""
+    """RFC 8785 of plain JSON. Uses the C encoder of the standard library where its output is identical."""
     return _encode(value).encode() if _is_simple(value) else rfc8785.dumps(value)
 
 
@@ -114,7 +114,7 @@ _encode = json.JSONEncoder(
 
 
 def _is_simple(value: Any) -> bool:
-    """Whether it has no floats, which ECMAScript writes differently, and only keys that sort alike as UTF-16."""
+    """Whether the value has no floats (ECMAScript writes them differently) and its keys sort the same in UTF-16."""
     if type(value) is dict:
         return all(key.isascii() and _is_simple(member) for key, member in value.items())
     if type(value) is list:
@@ -148,7 +148,7 @@ _checked = json.JSONDecoder(parse_int=_number)
 
 
 def _integer(literal: str) -> int:
-    # CPython refuses to read very long literals; any number that the walk refuses will do for them.
+    # CPython refuses very long literals. Any number that the walk refuses can stand in for them.
     return int(literal) if len(literal) <= 20 else MAX_INTEGER + 1
 
 
@@ -162,11 +162,11 @@ def _object(pairs: list[tuple[str, Any]]) -> Any:
 
 
 _Path = tuple[Any, Any] | None
-"""Where a value stands: the path above and the last step; words are made of it only when something is wrong."""
+"""A value's position: the parent path and the last step. Formatted only when an error needs it."""
 
 
 def _plain(value: Any, path: _Path, depth: int) -> Any:  # noqa: RET503 (`_fail` never returns)
-    """A copy made of dict, list, str, int, float, bool and None; the one place that judges values."""
+    """Copy as dict, list, str, int, float, bool and None. The only place that validates values."""
     match value:
         case str():
             return _text(value, path)

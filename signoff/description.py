@@ -1,4 +1,4 @@
-"""An action in one line: the tool's name and its arguments, without secrets."""
+"""One-line descriptions of actions: tool name and arguments, without secrets."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ MAX_VALUE = 200
 """Characters shown of one value; the rest is counted."""
 
 MAX_QUOTED = 60
-"""Characters shown of a text between the operator's words."""
+"""Characters shown of a value within the operator's text."""
 
 MAX_LINE = 600
 
@@ -22,34 +22,34 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9.,-]{0,40}\Z", re.ASCII)
 
 
 def describe(action: Action) -> str:
-    """A tool's name and its arguments, each cut when long, for actions without a template."""
+    """Describe an action that has no template: tool name and arguments, each cut if long."""
     return tool_and_arguments(action.tool, redact_by_name(action.arguments).value)
 
 
 def tool_and_arguments(tool: str, arguments: Mapping[str, Any]) -> str:
-    """`describe` for arguments that are masked already."""
+    """`describe` for arguments that are already masked."""
     named = ", ".join(f"{name}: {named_value(name, value)}" for name, value in arguments.items())
     return shorten(f"{tool}({named})", MAX_LINE)
 
 
 def quoted(text: str, limit: int = MAX_QUOTED) -> str:
-    """A text in quotation marks that it cannot close, cut when long."""
+    """Quote a text so that it cannot close its own quotation marks. Cut if long."""
     text = text.translate(_QUOTES)
     return f"“{text}”" if len(text) <= limit else f"“{text[:limit]}…” (+{len(text) - limit} characters)"
 
 
 def named_value(name: str, value: Any) -> str:
-    """A JSON value among the words of somebody else: a text is `quoted`, unless it is a number or a date."""
+    """A JSON value for use within a sentence: texts are `quoted`, except numbers and dates."""
     if isinstance(value, str):
         return plain(value) if _NUMBER.match(value) else quoted(value)
     return formats.amount(name, value) or plain(value)
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:
-    """The text, or its beginning and how many characters were left out."""
+    """The text, or its beginning and the number of characters omitted."""
     return text if len(text) <= limit else f"{text[:limit]}… (+{len(text) - limit} characters)"
 
 
 def plain(value: Any) -> str:
-    """A JSON value as people read it: a string as it is, anything else as canonical JSON; cut when long."""
+    """A JSON value for people: strings unchanged, anything else as canonical JSON. Cut if long."""
     return shorten(value if isinstance(value, str) else canonical_bytes(value).decode())

@@ -1,4 +1,4 @@
-"""Lengths of time, in one spelling everywhere: `"72h"`, `"1h30m"`, a number of seconds, or a timedelta."""
+"""Durations: `"72h"`, `"1h30m"`, a number of seconds, or a timedelta."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Duration = str | float | timedelta
-"""A length of time as people write it."""
+"""A duration in any accepted form."""
 
 FORMS = 'a time such as "72h", "30m" or "1h30m", or a number of seconds'
 
 _PARTS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?\Z", re.ASCII)
 _LONGEST = 100 * 365 * 86_400
-"""Seconds. Added to the present it is still a date."""
+"""Seconds. Keeps now + duration a valid date."""
 
 
 def seconds_of(length: Duration) -> float:
-    """The seconds of a length of time; a text may also be a plain number. Raises ValueError for anything else."""
+    """Convert a duration to seconds; a text may be a plain number. Raises ValueError."""
     if isinstance(length, timedelta):
         seconds = length.total_seconds()
     elif isinstance(length, str):
@@ -49,7 +49,7 @@ def _read(text: str) -> float:
 
 
 def _number(given: object) -> float:
-    """A number as it is; not a boolean, nor what only looks like a number to Python."""
+    """The number itself. Refuses booleans and other types that Python treats as numbers."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise ValueError(f"must be {FORMS}")
     return float(given)
@@ -59,7 +59,7 @@ _FORMER = {"timeout_seconds": "timeout", "lease_seconds": "lease"}
 
 
 def by_former_names(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which programs of earlier versions call with ``timeout_seconds`` and ``lease_seconds``."""
+    """Accept ``timeout_seconds`` and ``lease_seconds``, the parameter names of earlier versions."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:

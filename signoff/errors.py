@@ -3,10 +3,10 @@
 SignoffError
 ├── MalformedArguments      a value has no canonical JSON form
 ├── CollaborationError      a person's decision (or its absence) stopped the run, or a parent of it
-├── FactsFailed             the program could not look up its facts, so nothing was begun
+├── FactsFailed             the program could not look up its facts, so the action did not start
 ├── Conflict                the same id with other content, or a fact that is already settled otherwise
-├── ApiError                the service refuses a call over HTTP
-│   └── AlreadyClaimed      the action has been started already; also a Conflict
+├── ApiError                the service refused an HTTP call
+│   └── AlreadyClaimed      the action was already started; also a Conflict
 └── Unreachable             the service did not answer in time; also a ConnectionError
 
 The service's own errors (`agent.domain.errors`) have the same root.
@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 
 class SignoffError(Exception):
-    """The root of the tree: catch this to catch all of ours and nothing else. It can be pickled, as it is."""
+    """Base class of all Signoff errors. Picklable."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (type(self), self.args, self.__dict__)
@@ -35,9 +35,9 @@ class MalformedArguments(SignoffError):
 
 
 class CollaborationError(SignoffError):
-    """The run ends because a person said no, or because nobody answered in time.
+    """The run stopped because a person said no or nobody answered in time.
 
-    Its text starts with the cause. Expired is not rejected: `reviewer` and `reason` are None for it.
+    The message starts with the cause. An expiry is not a rejection: its `reviewer` and `reason` are None.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class CollaborationError(SignoffError):
 
 
 class FactsFailed(SignoffError):
-    """The program's own facts about an action could not be looked up, so it was not begun. `__cause__` says why."""
+    """Looking up the program's facts failed, so the action did not start. `__cause__` has the reason."""
 
 
 class Conflict(SignoffError):
-    """The same id was used for other content, or the question has been settled otherwise."""
+    """The same id was used for other content, or the question is already settled otherwise."""
 
 
 class ApiError(SignoffError):
-    """The service refuses: `status` and `kind` say what (RFC 9457), the text says why.
+    """The service refused: `status` and `kind` say what (RFC 9457), the message says why.
 
-    401: the key is not valid. 403: it may not, or policy denies the action. 404: there is no such request.
+    401: invalid key. 403: the key lacks the right, or policy denies the action. 404: no such request.
     """
 
     def __init__(self, status: int, kind: str, words: str, problem: Mapping[str, Any] | None = None) -> None:
@@ -79,15 +79,15 @@ class ApiError(SignoffError):
 
 
 class AlreadyClaimed(ApiError, Conflict):
-    """Somebody has begun with this already, or did so in an earlier life: it is not begun twice."""
+    """The action was already started, here or by an earlier process. It is never started twice."""
 
 
 class Unreachable(SignoffError, ConnectionError):
-    """The service did not answer in time; nothing is known of what became of the call."""
+    """The service did not answer in time; the outcome of the call is unknown."""
 
 
 def _again(kind: type[SignoffError], args: tuple[Any, ...], state: dict[str, Any]) -> SignoffError:
-    """An error out of its pickle; it was worded before, so that its own constructor has nothing to add."""
+    """Unpickle an error. Bypasses its constructor, because the message is already formatted."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error

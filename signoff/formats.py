@@ -1,4 +1,4 @@
-"""Money and times as people read them, in one way everywhere: titles, cards, pages, e-mail and the command line."""
+"""How amounts and times are shown, everywhere: titles, cards, pages, e-mail and the command line."""
 
 import re
 from datetime import UTC, datetime
@@ -13,14 +13,14 @@ _NOT_MONEY = re.compile(
     "rate|ratio|rows|seconds|tokens|units|users|year"
 )
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_MOST_DIGITS = 16  # a double knows no more
+_MOST_DIGITS = 16  # # precision of a double
 
 
 def amount(name: str, value: Any) -> str | None:
-    """A number that is money by its name, such as `1,499.00`; None for anything else.
+    """Format a number whose name says that it is money, such as `1,499.00`; None for anything else.
 
-    Thousands are apart; there are two places, or more when the value has more: it is never rounded. What no double
-    holds exactly is not shown as money.
+    Uses thousands separators and two decimal places, or more if the value has more: never rounded. A number that a
+    double cannot hold exactly is not shown as money.
     """
     if not isinstance(value, int | float) or isinstance(value, bool) or not _is_amount(name):
         return None
@@ -32,11 +32,11 @@ def amount(name: str, value: Any) -> str | None:
 
 
 def moment(at: datetime) -> str:
-    """A time in UTC, to the minute: `2026-12-24 10:00 UTC`. Where a program can, it shows the reader's own time."""
+    """A time in UTC, to the minute: `2026-12-24 10:00 UTC`. Clients that can show local time do so instead."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _is_amount(name: str) -> bool:
-    """By the words in the last name of a path: `refundAmount`, `items[0].price`, but not `total_rows`."""
+    """Decided by the words of the last name in a path: `refundAmount`, `items[0].price`, but not `total_rows`."""
     words = [word.lower() for word in _WORDS.findall(name.rpartition(".")[2])]
     return any(map(_AMOUNT.fullmatch, words)) and not any(map(_NOT_MONEY.fullmatch, words))

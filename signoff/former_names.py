@@ -1,7 +1,7 @@
-"""Former names of our errors and values, for pickles.
+"""Former module and class names, for unpickling.
 
-DBOS pickles what workflows return and raise, with the module of each class, and reads it after an upgrade. `agent`
-makes these modules importable; nothing in our own code imports them.
+DBOS pickles what workflows return and raise, with each class's module, and reads it after an upgrade. `agent` makes
+these modules importable; our own code does not import them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ FORMER_NAMES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "agent.integrations.dbos": {"NotFromSignoff": ("signoff.integrations.dbos", "NotFromSignoff")},
 }
-"""By module and name, where it is now."""
+"""Current location by former module and name."""
 
 
 def former_name(module: str, name: str) -> Any:
-    """What had this name. Raises AttributeError, as a module does."""
+    """The object that had this name. Raises AttributeError, as a module does."""
     try:
         place, now = FORMER_NAMES[module][name]
     except KeyError:
@@ -48,16 +48,16 @@ def former_name(module: str, name: str) -> Any:
 
 
 class FormerModules(MetaPathFinder, Loader):
-    """Finds modules that are gone, after every other finder: it hides none that is there."""
+    """Finds removed modules. Runs after every other finder, so it hides no existing module."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A module without a file; a package where former modules lie below it."""
+        """A spec without a file; a package if former modules lie below it."""
         if fullname not in FORMER_NAMES:
             return None
         return ModuleSpec(fullname, self, is_package=not FORMER_NAMES[fullname])
 
     def exec_module(self, module: ModuleType) -> None:
-        """Look its names up when they are asked for."""
+        """Resolve names lazily."""
         module.__dict__["__getattr__"] = lambda name: former_name(module.__name__, name)

@@ -1,4 +1,4 @@
-"""What becomes of an approval: it is claimed, with the facts of now, and how the attempt went is reported."""
+"""Claim an approval, with current facts, and report how the attempt ended."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def claim(
     timeout: Duration | None = TIMEOUT,
     keep: bool = True,
 ) -> Operation[ClaimedAction]:
-    """Take what was approved, to do it now: once, and only before the approval lapses.
+    """Claim an approval to carry it out now: once, and only before it lapses.
 
-    ``lease`` ("1h", or seconds) is how long it may take; without a result by then people are asked what happened.
-    ``attempt`` names this very claim (1 to 255 visible ASCII characters): claimed again under the same name within a
-    day it is the same claim, so that a process that was killed can take up what may safely be done twice, and only
-    such. Raises AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
+    ``lease`` ("1h", or seconds) is how long the action may take; without a report by then, people are asked what
+    happened. ``attempt`` names this claim (1 to 255 visible ASCII characters): claiming again under the same name
+    within a day returns the same claim, so a process that was killed can continue. Use it only for actions that are
+    safe to repeat. Raises AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
 
-    ``facts`` are told again as they are now: a function is called with the arguments of an Approval, and FactsFailed is
-    raised if it fails. Where they are not those that people approved, people are asked again, and the claim waits for
-    them as ``ask`` does: up to ``timeout``, then TimeoutError; the request goes on waiting under its name
-    unless ``keep`` is false. With `None` it does not wait, and ApiError is raised (409, `facts-changed`).
+    ``facts`` are sent again with their current values: a function is called with the arguments of an Approval, and
+    FactsFailed is raised if it fails. If they differ from the facts that people approved, people are asked again, and
+    the claim waits for them as ``ask`` does: up to ``timeout``, then TimeoutError; the request stays open under its
+    name unless ``keep`` is false. With `None` it does not wait and raises ApiError (409, `facts-changed`).
     """
     seconds = None if timeout is None else seconds_of(timeout)
     lease_seconds = None if lease is None else seconds_of(lease)
@@ -108,7 +108,7 @@ def report(
     seconds: float | None = None,
     patience: float = PATIENCE,
 ) -> Operation[Review]:
-    """Report the result (what is no JSON as its text), or the error; the same report twice is one.
+    """Report the result (values that are not JSON as text) or the error. Repeating a report has no effect.
 
     The card shows it. Raises ApiError and Unreachable.
     """
@@ -133,7 +133,7 @@ def _named(decision: Approval | Review | str) -> tuple[str, str | None]:
 
 
 def _reportable(result: Any) -> Any:
-    """The result as the card can show it: JSON as it is unless it is too long, anything else as its text."""
+    """The result for the card: JSON unchanged unless it is too long, anything else as text."""
     try:
         encoded = canonical_bytes(result)
     except MalformedArguments:
@@ -142,5 +142,5 @@ def _reportable(result: Any) -> Any:
 
 
 def _text(words: str) -> str:
-    """Words that JSON can carry and a database can keep."""
+    """Replace what JSON cannot carry or the database cannot store."""
     return words.encode("utf-8", "replace").decode().replace("\x00", "␀")

@@ -1,4 +1,4 @@
-"""The two clients: the same operations, driven by a thread that blocks or by an event loop."""
+"""The blocking and the asyncio client. Both run the same operations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CONNECT = 5.0
 
 
 def _options(url: str, key: str) -> dict[str, Any]:
-    """What both kinds of HTTP client are made with. Raises ValueError."""
+    """Options for both kinds of HTTP client. Raises ValueError."""
     if not url.startswith(("https://", "http://")):
         raise ValueError(f"the address of Signoff begins with https:// or http://, not {url!r}")
     if not key or not key.isascii() or not key.isprintable():
@@ -51,7 +51,7 @@ def _options(url: str, key: str) -> dict[str, Any]:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The trusted certificates, shared by all clients: loading them takes longer than most requests."""
+    """Trusted certificates, shared by all clients: loading them takes longer than most requests."""
     return httpx2.create_ssl_context()
 
 
@@ -76,7 +76,7 @@ def _unreached(error: httpx2.HTTPError, url: httpx2.URL) -> NoResponse:
 
 
 def _check_parentheses(action: object) -> None:
-    """Raises TypeError where the decorator was given the function itself."""
+    """Raises TypeError if the decorator was applied without parentheses."""
     if callable(action):
         name = getattr(action, "__name__", "function")
         raise TypeError(f"write @client.requires_approval() above {name}, with parentheses")
@@ -101,9 +101,9 @@ def _awaited(
 
 
 class ApprovalClient:
-    """Asks people through a Signoff service at `url`, with a key of the scope `request`. For code without a loop.
+    """Blocking client: asks people through the Signoff service at `url`, with a key of scope `request`.
 
-    Can be used by several threads, and as a context manager. Raises ValueError for what is no address or no key.
+    Thread-safe, and a context manager. Raises ValueError for an invalid address or key.
     """
 
     def __init__(self, url: str, key: str) -> None:
@@ -130,10 +130,10 @@ class ApprovalClient:
         lease: Duration | None = None,
         facts: FactsFunction | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """A decorator: each call waits for people and then runs with the arguments that they decided.
+        """Decorator: each call waits for a decision, then runs with the decided arguments.
 
-        `action` is the function's name unless given. `key`, `description` and `context` may be functions of its
-        arguments; `facts` is one. See `ask` for what is raised.
+        `action` defaults to the function's name. `key`, `description` and `context` may be functions of its arguments;
+        `facts` is one. Raises what `ask` raises.
         """
 
         _check_parentheses(action)
@@ -202,7 +202,7 @@ class ApprovalClient:
 
 
 class AsyncApprovalClient:
-    """The same for code that runs in an event loop: every operation is awaited."""
+    """`ApprovalClient` for asyncio: every operation is awaited."""
 
     def __init__(self, url: str, key: str) -> None:
         self._http = httpx2.AsyncClient(**_options(url, key))
@@ -228,7 +228,7 @@ class AsyncApprovalClient:
         lease: Duration | None = None,
         facts: FactsFunction | None = None,
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
-        """A decorator for async functions, as `ApprovalClient.requires_approval`."""
+        """Decorator for async functions; see `ApprovalClient.requires_approval`."""
 
         _check_parentheses(action)
         seconds = seconds_of(timeout)
@@ -274,7 +274,7 @@ class AsyncApprovalClient:
             return await self._call(effect)
         if isinstance(effect, CallFunction):
             return await effect.function()
-        came = await asyncio.to_thread(effect.function)  # it may be async, or wait for a database
+        came = await asyncio.to_thread(effect.function)  # # may be async, or block on a database
         return await came if inspect.isawaitable(came) else came
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The effects that an operation yields, so that operations do no I/O and are written once for both clients.
+"""Effects that an operation yields. Operations do no I/O, so both clients share them.
 
 A client answers an ``HttpRequest`` with an ``HttpResponse`` or throws ``NoResponse`` in, sleeps for a ``Sleep``, and
 sends the result of a ``CallFunction`` or throws its error in.
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One HTTP request; ``seconds`` is how long its answer may take."""
+    """One HTTP request; ``seconds`` limits the wait for its response."""
 
     method: str
     path: str
@@ -27,7 +27,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What the service answered; ``content`` is ``None`` when it was no JSON."""
+    """The service's response; ``content`` is ``None`` if it was not JSON."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,27 +36,27 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """A pause of so many seconds."""
+    """Pause for this many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class CallFunction:
-    """The program's own function, with the arguments that people approved."""
+    """Call the program's function with the approved arguments."""
 
     function: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class LookUpFacts:
-    """The program's look-up of facts: ordinary or async, whatever the client."""
+    """Call the program's facts function, sync or async with either client."""
 
     function: Callable[[], Any]
 
 
 class NoResponse(Exception):
-    """No response came. The service may have carried the request out or not."""
+    """No response arrived. The service may or may not have carried the request out."""
 
 
 Operation = Generator[HttpRequest | Sleep | CallFunction | LookUpFacts, Any, T]

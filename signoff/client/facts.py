@@ -1,4 +1,4 @@
-"""Facts about an action, looked up by the program's own code: never the model's words, which are no evidence."""
+"""Facts about an action, looked up by the program's code. A model's words are not evidence."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from signoff.errors import FactsFailed
 log = logging.getLogger("signoff.client")
 
 FACTS_MAX_AGE = 60.0
-"""Seconds after which what nobody had to be asked about is judged again, on the facts of then."""
+"""Seconds after which an action that needed no approval is judged again on current facts."""
 
 FactsFunction = Callable[..., Any]
-"""Called with the arguments by their names; returns a mapping of JSON values, or `None` where there are none. For an
-`AsyncApprovalClient` it may be async; any other is called in a thread there."""
+"""Called with the arguments by name; returns a mapping of JSON values, or `None` for no facts. With
+`AsyncApprovalClient` it may be async; a sync function runs in a thread there.
+"""
 
 FactsOrFunction = Mapping[str, Any] | FactsFunction | None
 FactsByTool = Mapping[str, FactsFunction] | FactsFunction | None
-"""For integrations: the function of each tool by its name, or one for all tools, called with the tool's name first."""
+"""For integrations: one function per tool name, or one function for all tools that takes the tool's name first."""
 
 
 def facts_of(given: FactsByTool, tool: str) -> FactsFunction | None:
-    """The function that looks up the facts about calls of this tool."""
+    """The function that looks up facts for this tool."""
     if callable(given):
         return lambda **arguments: given(tool, arguments)
     return given.get(tool) if given else None
 
 
 def look_up(facts: FactsOrFunction, arguments: Mapping[str, Any], action: str | None) -> Operation[Any]:
-    """What is known about these arguments, as JSON; `None`: nothing. Raises FactsFailed."""
+    """Look up facts about these arguments, as JSON; `None` if there are none. Raises FactsFailed."""
     if facts is None:
         return None
     try:
-        copied = plain_object(arguments)  # what people are asked about stays as it is
+        copied = plain_object(arguments)  # # the function must not change what people are asked about
         given = (yield LookUpFacts(lambda: facts(**copied))) if callable(facts) else facts
         return None if given is None else json.loads(canonical_bytes(plain_object(given)))
     except Exception as error:
@@ -49,7 +50,7 @@ def look_up(facts: FactsOrFunction, arguments: Mapping[str, Any], action: str | 
 def look_up_to_ask(
     facts: FactsOrFunction, arguments: Mapping[str, Any], action: str | None
 ) -> Operation[Any]:
-    """What a question says of facts. Where they cannot be looked up it says so, and then people are asked."""
+    """Facts for a question. If the look-up fails, the question says so, and people are asked."""
     try:
         found = yield from look_up(facts, arguments, action)
     except FactsFailed as failed:
@@ -59,7 +60,7 @@ def look_up_to_ask(
 
 
 def look_up_now(facts: FactsOrFunction, decision: Approval | Review | str) -> Operation[Any]:
-    """The facts for a claim. Raises FactsFailed, and TypeError for a function where the arguments are not known."""
+    """Facts for a claim. Raises FactsFailed, and TypeError for a function if the arguments are unknown."""
     if not callable(facts):
         return (yield from look_up(facts, {}, None))
     if not isinstance(decision, Approval):

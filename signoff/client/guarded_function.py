@@ -1,4 +1,4 @@
-"""A function that needs approval: ask, claim, call it with what was decided, report."""
+"""A function that needs approval: ask, claim, call it with the decided arguments, report."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from signoff.errors import MalformedArguments, SignoffError
 log = logging.getLogger("signoff.client")
 
 TextOrFunction = str | Callable[..., str] | None
-"""A text, or a function that makes one from the arguments."""
+"""A text, or a function of the arguments that returns one."""
 
 
 @dataclass(frozen=True)
 class GuardedFunction:
-    """A function and how people are asked about it. `action` is its name in the checkpoints."""
+    """A function and its approval options. `action` is its name in the checkpoints."""
 
     function: Callable[..., Any]
     action: str
@@ -38,10 +38,10 @@ class GuardedFunction:
     facts: FactsFunction | None = None
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
-        """One call as an operation; its result is the function's.
+        """One call as an operation that returns the function's result.
 
-        Raises what `ask` and `claim` raise, MalformedArguments for an argument that the function does not have, and
-        what the function raises (both reported before). A cancellation, say, is not reported: people are asked what
+        Raises what `ask` and `claim` raise, MalformedArguments for unknown arguments, and the function's own errors;
+        the last two are reported first. Anything else, such as a cancellation, is not reported: people are asked what
         happened.
         """
         bound = inspect.signature(self.function).bind(*args, **kwargs)
@@ -89,7 +89,7 @@ class GuardedFunction:
         return result
 
     def _arguments(self, bound: inspect.BoundArguments) -> dict[str, Any]:
-        """What people are asked about: every argument by name, but not `self`. Raises MalformedArguments."""
+        """All arguments by name, except `self`. Raises MalformedArguments."""
         named = dict(bound.arguments)
         first = next(iter(named), None)
         if first in ("self", "cls"):
@@ -106,11 +106,11 @@ class GuardedFunction:
 def _told(
     claimed: ClaimedAction, began: float, *, result: Any = None, error: Exception | None = None
 ) -> Operation[None]:
-    """Report, and never let a report that fails hide what the function did."""
+    """Report; a failed report must not hide the function's outcome."""
     try:
         yield from attempts.report(claimed, result, error=error, seconds=time.monotonic() - began)
     except SignoffError as failed:
-        log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # noqa: TRY400 - no fault of ours
+        log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # # noqa: TRY400 - not our fault
 
 
 def _words(given: TextOrFunction, arguments: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""Hands an approval to a program that acts by itself and reports nothing: it is claimed once, and reported as such."""
+"""Hand an approval over to a program that reports nothing: claim it once and report it as handed over."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def hand_over(
     timeout: Duration | None = TIMEOUT,
     patience: float = PATIENCE,
 ) -> Operation[ClaimedAction]:
-    """Claim what was approved, as `claim` does, to use it once.
+    """Claim an approval for a single use, as `claim` does.
 
-    A report that fails takes nothing back: it is logged, and people are asked what happened.
+    If the report fails, the claim stands: the failure is logged, and people are asked what happened.
     """
     claimed = yield from claim(decision, facts=facts, timeout=timeout, patience=patience)
     try:

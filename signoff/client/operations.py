@@ -1,4 +1,4 @@
-"""What a program can ask of the service, each operation written once for both clients."""
+"""The operations of the service, each written once for both clients."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from signoff.values import Action
 log = logging.getLogger("signoff.client")
 
 TIMEOUT = 30.0
-"""Seconds that `ask` waits for people unless it is told otherwise."""
+"""Default number of seconds that `ask` waits for people."""
 
 PATIENCE = 30.0
-"""Seconds for a call that waits for nobody: so long may the service be away."""
+"""Seconds that a call which does not wait for people tolerates an unreachable service."""
 
 LONGEST_WAIT = 50.0
-"""Seconds for one call that waits; proxies often cut what is silent for a minute."""
+"""Seconds per long poll; proxies often cut connections that are silent for a minute."""
 
 VERSION = "external"
-"""The version of every action that is asked about from outside."""
+"""The tool version of every action requested from outside."""
 
 
 @by_former_names
@@ -50,18 +50,18 @@ def ask(
     rationale: str | None = None,
     facts: FactsOrFunction = None,
 ) -> Operation[Approval]:
-    """Ask people whether this may be done, and wait for their decision.
+    """Ask people to approve an action, and wait for their decision.
 
-    ``action`` is the tool's name, which the checkpoints judge; without one, somebody is always asked about
-    ``description``. ``context`` is what a reviewer should know (any JSON; what there is no room for is left out in its
-    middle, and counted). ``key`` names the question: a process that
-    was started again and asks the same under the same key gets the request that is there already, decided or not.
-    ``facts`` is what the program itself knows about the arguments, or a function of them that looks it up: policy
-    judges on it as `facts.…`. It takes a key of the scope `facts`. Where the function fails, people are asked.
+    ``action`` is the tool's name, which the checkpoints judge; without one, people are always asked, about
+    ``description``. ``context`` is what a reviewer should know (any JSON; if it is too long, its middle is cut and the
+    omission counted). ``key`` names the question: a restarted process that asks the same under the same key gets the
+    existing request, decided or not. ``facts`` is what the program itself knows about the arguments, or a function of
+    them that looks it up; policy reads it as `facts.…`. It needs a key of scope `facts`. If the function fails, people
+    are asked.
 
-    After ``timeout`` ("72h", or seconds) without a decision raises TimeoutError, and takes the request back unless it
-    has a key. Raises CollaborationError (logged before) when people rejected it, when its time ran out, or when it was
-    withdrawn; ApiError, Conflict (the key was used for other content), MalformedArguments and Unreachable.
+    Raises TimeoutError after ``timeout`` ("72h", or seconds) without a decision, and withdraws the request unless it
+    has a key. Raises CollaborationError (logged before) if the request is rejected, expires or is withdrawn; ApiError,
+    Conflict (the key was used for other content), MalformedArguments and Unreachable.
     """
     seconds = seconds_of(timeout)
     deadline = time.monotonic() + seconds
@@ -100,9 +100,9 @@ def submit(
     facts: FactsOrFunction = None,
     patience: float = PATIENCE,
 ) -> Operation[Review | Approval]:
-    """Ask people as `ask` does, and wait for nobody: the request as it stands, or an Approval where policy needs none.
+    """Ask people as `ask` does, without waiting: returns the request, or an Approval if policy requires none.
 
-    `get` looks again, and `concluded` makes of a decided request what `ask` would. Raises ApiError, Conflict,
+    Use `get` to look again, and `concluded` to turn a decided request into an approval. Raises ApiError, Conflict,
     MalformedArguments and Unreachable.
     """
     body = _question(action, arguments or {}, description, context, key)
@@ -116,7 +116,7 @@ def submit(
 
 
 def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review]:
-    """Take the question back. Raises Conflict when it was decided already, ApiError and Unreachable."""
+    """Withdraw a request. Raises Conflict if it is already decided, ApiError and Unreachable."""
     told = yield from send_with_retries(
         HttpRequest("DELETE", path_of(request_id)), time.monotonic() + patience
     )
@@ -124,7 +124,7 @@ def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review
 
 
 def get(request_id: str, *, wait: Duration = 0.0, patience: float = PATIENCE) -> Operation[Review]:
-    """A request as it stands; with ``wait``, once decided or after so long. Raises ApiError and Unreachable."""
+    """A request's state; with ``wait``, returns once decided or at that time. Raises ApiError and Unreachable."""
     seconds = seconds_of(wait)
     until = time.monotonic() + seconds
     deadline = until + patience
@@ -141,7 +141,7 @@ def pending(
     limit: int = 200,
     patience: float = PATIENCE,
 ) -> Operation[list[Review]]:
-    """Requests, newest first, up to ``limit``: with the scope `read` those of the team, else those of this key.
+    """Requests, newest first, up to ``limit``: the team's with scope `read`, otherwise those of this key.
 
     Raises ApiError and Unreachable.
     """
@@ -163,14 +163,14 @@ def pending(
 
 
 def path_of(name: str) -> str:
-    """The address of one request. No name reaches another one's, whatever characters it has."""
+    """The path of one request. Quoted so that no name can reach another request."""
     return f"/pending/{quote(name, safe='')}"
 
 
 def _question(
     action: str | None, arguments: Mapping[str, Any], description: str | None, context: Any, key: str | None
 ) -> dict[str, Any]:
-    """The body of `POST /pending`. Raises MalformedArguments, before anything is sent."""
+    """The body of `POST /pending`. Raises MalformedArguments before anything is sent."""
     if action is None and (description is None or arguments):
         raise ValueError(
             "without an action, say in `description` what is to be decided, and give no arguments"
@@ -187,7 +187,7 @@ def _question(
 
 
 def decided(review: Review, deadline: float) -> Operation[Review]:
-    """The request once it is decided, or as it stands at the deadline. A service that is away is waited for."""
+    """The request once decided, or its state at the deadline. Waits through outages of the service."""
     while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
         call = HttpRequest("GET", path_of(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
@@ -203,7 +203,7 @@ def decided(review: Review, deadline: float) -> Operation[Review]:
 
 
 def given_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
-    """Nobody decided in time: take it back and raise TimeoutError, unless somebody decides at this very moment."""
+    """Nobody decided in time: withdraw the request and raise TimeoutError, unless somebody decides just then."""
     if keep:
         words = f"it goes on waiting under its key {review.request_id}"
         raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")

@@ -1,4 +1,4 @@
-"""Retries: a request is repeated through restarts, overload and lost connections, until its deadline."""
+"""Retries through restarts, overload and lost connections, until a deadline."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger("signoff.client")
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
-"""Seconds between attempts where the service does not say itself how long to wait."""
+"""Seconds between attempts if the service does not say how long to wait."""
 
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers after which the same call may succeed."""
+"""Status codes after which the same call may succeed."""
 
 
 def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
-    """The answer's content, of a call that can be repeated. Raises ApiError, Conflict and Unreachable."""
+    """Send an idempotent call and return the response's content. Raises ApiError, Conflict and Unreachable."""
     attempt = 0
     while True:
         attempt += 1
@@ -50,13 +50,13 @@ def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
 
 
 def _is_transient(status: int, failure: Exception) -> bool:
-    """Whether the same call may succeed later: a 409 does where an earlier attempt of it is still being answered."""
+    """Whether the same call may succeed later: also a 409 while an earlier attempt is still in progress."""
     return status in TRANSIENT or getattr(failure, "kind", None) == "under-way"
 
 
 def _pause(attempt: int) -> float:
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt - 1, 10))
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts, no secret
+    return longest * random.uniform(0.5, 1.0)  # # noqa: S311 - jitter, not a secret
 
 
 def _content(answer: HttpResponse) -> Any:
@@ -66,7 +66,7 @@ def _content(answer: HttpResponse) -> Any:
 
 
 def error_from(answer: HttpResponse) -> ApiError | Conflict:
-    """A refusal as an error, in the service's own words where it has said any."""
+    """The error for a refusal, in the service's own words if it sent any."""
     problem = answer.content if isinstance(answer.content, dict) else {}
     if "type" not in problem or "detail" not in problem:
         words = f"answered {answer.status} without problem details: is this the address of Signoff?"

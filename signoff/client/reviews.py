@@ -1,4 +1,4 @@
-"""A request as it stands, its approval, and the right to act on it. Nothing but an approval is consent."""
+"""A request's state, its approval, and the right to act on it. Only an Approval is consent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Status = Literal["waiting", "approved", "rejected", "expired", "cancelled", "not
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """How an attempt ended: its result as text, or the error; as it was reported, or as a person settled it."""
+    """How an attempt ended: its result as text, or the error, as reported or as settled by a person."""
 
     succeeded: bool
     text: str
@@ -25,10 +25,10 @@ class AttemptOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A request as it stands now. `arguments` have their secrets masked; a claim has them in full.
+    """The current state of a request. Secrets in `arguments` are masked; a claim has them in full.
 
-    `id` is the service's name for it, `request_id` the caller's; `reviewer` the Slack user id of who decided; `raw`
-    all that the service says.
+    `id` is the service's name for it, `request_id` the caller's; `reviewer` is the Slack user id of the decider; `raw`
+    is the service's whole response.
     """
 
     id: str
@@ -48,13 +48,13 @@ class Review:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reviewers who approved it wrote, oldest first."""
+        """Notes of the reviewers who approved, oldest first."""
         approvals = (vote for vote in self.raw.get("votes", ()) if vote["verdict"] == "approve")
         return tuple(vote["reason"] for vote in approvals if (vote["reason"] or "").strip())
 
     @property
     def outcome(self) -> AttemptOutcome | None:
-        """What became of the attempt; `None` while there was none, it is under way, or nobody knows (in doubt)."""
+        """How the attempt ended; `None` if it never started, is running, or its outcome is unknown (in doubt)."""
         attempt = self.raw.get("execution") or {}
         if attempt.get("status") == "succeeded":
             return AttemptOutcome(True, attempt["result"] or "")
@@ -66,7 +66,7 @@ class Review:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Review:
-        """From the service's JSON. Raises KeyError, TypeError and ValueError for what is none of a request."""
+        """Parse the service's JSON. Raises KeyError, TypeError and ValueError if it is not a request."""
         return cls(
             id=told["id"],
             request_id=told["request_id"],
@@ -87,11 +87,11 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The action may go ahead: people approved it, or (`not_required`) policy lets it run unasked.
+    """The action may go ahead: people approved it, or (`not_required`) policy allows it without approval.
 
-    `arguments` are those that were asked about, or what a reviewer made of them (`edited`; their secrets are masked
-    then, and `claim` has them in full). `notes` is what the reviewers wrote when they approved it, for whoever goes on
-    with it, a model too; `reason` is the note of the last one.
+    `arguments` are the requested ones, or a reviewer's edit (`edited`; secrets are then masked, and `claim` returns
+    them in full). `notes` are the reviewers' notes on approval, for the program or model that continues; `reason` is
+    the last one.
     """
 
     status: Literal["approved", "not_required"]
@@ -107,7 +107,7 @@ class Approval:
     notes: tuple[str, ...] = ()
 
     def __setstate__(self, state: Sequence[Any]) -> None:
-        """Unpickle; what an earlier version has pickled has fewer fields, and the others have their defaults."""
+        """Unpickle. Pickles of earlier versions have fewer fields; the missing ones get their defaults."""
         given = iter(state)
         for each in fields(self):
             object.__setattr__(self, each.name, next(given, each.default))
@@ -115,7 +115,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedAction:
-    """The right to do it, once, with the arguments in full. Hand `idempotency_key` on: it is every attempt's."""
+    """The right to act, once, with the arguments in full. Pass `idempotency_key` on: all attempts share it."""
 
     id: str
     request_id: str
@@ -139,10 +139,10 @@ _CAUSES: dict[str, Literal["rejected", "expired", "withdrawn"]] = {
 
 
 def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> Approval:
-    """The approval of a decided request; an error for everything else.
+    """Turn a decided request into an Approval, or raise.
 
-    ``arguments`` are those that people were asked about, in full. Without them the approval has those of the review,
-    in which secrets are masked. Raises CollaborationError (logged before), and TimeoutError while nobody has decided.
+    ``arguments`` are the requested ones, in full. Without them the approval has the review's, with secrets masked.
+    Raises CollaborationError (logged before), and TimeoutError while nobody has decided.
     """
     if review.status == "waiting":
         raise TimeoutError(f"nobody has decided yet (request {review.id})")
@@ -171,7 +171,7 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
 
 
 def earlier_outcome(review: Review) -> AttemptOutcome | None:
-    """How an approved action ended before a restart; None: it may start. AlreadyClaimed: running or in doubt."""
+    """How an approved action ended before a restart; None: it may start. Raises AlreadyClaimed: running or in doubt."""
     attempt = review.raw["execution"]
     if attempt is None or attempt["settled_as"] == "retry" or review.outcome is not None:
         return review.outcome

@@ -1,4 +1,4 @@
-"""The signature of Signoff's webhooks."""
+"""Signature check for Signoff's webhooks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 _SECONDS = re.compile(r"[0-9]{1,12}\Z")
 
 FRESH = 300.0
-"""Seconds for which a signature counts: what is older may be a copy that somebody sends again."""
+"""Seconds for which a signature is valid. Limits replays."""
 
 
 def is_from_signoff(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether this body, as it arrived, was signed with the webhook's secret within the last five minutes."""
+    """Whether this raw body was signed with the webhook's secret within the last five minutes."""
     given = {name.lower(): value for name, value in headers.items()}
     timestamp, signature = given.get("signoff-timestamp", ""), given.get("signoff-signature", "")
     if not _SECONDS.match(timestamp) or abs(time.time() - int(timestamp)) >= FRESH:
