@@ -13,7 +13,7 @@ _NOT_MONEY = re.compile(
     "rate|ratio|rows|seconds|tokens|units|users|year"
 )
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_MOST_DIGITS = 16  # # precision of a double
+_MOST_DIGITS = 16  # precision of a double
 
 
 def amount(name: str, value: Any) -> str | None:

@@ -1,7 +1,7 @@
-"""Where a value stands in JSON: paths such as `$.items[2].price`, and which of them `redact` means.
+"""JSON paths such as `$.items[2].price`, and which of them a `redact` list covers.
 
-An entry of `redact` is a name (`card_number`, however deep) or a dotted path (`customer.card`, `args.customer.card`,
-`items.0.price`; `items.price` means every item's): the value there and everything below.
+An entry of `redact` is a name (`card_number`, at any depth) or a dotted path (`customer.card`, `args.customer.card`,
+`items.0.price`; `items.price` covers every item). It covers the value there and everything below.
 """
 
 import json
@@ -15,12 +15,12 @@ _ROOTS = ("args", "facts")
 
 
 def format_path(steps: Iterable[Step]) -> str:
-    """The path as people read it: `$.items[2].price`, `$["a key"]`."""
+    """Format a path for people: `$.items[2].price`, `$["a key"]`."""
     return "$" + "".join(_written(step) for step in steps)
 
 
 def is_redacted(steps: tuple[Step, ...], redact: Iterable[str], root: str = "args") -> bool:
-    """Whether the value at these steps (below `root`: "args" or "facts") is not to be shown."""
+    """Whether `redact` covers the value at these steps below `root` ("args" or "facts")."""
     return any(_means(entry, steps, root) for entry in redact)
 
 
@@ -34,7 +34,7 @@ def _means(entry: str, steps: tuple[Step, ...], root: str) -> bool:
 
 
 def _leads(names: list[str], steps: tuple[Step, ...]) -> bool:
-    """Whether the names, from the first step on, lead to the value or to something around it."""
+    """Whether the names, from the first step, lead to the value or one of its containers."""
     if not names:
         return True
     if not steps:

@@ -1,4 +1,6 @@
-"""Masks instead of secrets, by look, name, or policy: what stood there, and how long. What runs never changes."""
+"""Mask secrets by pattern, name, or policy; a mask says what was there and how long. Execution uses the original
+values.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +19,7 @@ BY_POLICY = "by-policy"
 """Masked because the checkpoint's `redact` names it."""
 
 NOT_SCANNED = "not-scanned"
-"""Masked whole because there was no time to look for secrets in it."""
+"""Masked entirely because there was no time to scan it."""
 
 _MASK = re.compile(r"⟦redacted[^⟦⟧]{0,60}(?:⟧|\Z)|•+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
@@ -28,7 +30,7 @@ _SECRETIVE = re.compile(
 )
 _SECRET_WORDS = frozenset({"token", "tokens", "cvv", "cvc", "otp", "totp", "pw", "passwd", "bearer", "jwt"})
 _SECRET_NAMES = frozenset({"pass", "auth", "sig", "xamzsignature", "xgoogsignature"})
-# `password_reset_at` or `token_count` are about a secret, and are none.
+# `password_reset_at` and `token_count` are about a secret but contain none.
 _ABOUT = re.compile(
     "accepted|age|arn|at|audience|budget|changed|consent|count|created|domain|enabled|endpoint|"
     "exists|expiration|expires|expiry|field|format|host|id|ids|in|issuer|kind|label|length|level|"
@@ -40,7 +42,7 @@ _ABOUT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A stretch of a text that is not shown."""
+    """A range of a text to hide."""
 
     start: int
     end: int
@@ -49,7 +51,7 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What a mask stands for. `length` in characters of the text, or of the number as JSON writes it."""
+    """What a mask stands for. `length` in characters of the text, or of the number as JSON."""
 
     path: str
     start: int
@@ -58,11 +60,11 @@ class Secret:
 
 
 Find = Callable[[str], Sequence[TextSpan]]
-"""Where a text has secrets. Spans may overlap."""
+"""Finds secrets in a text. Spans may overlap."""
 
 
 class RedactedValue(NamedTuple):
-    """A copy that can be shown, what is masked in it, and the values that keys or policy hide (with the kind)."""
+    """A displayable copy, its masks, and the values hidden by key or policy (with the kind)."""
 
     value: Any
     secrets: tuple[Secret, ...]
@@ -70,7 +72,7 @@ class RedactedValue(NamedTuple):
 
 
 def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
-    """The text with spans as signs (`⟦redacted github-token, 40 characters⟧`); `tight`: no longer than they."""
+    """Replace spans by masks (`⟦redacted github-token, 40 characters⟧`); `tight`: a mask is no longer than its span."""
     pieces, end = [], 0
     for span in merge_spans(text, spans):
         pieces += [text[end : span.start], sign(span.kind, span.end - span.start, tight=tight)]
@@ -79,7 +81,7 @@ def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
 
 
 def merge_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
-    """The spans in order and apart; one that lies in an earlier mask is none."""
+    """Sorted, disjoint spans; a span inside an existing mask is dropped."""
     masks = [found.span() for found in _MASK.finditer(text)] if "⟦" in text or "•" in text else []
     apart: list[TextSpan] = []
     for span in sorted(spans, key=lambda each: (each.start, -each.end)):
@@ -93,16 +95,16 @@ def merge_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
 
 
 def has_mask(text: str) -> bool:
-    """Whether a text holds one of our signs: nobody may send it back as if it were the value."""
+    """Whether a text contains a mask. Such a text must not be sent back as the value."""
     return "⟦redacted" in text
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a value under this key is a secret by its name: `dbPassword`, `X-Api-Key`, not `token_count`."""
+    """Whether a key names a secret: `dbPassword`, `X-Api-Key`, but not `token_count`."""
     return _is_secret_name(name[:100])
 
 
-@lru_cache(maxsize=1000)  # the same few names come with every card and log line
+@lru_cache(maxsize=1000)  # the same few names recur in every card and log line
 def _is_secret_name(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or (len(words) > 1 and _ABOUT.fullmatch(words[-1])):
@@ -123,10 +125,10 @@ def redact_value(
     root: str = "args",
     steps: tuple[Step, ...] = (),
 ) -> RedactedValue:
-    """A copy of a JSON value in which no secret can be read, keys included.
+    """Copy a JSON value with all secrets masked, in keys too.
 
-    What is under a secret's name or meant by `redact` is masked whole; in other texts what `find` finds. `steps`
-    lead from `root` ("args" or "facts") to the value.
+    Values under a secret's name or covered by `redact` are masked entirely; in other texts, whatever `find` finds.
+    `steps` lead from `root` ("args" or "facts") to the value.
     """
     walk = _Walk(find, tuple(redact), root)
     named = any(isinstance(step, str) and is_secret_name(step) for step in steps)
@@ -136,12 +138,12 @@ def redact_value(
 
 
 def redact_by_name(value: Any, redact: Sequence[str] = (), root: str = "args") -> RedactedValue:
-    """`redact_value` by names and policy alone: texts are not looked through."""
+    """`redact_value` by names and policy only: texts are not scanned."""
     return redact_value(value, find=lambda _: (), redact=redact, root=root)
 
 
 def is_unseen(redacted: RedactedValue) -> bool:
-    """Whether something was masked that may be no secret at all."""
+    """Whether something was masked that may not be a secret."""
     return any(secret.kind == NOT_SCANNED for secret in redacted.secrets)
 
 
@@ -179,7 +181,7 @@ class _Walk:
         copies: dict[str, int] = {}
         for key, member in value.items():
             shown = unique = self._text(str(key), (*steps, "(key)"))
-            while unique in copies:  # two keys may have the same mask, and neither may push the other out
+            while unique in copies:  # two keys may have the same mask; keep both
                 copies[shown] += 1
                 unique = f"{shown} ({copies[shown]})"
             copies[unique] = 1
@@ -194,7 +196,7 @@ class _Walk:
     def _whole(self, value: Any, steps: tuple[Step, ...], why: str) -> Any:
         if value is None or isinstance(value, bool):
             self._note(steps, [TextSpan(0, 0, why)])
-            return f"⟦redacted {why}⟧"  # a length would tell which of the three it is
+            return f"⟦redacted {why}⟧"  # a length would reveal which of the three it is
         text = value if isinstance(value, str) else _plain(value)
         if not text or _MASK.fullmatch(text):
             return value
@@ -209,14 +211,14 @@ class _Walk:
         self.secrets += [Secret(path, span.start, span.end - span.start, span.kind) for span in spans]
 
     def _step(self, step: str) -> str:
-        """A key in a path: the same few lead to thousands of values."""
+        """Cached: the same few keys lead to thousands of values."""
         if step not in self.shown_steps:
             self.shown_steps[step] = mask(step, self.find(step))
         return self.shown_steps[step]
 
 
 def _counts(steps: tuple[Step, ...]) -> bool:
-    """Numbers under `tokens` say how many a model used, those under `pass` how many tests went well."""
+    """Numbers under `tokens` count a model's tokens; those under `pass` count passed tests."""
     names = [step.lower() for step in steps if isinstance(step, str)]
     return bool(names) and (names[-1].endswith("tokens") or names[-1] == "pass")
 
@@ -229,7 +231,7 @@ def _plain(value: Any) -> str:
 
 
 def sign(kind: str, length: int, *, tight: bool = False) -> str:
-    """What stands in a secret's place."""
+    """The mask for a secret."""
     full = f"⟦redacted {kind}, {length:,} character{'' if length == 1 else 's'}⟧"
     if not tight:
         return full

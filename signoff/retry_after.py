@@ -1,4 +1,4 @@
-"""What a server says about coming back: the header Retry-After (RFC 9110, section 10.2.3)."""
+"""The Retry-After header (RFC 9110, section 10.2.3)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 LONGEST = 999_999_999.0
-_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # providers of models send fractions, which the RFC does not know
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # model providers send fractions, which the RFC does not allow
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds from ``now`` (aware) that a Retry-After asks for, never negative; ``None`` when it says nothing."""
+    """Seconds from ``now`` (aware) that Retry-After asks for, never negative; ``None`` if it is missing or invalid."""
     if value is None:
         return None
     value = value.strip()

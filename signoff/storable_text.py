@@ -1,10 +1,10 @@
-"""Which text PostgreSQL can store: any Unicode text without NUL and lone surrogates."""
+"""Text that PostgreSQL can store: any Unicode except NUL and lone surrogates."""
 
 from __future__ import annotations
 
 
 def unstorable(text: str) -> str | None:
-    """Why PostgreSQL cannot store this text, as a phrase that follows its name; ``None`` when it can."""
+    """Why PostgreSQL cannot store this text, as a phrase that follows its name; ``None`` if it can."""
     if "\x00" in text:
         return "contains a NUL character"
     try:

@@ -1,4 +1,4 @@
-"""Text in which nothing is hidden: what is drawn as nothing, or changes how others are drawn, becomes a sign."""
+"""Make hidden text visible: characters that are invisible or change how others are drawn become visible signs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from itertools import groupby
 from typing import NamedTuple
 
 MAX_MARKS = 3
-"""Combining marks on one letter: living scripts need up to three, "zalgo" text dozens."""
+"""Combining marks per letter: living scripts need up to three, "zalgo" text dozens."""
 
 
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-# Letters and symbols that are drawn as nothing or as a blank, which their category does not tell.
+# Letters and symbols drawn as nothing or as a blank, which their Unicode category does not reveal.
 _BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 _KEYCAPS = "#*0123456789"
 _EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
-# Signs that our own status lines begin with, and those that could be taken for them: ticks, crosses, traffic lights.
+# Signs that our own status lines begin with, and lookalikes: ticks, crosses, traffic lights.
 _SYMBOL = re.compile("([\u2190-\u2bff\U0001f000-\U0001fbff])[\ufe0e\ufe0f]?")
 _STATUS_SIGN = re.compile(
     r"\bCHECK\b|CROSS MARK|CROSS PRODUCT|CROSSING|DIAGONAL CROSS|BALLOT|SALTIRE|\bTIMES\b"
@@ -35,19 +35,19 @@ BLANK_LINES = re.compile(r" *\n(?: *\n)+")
 
 
 def is_hidden(character: str, before: str = "") -> bool:
-    """Whether this character is drawn as nothing, or changes others. An emoji may have one variation selector."""
+    """Whether this character is invisible or changes others. An emoji may have one variation selector."""
     if character in _EMOJI_STYLE:
         return not (before and (before in _KEYCAPS or unicodedata.category(before) in {"So", "Sm", "Po"}))
     return _is_never_shown(character)
 
 
 def is_plain(text: str) -> bool:
-    """Whether `text` is printable ASCII, as most texts are: nothing in it is hidden."""
+    """Whether `text` is printable ASCII, so that nothing in it is hidden. True of most texts."""
     return text.isascii() and text.isprintable()
 
 
 def hidden_positions(text: str) -> set[int]:
-    """Where `text` has characters that must not stand in it as they are; line breaks and tabs included."""
+    """Positions in `text` of characters that must be replaced, line breaks and tabs included."""
     found: set[int] = set()
     kinds = {character: kind for character in set(text) if (kind := _kind(character))}
     if not any(kind.is_mark or kind.is_style for kind in kinds.values()):  # none depends on its neighbours
@@ -65,7 +65,7 @@ def hidden_positions(text: str) -> set[int]:
             hidden = kind.is_never_shown if not kind.is_style else is_hidden(character, before)
             if hidden or marks > MAX_MARKS:
                 found.add(position)
-                before = ""  # nothing can be styled by what follows
+                before = ""  # a style that follows has nothing to change
             else:
                 before = character
     return found
@@ -79,16 +79,16 @@ def _places(text: str, character: str) -> Iterator[int]:
 
 
 def visible(text: str) -> str:
-    """`text` with each hidden character replaced by a sign that can be seen: `␇`, `⟦U+202E⟧`, `⟦U+200B ×40⟧`.
+    """Replace each hidden character in `text` by a visible sign: `␇`, `⟦U+202E⟧`, `⟦U+200B ×40⟧`.
 
-    Line breaks stay; tabs and foreign kinds of spaces become spaces.
+    Line breaks stay; tabs and exotic spaces become spaces.
     """
     if is_plain(text):
         return text
     text = text.replace("\r\n", "\n").replace("\t", " ")
     pieces, done = [], 0
     hidden = sorted(at for at in hidden_positions(text) if text[at] != "\n")
-    # Equal marks whose positions follow each other differ from their rank by the same number.
+    # Position minus rank is constant within a run of equal, adjacent marks.
     for (mark, _), run in groupby(enumerate(hidden), lambda at: (_mark(text[at[1]]), at[1] - at[0])):
         positions = [position for _, position in run]
         pieces += [text[done : positions[0]], _show_mark(mark, len(positions))]
@@ -97,7 +97,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`visible` in one line: no line breaks, no runs of spaces, no signs that our own status lines begin with."""
+    """`visible` on one line: no line breaks, runs of spaces, or signs that our own status lines begin with."""
     if is_plain(text):
         return " ".join(text.split())
     text = _BREAKS.sub(" ⏎ ", SPACES.sub(" ", visible(text)).strip())
@@ -112,7 +112,7 @@ class _Kind(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _kind(character: str) -> _Kind | None:
-    """What is out of the ordinary about a character; `None`: nothing."""
+    """How a character is unusual; `None` if it is not."""
     kind = _Kind(is_mark(character), character in _EMOJI_STYLE, _is_never_shown(character))
     return kind if any(kind) else None
 
@@ -136,7 +136,7 @@ def _is_never_shown(character: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _mark(character: str) -> str:
-    """What a hidden character is shown as. Equal marks in a row are counted."""
+    """The sign shown for a hidden character. Runs of equal signs are counted."""
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)

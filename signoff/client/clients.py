@@ -274,7 +274,7 @@ class AsyncApprovalClient:
             return await self._call(effect)
         if isinstance(effect, CallFunction):
             return await effect.function()
-        came = await asyncio.to_thread(effect.function)  # # may be async, or block on a database
+        came = await asyncio.to_thread(effect.function)  # may be async, or block on a database
         return await came if inspect.isawaitable(came) else came
 
     async def close(self) -> None:

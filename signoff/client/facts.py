@@ -39,7 +39,7 @@ def look_up(facts: FactsOrFunction, arguments: Mapping[str, Any], action: str | 
     if facts is None:
         return None
     try:
-        copied = plain_object(arguments)  # # the function must not change what people are asked about
+        copied = plain_object(arguments)  # the function must not change what people are asked about
         given = (yield LookUpFacts(lambda: facts(**copied))) if callable(facts) else facts
         return None if given is None else json.loads(canonical_bytes(plain_object(given)))
     except Exception as error:

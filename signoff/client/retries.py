@@ -56,7 +56,7 @@ def _is_transient(status: int, failure: Exception) -> bool:
 
 def _pause(attempt: int) -> float:
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt - 1, 10))
-    return longest * random.uniform(0.5, 1.0)  # # noqa: S311 - jitter, not a secret
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
 
 def _content(answer: HttpResponse) -> Any:

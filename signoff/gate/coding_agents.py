@@ -1,8 +1,8 @@
-"""The hooks of coding agents: what each agent says before it uses a tool, and the answer that it understands.
+"""Hooks of coding agents: parse each agent's event before a tool call, and write the answer it understands.
 
-Tools have one name for all of them, so that one checkpoint covers all: `Bash` is the shell, `mcp__server__tool` a tool
-of an MCP server. An agent takes only answers of its own form, and runs the tool when it does not understand one: so no
-answer has a field that the agent's documentation does not name.
+Tool names are the same for all agents, so one checkpoint covers all: `Bash` is the shell, `mcp__server__tool` a tool of
+an MCP server. Agents run the tool when they do not understand an answer, so an answer has only fields that the agent
+documents.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from signoff.canonical import canonical_bytes, parse_arguments, parse_json
 from signoff.errors import MalformedArguments
 
 MOST_BYTES = 1024 * 1024
-"""How much an agent may say. The arguments themselves may have 256 KiB."""
+"""Limit for an agent's event. The arguments themselves may have 256 KiB."""
 
 _SHELLS = frozenset({"Bash", "PowerShell"})
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -27,7 +27,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool that an agent is about to use, and where: the session and folder that it is in."""
+    """A tool call that an agent is about to make, with its session and folder."""
 
     tool: str
     arguments: dict[str, Any]
@@ -36,9 +36,9 @@ class ToolCall:
 
     @property
     def digest(self) -> str:
-        """The same for the same call, in the same session and folder.
+        """Identifies the same call in the same session and folder.
 
-        A model words the `description` of a shell command anew each time, so that does not make it another command.
+        The `description` of a shell command is left out: models phrase it differently each time.
         """
         arguments = dict(self.arguments)
         if self.tool in _SHELLS:
@@ -48,7 +48,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Permission:
-    """What the agent is told. `none`: Signoff has nothing to say, so the agent goes by its own rules."""
+    """The answer for the agent. `none`: Signoff has no opinion, so the agent's own rules apply."""
 
     decision: Literal["allow", "deny", "none"]
     reason: str = ""
@@ -57,7 +57,7 @@ class Permission:
 
 
 class Name(StrEnum):
-    """How an agent is named on the command line."""
+    """Names of agents on the command line."""
 
     CLAUDE = "claude"
     CODEX = "codex"
@@ -66,7 +66,7 @@ class Name(StrEnum):
 
 @dataclass(frozen=True)
 class CodingAgent:
-    """One agent: its name for people, its answers, and whether an answer can carry changed arguments."""
+    """An agent: its display name, its answers, and whether an answer can carry changed arguments."""
 
     title: str
     answer: Callable[[Permission], dict[str, Any]]
@@ -74,7 +74,7 @@ class CodingAgent:
 
 
 def read_call(said: bytes) -> ToolCall:
-    """The call that a hook is started for. Raises MalformedArguments for everything else."""
+    """Parse the event that started the hook. Raises MalformedArguments."""
     event = parse_json(said.removeprefix(_BYTE_ORDER_MARK), MOST_BYTES)
     if not isinstance(event, dict):
         raise MalformedArguments("$", "must be an object")
@@ -84,11 +84,11 @@ def read_call(said: bytes) -> ToolCall:
     return _READERS[name](event)
 
 
-# --- what they say ---------------------------------------------------------------------------------------------
+# --- events ---------------------------------------------------------------------------------------------------
 
 
 def _claude_code(event: dict[str, Any]) -> ToolCall:
-    """Claude Code, and Codex, which says the same: `session_id`, `cwd`, `tool_name`, `tool_input`."""
+    """Claude Code, and Codex, which uses the same fields: `session_id`, `cwd`, `tool_name`, `tool_input`."""
     return ToolCall(
         _tool(_text(event, "tool_name")),
         _arguments(event.get("tool_input")),
@@ -113,7 +113,7 @@ def _cursor_mcp(event: dict[str, Any]) -> ToolCall:
 
 
 def _cursor(event: dict[str, Any], tool: str, arguments: Any) -> ToolCall:
-    """`cwd` is empty in the command line's events; the folder is the first of the workspace then."""
+    """`cwd` is empty in events of the command line; the first workspace folder is used then."""
     roots = event.get("workspace_roots")
     folder = event.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
     session = _text(event, "conversation_id")
@@ -136,7 +136,7 @@ def _text(event: dict[str, Any], name: str) -> str:
 
 
 def _arguments(given: Any) -> dict[str, Any]:
-    """Cursor writes the arguments of MCP tools as JSON within the JSON."""
+    """Cursor nests the arguments of MCP tools as JSON within JSON."""
     found = parse_arguments(given) if isinstance(given, str) else given
     if not isinstance(found, dict):
         raise MalformedArguments("$.tool_input", "must be an object")
@@ -144,11 +144,11 @@ def _arguments(given: Any) -> dict[str, Any]:
 
 
 def _tool(name: str) -> str:
-    """As the service takes names of tools."""
+    """The name in the service's format for tool names."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", name)
 
 
-# --- what they are told ----------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------------------
 
 
 def _to_claude_code(permission: Permission) -> dict[str, Any]:
@@ -167,12 +167,12 @@ def _to_claude_code(permission: Permission) -> dict[str, Any]:
 
 
 def _to_codex(permission: Permission) -> dict[str, Any]:
-    """Codex takes nothing but a denial from every version that has hooks; its own approval policy stays in force."""
+    """Only denials: all Codex versions with hooks accept them. Codex's own approval policy still applies."""
     return _to_claude_code(permission) if permission.decision == "deny" else {}
 
 
 def _to_cursor(permission: Permission) -> dict[str, Any]:
-    """Cursor takes no output for a failure of the hook. An `allow` overrides none of its own rules."""
+    """Cursor treats missing output as a failed hook. An `allow` does not override its own rules."""
     if permission.decision != "deny":
         return {"permission": "allow"}
     return {"permission": "deny", "user_message": permission.reason, "agent_message": permission.reason}
@@ -186,5 +186,4 @@ AGENTS = {
 
 
 def answer_text(agent: Name, permission: Permission) -> str:
-    """The answer as it is printed."""
     return json.dumps(AGENTS[agent].answer(permission))

@@ -1,4 +1,4 @@
-"""The command `signoff` of the distribution `signoff-client`. In the whole service it has more commands."""
+"""The `signoff` command of the distribution `signoff-client`. The full service adds more commands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def signoff(
 
 
 def main() -> None:
-    """The console script. What a person did wrong is said in one line, with exit code 2."""
+    """Console script. Usage errors print one line and exit with code 2."""
     try:
         cli(prog_name="signoff")
     except SignoffError as error:

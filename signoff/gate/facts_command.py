@@ -1,4 +1,4 @@
-"""`--facts-command`: a command of the program's own that looks up what is true about the arguments."""
+"""`--facts-command`: an external command that looks up facts about the arguments."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TIMEOUT = 10.0
 
 
 ACTION = "SIGNOFF_ACTION"
-"""Says in the command's environment which action the arguments are of."""
+"""Environment variable that tells the command which action the arguments belong to."""
 
 
 def facts_command(line: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
-    """The function of action and arguments that this command is. Raises typer.BadParameter for what is no command."""
+    """Build the facts function, of action and arguments, that runs this command. Raises typer.BadParameter."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -43,7 +43,7 @@ def facts_command(line: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any
 
 
 def _look_up(words: list[str], action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What it prints, a JSON object, when it has read the arguments from its standard input. Raises SignoffError."""
+    """Run the command with the arguments on standard input and parse the JSON object it prints. Raises SignoffError."""
     try:
         ran = subprocess.run(  # noqa: S603 - the operator's own command
             words,

@@ -1,4 +1,4 @@
-"""`signoff gate`: a command of a shell or a CI job that runs only when people have approved it."""
+"""`signoff gate`: run a shell or CI command only after people approve it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 LONGEST_LINE = 2000
 
 _RESERVED = ("command", COMMAND)
-"""Names that reviewers would take for the command that runs."""
+"""Names that reviewers could confuse with the command itself."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 
@@ -84,8 +84,8 @@ def gate(
 ) -> None:
     """Ask people, and run a command only if they approve.
 
-    The command finds what was decided in its environment: SIGNOFF_ARG_ENV for `--arg env=…`, all of them as JSON in
-    SIGNOFF_ARGUMENTS, and SIGNOFF_IDEMPOTENCY_KEY. Ctrl-C while it waits takes the question back.
+    The command finds the decision in its environment: SIGNOFF_ARG_ENV for `--arg env=…`, all arguments as JSON in
+    SIGNOFF_ARGUMENTS, and SIGNOFF_IDEMPOTENCY_KEY. Ctrl-C while waiting withdraws the request.
     """
     arguments = _pairs("--arg", arg or [])
     environment_of(arguments)
@@ -123,7 +123,7 @@ def gate(
 
 
 def _pairs(option: str, given: list[str]) -> dict[str, Any]:
-    """`name=text` and `name:=JSON`. Raises typer.BadParameter."""
+    """Parse `name=text` and `name:=JSON`. Raises typer.BadParameter."""
     found: dict[str, Any] = {}
     for each in given:
         name, equals, text = each.partition("=")
@@ -145,7 +145,7 @@ def _pairs(option: str, given: list[str]) -> dict[str, Any]:
 
 
 def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
-    """Raises SignoffError with the setting that is missing or wrong."""
+    """Raises SignoffError naming the missing or invalid setting."""
     try:
         return ApprovalClient(options.address(url), options.secret(key_file))
     except ValueError as error:
@@ -153,7 +153,7 @@ def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
 
 
 def _speaker(clean: Callable[[str], str]) -> Say:
-    """Prints one line that can do nothing to a terminal; `clean` masks the secrets in it."""
+    """Prints one line, safe for a terminal; `clean` masks its secrets."""
 
     def say(words: str) -> None:
         typer.echo(f"signoff: {clean(shorten(one_line(words), LONGEST_LINE))}", err=True)
@@ -162,7 +162,7 @@ def _speaker(clean: Callable[[str], str]) -> Say:
 
 
 class _Passing(logging.Handler):
-    """What the client says while it tries again."""
+    """Prints the client's log messages while it retries."""
 
     def __init__(self, say: Say) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The steps of the gate: ask, wait, claim, run the command, report. One method for each way through it."""
+"""The steps of the gate: ask, wait, claim, run the command, report. One method per path."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from signoff.gate.run_command import StopSignal, deferred, environment_of, inter
 from signoff.values import COMMAND
 
 FIRST_LOOK = 1.5
-"""Seconds after which a request is looked at again for where its card was posted."""
+"""Seconds until the first second look, which finds where the card was posted."""
 
 
 class ExitCode(IntEnum):
-    """How the gate itself ends; where the command ran, its own exit code is the gate's. See sysexits(3)."""
+    """The gate's own exit codes, from sysexits(3). If the command ran, its exit code is the gate's."""
 
     UNAVAILABLE = 69  # EX_UNAVAILABLE
     NOBODY = 75  # EX_TEMPFAIL
@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
 
 
 class GateClosed(Exception):
-    """The gate stays shut, with this exit code and for this reason."""
+    """The command does not run: the exit code and the reason."""
 
     def __init__(self, code: int, *words: str) -> None:
         super().__init__(*words)
@@ -50,7 +50,9 @@ class GateClosed(Exception):
 
 @dataclass(frozen=True)
 class GateQuestion:
-    """What is asked; ``key`` is its name, ``keeps`` whether it outlives a time-out here (it was given by hand)."""
+    """The question; ``key`` is its name, ``keeps`` whether it survives a time-out here (true for a key given by the
+    user).
+    """
 
     action: str
     arguments: dict[str, Any]
@@ -61,12 +63,12 @@ class GateQuestion:
 
 
 class _AskedAgain(Exception):
-    """The facts are not those that people approved: they decide anew."""
+    """The facts differ from those that people approved, so people decide again."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One question in front of one command. ``say`` prints a line for whoever reads the log."""
+    """One question in front of one command. ``say`` prints a line to the log."""
 
     client: ApprovalClient
     question: GateQuestion
@@ -75,7 +77,7 @@ class Gate:
     # --- asking -------------------------------------------------------------------------------------------
 
     def decision(self, seconds: float | None) -> Approval:
-        """Ask and wait. Raises GateClosed unless it may go ahead."""
+        """Ask and wait. Raises GateClosed unless the command may run."""
         question = self.question
         with interruptible():
             try:
@@ -110,7 +112,7 @@ class Gate:
                 raise GateClosed(ExitCode.UNAVAILABLE, words) from None
 
     def _waited(self, asked: Review, seconds: float | None) -> Review:
-        """The request, decided. Raises GateClosed when nobody does so in time, and what the client raises."""
+        """The decided request. Raises GateClosed on time-out, and the client's errors."""
         deadline = None if seconds is None else time.monotonic() + seconds
         if asked.status == "waiting":
             self.say(f"waiting for people to decide: {asked.description} (request {asked.id})")
@@ -122,19 +124,19 @@ class Gate:
                 return self._given_up(asked)
             asked = self.client.get(asked.id, wait=wait if left is None else min(wait, left))
             shown = self._show_place(asked, shown)
-            if shown:  # else look again soon: the card is on its way
+            if shown:  # otherwise look again soon: the card is about to be posted
                 wait = max(FIRST_LOOK, (asked.expires_at - datetime.now(UTC)).total_seconds() + 1.0)
         return asked
 
     def _show_place(self, asked: Review, shown: str | None) -> str | None:
-        """Say where people decide, as soon as that is known, and once."""
+        """Print where people decide, once, as soon as it is known."""
         place = asked.raw.get("slack_url") or asked.raw.get("url")
         if asked.status == "waiting" and place and place != shown:
             self.say(f"decide at {place}")
         return place or shown
 
     def _given_up(self, asked: Review) -> Review:
-        """Nobody decided in time: take the question back unless it has a key. Somebody may decide at this moment."""
+        """Time is up: withdraw the question unless it has a key. Somebody may decide at the same moment."""
         late = "nobody has decided in time"
         if self.question.keeps:
             raise GateClosed(ExitCode.NOBODY, f"{late}; it goes on waiting under --key {self.question.key}")
@@ -147,7 +149,7 @@ class Gate:
         raise GateClosed(ExitCode.NOBODY, f"{late}; the request was withdrawn")
 
     def _withdrawn(self) -> str:
-        """Take the question back, though it may be on its way still; returns what to say of that."""
+        """Withdraw the question, even if it is still on its way; returns the text for the log."""
         deadline = time.monotonic() + 5.0
         while True:
             try:
@@ -164,7 +166,7 @@ class Gate:
     # --- running ------------------------------------------------------------------------------------------
 
     def run_unasked(self, command: list[str]) -> int:
-        """Run what the checkpoints allow without approval, and say that they do."""
+        """Run a command that policy allows without approval, and say so."""
         self.say(f"policy needs nobody's approval for {self.question.action}")
         with deferred() as stopped:
             return run_command(command, environment_of(self.question.arguments), stopped).code
@@ -177,9 +179,9 @@ class Gate:
         lease_seconds: float,
         seconds: float | None,
     ) -> int:
-        """Claim, run, report. Raises GateClosed when it may not start.
+        """Claim, run, report. Raises GateClosed if the command may not start.
 
-        Where people are asked again, because the facts have changed, it waits for them as long as before.
+        If the facts have changed, people are asked again, with the same time to answer.
         """
         while True:
             try:
@@ -201,7 +203,7 @@ class Gate:
                 self._report(claim, error=f"not run: {shut}")
                 raise
             who = f" by {approval.reviewer}" if approval.reviewer else ""
-            # those of the approval: their secrets are masked, and logs of CI jobs are read by many
+            # The approval's arguments, because their secrets are masked: many people read CI logs.
             with_what = f", with {json.dumps(dict(approval.arguments))}" if changed else ""
             self.say(f"approved{who}{with_what}")
             for note in approval.notes:
@@ -229,7 +231,7 @@ class Gate:
             raise GateClosed(ExitCode.UNAVAILABLE, f"{error}; nothing was run") from None
 
     def _report(self, claim: ClaimedAction, **how: Any) -> None:
-        """Report, and never let a report that fails hide how the command ended."""
+        """Report; a failed report must not hide how the command ended."""
         try:
             self.client.report(claim, **how)
         except SignoffError as error:
@@ -239,7 +241,7 @@ class Gate:
 def _check_start(
     command: list[str], claim: ClaimedAction, forbidden_change: bool, stopped: list[int]
 ) -> None:
-    """Raises GateClosed where what was claimed does not start after all."""
+    """Raises GateClosed if the claimed command must not start after all."""
     if claim.arguments.get(COMMAND) != command:
         raise GateClosed(ExitCode.CHANGED, "another command was approved than the one given here")
     if forbidden_change:

@@ -1,4 +1,4 @@
-"""`signoff hook`: a coding agent asks people before it uses a tool, through the hook that it runs before each."""
+"""`signoff hook`: the pre-tool hook through which a coding agent asks people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.gate.coding_agents import AGENTS, MOST_BYTES, Name, Permission, Too
 from signoff.visible_text import one_line
 
 LATEST = 20.0
-"""Seconds after the end of the wait at which the agent is told no, whatever is going on here."""
+"""Seconds after the end of the wait at which the agent is denied, whatever is still running here."""
 
 LONGEST_REASON = 2000
 
@@ -74,7 +74,7 @@ def hook(
     try:
         call = read_call(sys.stdin.buffer.read(MOST_BYTES + 1))
         permission = _permission(agent, call, _pattern(match), seconds, url, key_file)
-    except Exception as error:  # whatever goes wrong, the answer is no
+    except Exception as error:  # any error is a denial
         permission = Permission("deny", str(error) or type(error).__name__)
     answer.give(permission)
 
@@ -82,7 +82,7 @@ def hook(
 def _permission(
     agent: Name, call: ToolCall, match: str, seconds: float, url: str | None, key_file: Path | None
 ) -> Permission:
-    """Raises SignoffError and ValueError for a denial, too."""
+    """Raises SignoffError and ValueError, also for denials."""
     if not re.fullmatch(match, call.tool):
         return Permission("none")
     deadline = time.monotonic() + seconds
@@ -103,7 +103,7 @@ def _pattern(match: str) -> str:
 
 
 class _Answer:
-    """What the agent is told: once, and in time. Agents run a tool when its hook is late."""
+    """The answer to the agent: given once, and in time. Agents run the tool if the hook is late."""
 
     def __init__(self, agent: Name, seconds: float) -> None:
         self._agent = agent
@@ -113,8 +113,7 @@ class _Answer:
         clock.start()
 
     def give(self, permission: Permission) -> None:
-        """Print it."""
-        self._turn.acquire()  # for good
+        self._turn.acquire()  # never released: only one answer
         self._print(permission)
 
     def _too_late(self) -> None:

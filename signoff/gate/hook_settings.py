@@ -1,4 +1,4 @@
-"""The hook in the settings of a coding agent: added, brought up to date or removed; everything else is kept."""
+"""Install, update or remove the hook in a coding agent's settings. Everything else in the file is kept."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from signoff.errors import SignoffError
 from signoff.gate.coding_agents import AGENTS, Name
 
 MARGIN = 30
-"""Seconds that an agent waits longer for its hook than the hook waits for people."""
+"""Seconds that the agent waits for its hook beyond the hook's own wait for people."""
 
 FAILED = "{ echo 'Signoff: the hook failed, so this call is not approved' >&2; exit 2; }"
-"""Agents run the tool when a hook cannot be started or dies. Exit code 2 with words on standard error denies it."""
+"""Agents run the tool if a hook cannot start or dies. Exit code 2 with text on standard error denies it."""
 
 FILES = {
     Name.CLAUDE: ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
     Name.CODEX: ("CODEX_HOME", ".codex", "hooks.json"),
     Name.CURSOR: (None, ".cursor", "hooks.json"),
 }
-"""Where settings are: the variable that moves a user's own, the folder, the file."""
+"""Location of the settings: the variable that moves a user's own, the folder, the file."""
 
 NEXT = {
     Name.CLAUDE: "Sessions that already run take it up when they are started again.",
@@ -38,7 +38,7 @@ _CURSOR_FILE_TOOLS = ("Write", "StrReplace", "Edit", "Delete")
 
 @dataclass(frozen=True)
 class HookSettings:
-    """The hook of one agent, in the settings of the current folder or of the user."""
+    """One agent's hook, in the settings of the current folder or of the user."""
 
     agent: Name
     match: str
@@ -46,7 +46,7 @@ class HookSettings:
     user: bool
 
     def install(self) -> Iterator[str]:
-        """Write the hook into the file; says what it did. Raises SignoffError."""
+        """Write the hook into the file and describe the change. Raises SignoffError."""
         before = self._read()
         after = self._with_hook(before)
         if after != before:
@@ -57,7 +57,7 @@ class HookSettings:
         yield f"It needs SIGNOFF_URL and SIGNOFF_KEY_FILE in its environment. {NEXT[self.agent]}"
 
     def uninstall(self) -> Iterator[str]:
-        """Take the hook out of the file; says what it did. Raises SignoffError."""
+        """Remove the hook from the file and describe the change. Raises SignoffError."""
         before = self._read()
         after = self._without_hook(before)
         if after != before:
@@ -65,12 +65,12 @@ class HookSettings:
         yield f"{self.path} {'no longer has' if after != before else 'does not have'} the hook."
 
     def printed(self) -> Iterator[str]:
-        """The file as it would be. Raises SignoffError."""
+        """The file's new content, without writing it. Raises SignoffError."""
         yield _text(self._with_hook(self._read()))
 
     @property
     def path(self) -> Path:
-        """The file with the settings."""
+        """The settings file."""
         variable, folder, name = FILES[self.agent]
         if not self.user:
             return Path(folder, name)
@@ -79,7 +79,7 @@ class HookSettings:
 
     @property
     def command(self) -> str:
-        """What the agent runs. It names no place on this machine, as the file may be shared."""
+        """The command that the agent runs. It contains no local path because the file may be shared."""
         return f"{self._ours} --match {shlex.quote(self.match)} --timeout {self.seconds}s || {FAILED}"
 
     # --- parts -------------------------------------------------------------------------------------------------
@@ -89,12 +89,12 @@ class HookSettings:
         return f"signoff hook {self.agent}"
 
     def _entries(self) -> dict[str, list[dict[str, Any]]]:
-        """What is added under each event."""
+        """The entries to add under each event."""
         limit = self.seconds + MARGIN
         if self.agent is not Name.CURSOR:
             run: dict[str, Any] = {"type": "command", "command": self.command, "timeout": limit}
             if self.agent is Name.CLAUDE:
-                run["onFailure"] = "block"  # since 2.1.295
+                run["onFailure"] = "block"  # since version 2.1.295
             return {"PreToolUse": [{"matcher": f"^({self.match})$", "hooks": [run]}]}
         entry = {"command": self.command, "timeout": limit, "failClosed": True}
         events = {"beforeShellExecution": [entry], "beforeMCPExecution": [entry]}
@@ -120,7 +120,7 @@ class HookSettings:
         return {**settings, "hooks": hooks} if hooks else rest
 
     def _without_ours(self, entry: Any) -> Any:
-        """The entry; what is left of it where it runs other commands as well; or `None`."""
+        """The entry without our hook, or `None` if nothing else is left in it."""
         if not isinstance(entry, dict):
             return entry
         if self._is_ours(entry):
@@ -152,7 +152,7 @@ class HookSettings:
         return dict(settings)
 
     def _write(self, settings: dict[str, Any]) -> None:
-        """Whole or not at all; a link stays one."""
+        """Write atomically; symbolic links stay."""
         path = self.path.resolve()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The steps of a hook: ask about a call, wait, hand an approval over. Whatever is not an approval is a denial."""
+"""The steps of a hook: ask about a call, wait, hand the approval over. Anything else is a denial."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from signoff.gate.coding_agents import CodingAgent, Permission, ToolCall
 from signoff.gate.open_questions import open_question
 
 PATIENCE = 30.0
-"""Seconds that Signoff may be away while a question is put."""
+"""Seconds that Signoff may be unreachable while a question is submitted."""
 
 HANDOVER_PATIENCE = 6.0
-"""The same while an approval is handed over, for each of claim and report: the agent waits no longer."""
+"""The same for each of claim and report while an approval is handed over: the agent waits no longer."""
 
 
 @dataclass(frozen=True)
 class HookSteps:
-    """One call of one agent. `deadline` is when the agent has to be told, on the monotonic clock."""
+    """One call of one agent. `deadline` for the answer is on the monotonic clock."""
 
     client: ApprovalClient
     agent: CodingAgent
@@ -32,7 +32,7 @@ class HookSteps:
     deadline: float
 
     def permission(self) -> Permission:
-        """Ask, or take up the question that was asked before, and wait. Raises SignoffError for a denial, too."""
+        """Ask, or resume an earlier question, and wait. Raises SignoffError, also for denials."""
         with open_question(self.call.digest) as question:
             asked = self._asked(question.key)
             if isinstance(asked, Review) and _is_over(asked):
@@ -57,7 +57,7 @@ class HookSteps:
         patience = min(PATIENCE, max(1.0, self._left()))
         try:
             return self.client.submit(call.tool, call.arguments, context=context, key=key, patience=patience)
-        except Conflict:  # the same command, which the model has described in other words
+        except Conflict:  # the same command with a different description by the model
             return self.client.get(key, patience=1.0)
 
     def _handed_over(self, approval: Approval) -> Permission:
@@ -67,7 +67,7 @@ class HookSteps:
             claim = self.client.claim(approval, timeout=None, patience=HANDOVER_PATIENCE)
             self._report_unused(claim)
             return Permission("deny", _changed(self.call.arguments, approval))
-        wait = self._left() or None  # where facts have changed people are asked again
+        wait = self._left() or None  # if facts have changed, people are asked again
         claim = self.client.do(hand_over(approval, timeout=wait, patience=HANDOVER_PATIENCE))
         same = canonical_bytes(dict(claim.arguments)) == canonical_bytes(self.call.arguments)
         if claim.action != self.call.tool or not (same or self.agent.takes_changes):
@@ -78,7 +78,7 @@ class HookSteps:
         why = f"not run: a reviewer changed the arguments, and hooks of {self.agent.title} cannot"
         try:
             self.client.report(claim, error=why, patience=HANDOVER_PATIENCE)
-        except SignoffError:  # then people are asked what happened, and nothing has
+        except SignoffError:  # then people are asked what happened: nothing ran
             return
 
     def _left(self) -> float:
@@ -86,9 +86,9 @@ class HookSteps:
 
 
 def _is_over(asked: Review) -> bool:
-    """Whether this question is used up: its approval has been taken or has lapsed, or it ended without a decision.
+    """Whether the question is used up: its approval was taken or has lapsed, or it ended without a decision.
 
-    A rejection lasts for the session: nobody is asked about the same call again.
+    A rejection lasts for the session: the same call is not asked about again.
     """
     if asked.status != "approved":
         return asked.status in ("expired", "cancelled")
@@ -106,7 +106,7 @@ def _later(asked: Review) -> str:
 
 
 def _changed(before: Mapping[str, Any], approval: Approval) -> str:
-    """Secrets are masked in what is said here."""
+    """Describe the edit, with secrets masked."""
     now = dict(approval.arguments)
     changes = [
         f"{name}: {json.dumps(now[name], ensure_ascii=False) if name in now else 'left out'}"

@@ -1,4 +1,4 @@
-"""`signoff mcp`: coding agents, and every client of the Model Context Protocol, ask people."""
+"""`signoff mcp`: the MCP server through which coding agents and other MCP clients ask people."""
 
 from __future__ import annotations
 

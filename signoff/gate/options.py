@@ -1,4 +1,4 @@
-"""Values of options and settings: the address of a running Signoff, its key, and lengths of time."""
+"""Parse options and settings: the service's address, its key, and durations."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ KeyFile = Annotated[
 
 
 def address(url: str | None) -> str:
-    """Raises SignoffError with the setting that is missing."""
+    """Raises SignoffError naming the missing setting."""
     return url or _missing("SIGNOFF_URL")
 
 
 def secret(key_file: Path | None) -> str:
-    """The key of the environment or of the file. Raises SignoffError with the setting that is missing or wrong."""
+    """The key from the environment or the file. Raises SignoffError naming the missing or invalid setting."""
     given = os.environ.get("SIGNOFF_KEY")
     if given and key_file:
         raise SignoffError("SIGNOFF_KEY and SIGNOFF_KEY_FILE are both set; keep one")
@@ -37,14 +37,12 @@ def secret(key_file: Path | None) -> str:
     try:
         return key_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeError) as error:
-        why = (
-            getattr(error, "strerror", None) or error
-        )  # the system's words alone: its text names the file again
+        why = getattr(error, "strerror", None) or error  # strerror only: the full text repeats the file name
         raise SignoffError(f"SIGNOFF_KEY_FILE: cannot read {key_file}: {why}") from None
 
 
 def duration(option: str, text: str) -> timedelta:
-    """A length of time (`90d`, `1h30m`, or seconds). Raises typer.BadParameter, which names the option."""
+    """Parse a duration (`90d`, `1h30m`, or seconds). Raises typer.BadParameter, which names the option."""
     try:
         return timedelta(seconds=seconds_of(text))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Run the command behind the gate: its environment, its end, and the signals that reach it."""
+"""Run the approved command: its environment, its exit code, and signals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.values import COMMAND
 
 PREFIX = "SIGNOFF_ARG_"
 GIVEN = ("SIGNOFF_ARGUMENTS", "SIGNOFF_REQUEST_ID", "SIGNOFF_IDEMPOTENCY_KEY")
-"""What else a command finds of its own decision, and never of a gate around this one."""
+"""Variables of the command's own decision. Those of an outer gate are removed."""
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -42,7 +42,7 @@ class CommandResult:
 
 
 def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The decided arguments as environment variables, in JSON but for texts. Raises SignoffError."""
+    """The decided arguments as environment variables: texts unchanged, anything else as JSON. Raises SignoffError."""
     found: dict[str, str] = {}
     decided = {name: value for name, value in arguments.items() if name != COMMAND}
     for name, value in decided.items():
@@ -60,7 +60,7 @@ def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP raise StopSignal, once; a second one ends us as it always would."""
+    """Ctrl-C, SIGTERM and SIGHUP raise StopSignal once; a second signal has its default effect."""
 
     def stop(number: int, _: FrameType | None) -> None:
         for each in STOPPING:
@@ -73,20 +73,20 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def deferred() -> Iterator[list[int]]:
-    """From here on nobody stops us between what is claimed and what is reported; the signals that came are listed."""
+    """Collect signals instead of acting on them, so that nothing stops us between claim and report."""
     came: list[int] = []
     with _handled(lambda number, _: came.append(number)):
         yield came
 
 
 def run_command(command: list[str], given: Mapping[str, str], stopped: list[int]) -> CommandResult:
-    """Run it with these variables, and wait. SIGTERM and SIGHUP go on to it; ``stopped`` came before it was there."""
+    """Run the command with these variables. Forwards SIGTERM and SIGHUP; ``stopped`` holds earlier signals."""
     kept = {
         name: value for name, value in os.environ.items() if name not in GIVEN and not name.startswith(PREFIX)
     }
     began = time.monotonic()
     try:
-        process = subprocess.Popen(command, env=kept | dict(given))  # noqa: S603 - what we are here for
+        process = subprocess.Popen(command, env=kept | dict(given))  # noqa: S603 - running the command is the purpose
     except OSError as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126
         return CommandResult(
@@ -110,7 +110,7 @@ def run_command(command: list[str], given: Mapping[str, str], stopped: list[int]
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Take these signals for a while; what is ignored (nohup, a job in the background) stays ignored."""
+    """Handle these signals temporarily; ignored signals (nohup, background jobs) stay ignored."""
     before = {each: signal.getsignal(each) for each in STOPPING}
     taken = {each: was for each, was in before.items() if was is not signal.SIG_IGN}
     for each in taken:

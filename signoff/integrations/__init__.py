@@ -1,1 +1,1 @@
-"""Approvals for agents written with other frameworks: a module for each, an optional extra for each."""
+"""Approvals for agents written with other frameworks: one module and one optional extra per framework."""

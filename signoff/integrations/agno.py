@@ -1,22 +1,19 @@
-"""Agno: tools that need confirmation wait for people in Signoff, and run once, with the arguments that were decided.
+"""Agno: tools that need confirmation wait for people in Signoff, and run once, with the decided arguments.
 
     approvals = AgnoApprovals(client)
-
 
     @approvals.guard
     @tool(requires_confirmation=True)
     def delete_records(table_name: str, count: int) -> str: ...
 
-
     agent = Agent(id="cleaner", model=model, tools=[delete_records], db=PostgresDb(url))
     run = await approvals.run(agent, "Delete 50 old users", key="nightly-17")
 
-Agno keeps a paused run in the agent's own database (`PostgresDb`, `SqliteDb` and the like), and that is where a process
-that is started again finds it: ``run`` under the same key, or, for runs that something else has started (AgentOS, say),
-``answering``, which looks for them.
+Agno stores a paused run in the agent's own database (`PostgresDb`, `SqliteDb` and the like). After a restart, ``run``
+with the same key finds it there; ``answering`` finds runs that something else started, such as AgentOS.
 
-``confirmed`` alone runs nothing: the guard claims what people approved, and reports how it went. Agno's asynchronous
-runs (``arun``) only; it refuses guarded tools in ``agent.run``.
+``confirmed`` alone runs nothing: the guard claims the approval and reports how the call ended. Asynchronous runs
+(``arun``) only: guarded tools refuse to run in ``agent.run``.
 """
 
 from __future__ import annotations
@@ -70,19 +67,19 @@ from signoff.integrations.tool_calls import (
 log = logging.getLogger("signoff.client")
 
 Call = tuple[str, str, bytes]
-"""A call by its run, its id and what exactly it would do."""
+"""Identifies a call by its run, its id and the exact action."""
 
 
 @dataclass(frozen=True)
 class _Decided:
-    """What was decided about a call of a run that goes on now, and how long its claim may wait for people."""
+    """The decision about a call of the current run, and how long its claim may wait for people."""
 
     outcome: Approval | AttemptOutcome
     seconds: float
 
 
 class AgnoApprovals:
-    """Guards tools and answers paused runs. One instance may serve any number of agents and runs.
+    """Guards tools and answers paused runs. One instance serves any number of agents and runs.
 
     ``timeout`` is how long ``run`` and ``resume`` wait for people. ``facts`` are functions by tool.
     """
@@ -97,10 +94,10 @@ class AgnoApprovals:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def guard(self, given: Function | Callable[..., Any]) -> Function:
-        """The same tool, needing confirmation for every call. A plain function is made a tool of.
+        """Return the tool with confirmation required for every call. Accepts plain functions too.
 
-        Raises TypeError for a generator, whose effects come after its return, and ValueError for a tool that takes a
-        person's input or is carried out elsewhere.
+        Raises TypeError for a generator, whose effects come after its return, and ValueError for a tool that takes user
+        input or is executed externally.
         """
         function = given if isinstance(given, Function) else tool(given)
         inner = function.entrypoint
@@ -121,7 +118,7 @@ class AgnoApprovals:
 
         for name, value in {
             "__signature__": _signature_with_call(inner),
-            "_wrapped_for_validation": True,  # by the one within, which sees what was decided
+            "_wrapped_for_validation": True,  # the inner function validates the decided arguments
             "signoff_guard": self,
         }.items():
             setattr(guarded, name, value)
@@ -132,12 +129,12 @@ class AgnoApprovals:
         return copied
 
     async def run(self, agent: Agent, task: Any, *, key: str, **options: Any) -> RunOutput:
-        """``agent.arun`` until the agent is done. ``key`` is Agno's ``run_id``: a run of that name goes on, also one of
-        a process that was killed, and one that has ended is returned as it is.
+        """``agent.arun`` until the agent is done.
 
-        ``options`` are those of ``arun``; ``session_id`` is the key unless given. Raises what ``resume`` raises, and
-        ValueError for an agent without a database. Like ``arun``, it returns a run whose status is ``ERROR`` where the
-        agent failed; called again it goes on with that one, too.
+        ``key`` is Agno's ``run_id``: an existing run of that name continues, even after its process was killed; a
+        finished run is returned unchanged. ``options`` are those of ``arun``; ``session_id`` defaults to the key.
+        Raises what ``resume`` raises, and ValueError for an agent without a database. Like ``arun``, it returns a run
+        with status ``ERROR`` if the agent failed; calling again continues that run too.
         """
         found = await stored_run(agent, key)
         if found is None:
@@ -148,16 +145,16 @@ class AgnoApprovals:
         return await self.resume(agent, found)
 
     async def resume(self, agent: Agent, run: RunOutput, *, timeout: Duration | None = None) -> RunOutput:
-        """Ask people about every call that waits for a confirmation, continue the run, and again, until it is done.
+        """Ask people about every call that awaits confirmation and continue the run, repeatedly, until it is done.
 
-        Asked again, also by another process, it is the same questions: they are named by run and call. What people or
-        policy refuse is rejected with the reason as its note, and so is what has no guard. What an earlier life of the
-        run did is answered with what came of it. A run that waits for something else as well (a person's input, an
-        external execution) is returned: set that in its ``requirements``, and call this again.
+        Calling it again, from any process, resumes the same questions: they are named by run and call. Calls that
+        people or policy refuse, and calls of unguarded tools, are rejected with the reason as note. A call that an
+        earlier process carried out is answered with its outcome. A run that also waits for something else (user input,
+        external execution) is returned: set that in its ``requirements`` and call this again.
 
-        Raises TimeoutError while somebody has not decided (the questions go on waiting), AlreadyClaimed while nobody
-        knows what became of a call that was begun before, ApiError, Conflict and Unreachable. The run is then paused as
-        it was. One process at a time may drive a run.
+        Raises TimeoutError while a decision is missing (the questions stay open), AlreadyClaimed while the outcome of
+        an earlier attempt is unknown, ApiError, Conflict and Unreachable. The run then stays paused. Only one process
+        at a time may drive a run.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
         async with self._lock(id_of(run)):
@@ -173,9 +170,9 @@ class AgnoApprovals:
             return present
 
     async def resume_paused(self, agent: Agent) -> list[RunOutput]:
-        """Look once for the agent's paused runs and go on with those whose calls are decided; returns these.
+        """Check the agent's paused runs once and continue those whose calls are all decided; returns these.
 
-        Waits for nobody. What cannot go on now is logged and found again by the next look.
+        Does not wait. Failures are logged and retried by the next check.
         """
         resumed = []
         for each in await paused_runs(agent):
@@ -194,7 +191,7 @@ class AgnoApprovals:
 
     @asynccontextmanager
     async def answering(self, *agents: Agent, every: float = 2.0) -> AsyncIterator[None]:
-        """Look for paused runs of these agents every few seconds, while the block runs; one look ends before it does.
+        """Check these agents' paused runs every few seconds while the block runs; finishes the current check on exit.
 
         As a lifespan of AgentOS: ``AgentOS(agents=[agent], lifespan=lambda app: approvals.answering(agent))``.
         """
@@ -267,7 +264,7 @@ class AgnoApprovals:
         return [getattr(each.entrypoint, "signoff_guard", None) for each in functions] == [self]
 
     async def _called(self, inner: Callable[..., Any], call: FunctionCall, values: dict[str, Any]) -> Any:
-        """Run an approved call by its claim, and report it; a cancelled one is left to people."""
+        """Run an approved call under its claim and report it. A cancelled call is left for people to settle."""
         name, asked = call.function.name, call.arguments or {}
         context = call.function._run_context  # noqa: SLF001 - Agno has no other way to tell a tool its run
         decided = self._decided.pop(_call(context.run_id if context else "", call.call_id, asked), None)
@@ -284,7 +281,7 @@ class AgnoApprovals:
             claim = await self._client.claim(
                 outcome, facts=facts_of(self._facts, name), timeout=decided.seconds
             )
-        except CollaborationError:  # people were asked again, and said no
+        except CollaborationError:  # people were asked again and refused
             raise
         except (SignoffError, TimeoutError) as reason:
             raise RunLeft(reason) from reason
@@ -308,14 +305,14 @@ class AgnoApprovals:
 
 
 async def _invoked(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """A function that blocks gets a thread, so the agent's event loop goes on."""
+    """Run a blocking function in a thread, so that the event loop stays free."""
     if inspect.iscoroutinefunction(function):
         return await function(**arguments)
     return await asyncio.to_thread(function, **arguments)
 
 
 def _signature_with_call(function: Callable[..., Any]) -> inspect.Signature:
-    """The function's own, with the parameter by which Agno hands over the call itself."""
+    """The function's signature plus the parameter through which Agno passes the call."""
     own = inspect.signature(function)
     parameters = [each for each in own.parameters.values() if each.name != "fc"]
     rest = parameters[-1:] if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else []

@@ -1,4 +1,4 @@
-"""Runs of Agno: where they are kept, and how a paused one is found and goes on."""
+"""Agno runs: where they are stored, and how a paused run is found and continued."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ except ImportError as error:
 NO_DB = "an agent whose runs wait for people needs a db, where they are kept"
 
 UNFINISHED = (RunStatus.pending, RunStatus.running, RunStatus.error)
-"""How a run stands that was killed or failed, and goes on from where it was."""
+"""Statuses of runs that were killed or failed, and can continue."""
 
 
 class RunLeft(BaseException):
-    """Leaves a run of Agno's, which is then stored as it was: Agno catches every Exception and would go on."""
+    """Leaves an Agno run unchanged in storage. A BaseException, because Agno catches every Exception and would
+    continue.
+    """
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
@@ -31,7 +33,7 @@ class RunLeft(BaseException):
 
 
 async def continued_run(agent: Agent, run: RunOutput) -> RunOutput:
-    """The run at its next pause, or at its end. Raises what kept a guarded tool from beginning."""
+    """The run at its next pause or end. Raises the error that kept a guarded tool from starting."""
     try:
         return await agent.acontinue_run(
             run_id=run.run_id,
@@ -67,7 +69,7 @@ async def paused_runs(agent: Agent) -> list[RunOutput]:
 
 
 def latest_of(given: RunOutput, stored: RunOutput | None) -> RunOutput:
-    """The stored run; the given one at the same pause, since the author may have set in it what is not stored."""
+    """The stored run, or the given one at the same pause: the caller may have set values that are not stored."""
     same = stored is None or (given.is_paused and stored.is_paused and _calls(given) == _calls(stored))
     return given if same or stored is None else stored
 
@@ -81,11 +83,11 @@ def id_of(run: RunOutput) -> str:
 
 
 def call_name(run: RunOutput, call: ToolExecution) -> str:
-    """The call's name in its run. Some models number the calls of each turn anew."""
+    """The call's name in its run. Call ids alone are not enough: some models restart numbering each turn."""
     same = [each for each in run.tools or () if each.tool_call_id == call.tool_call_id]
     return f"{call.tool_call_id}" + (f"~{len(same)}" if len(same) > 1 else "")
 
 
 def task_of(run: RunOutput) -> dict[str, str] | None:
-    """What reviewers are told besides. It is part of the question, so every process has to tell the same."""
+    """Context for reviewers. Part of the question's content, so every process must produce the same."""
     return {"task": run.input.input_content_string()} if run.input else None

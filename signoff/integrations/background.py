@@ -1,7 +1,7 @@
-"""Tools that answer at once while people decide; what was approved is done later, in threads of this process.
+"""Tools that return at once while people decide; approved actions run later, in threads of this process.
 
-What waits is kept in LangGraph's own store (`PostgresStore`), so a restarted process finds it. Your process resumes,
-by a sweep every few seconds; a webhook of `decision.made` may `wake` it earlier.
+Pending calls are kept in LangGraph's store (`PostgresStore`), so a restarted process finds them. Your process resumes
+them with a sweep every few seconds; a `decision.made` webhook can `wake` it earlier.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ PAGE = 100
 
 @dataclass(frozen=True)
 class BackgroundCall:
-    """One action that people are asked about. `arguments` are those that were decided, `asked` those of the
-    question.
+    """One action that people are asked about. `arguments` are the decided ones, `asked` those of the question.
 
-    `key` is the same for every attempt: hand it on. `cause` (`rejected`, `expired`, `withdrawn`, `denied` by
-    policy), `reviewer` and `reason` tell of a refusal; `notes` is what reviewers wrote when they approved it.
+    `key` is the same for every attempt: pass it on. `cause` (`rejected`, `expired`, `withdrawn`, `denied` by policy),
+    `reviewer` and `reason` describe a refusal; `notes` are the reviewers' notes on approval.
     """
 
     key: str
@@ -54,7 +53,7 @@ class BackgroundCall:
 
 @dataclass(frozen=True)
 class BackgroundResult:
-    """What a tool can say at once: that people are asked (`waiting`), or the `result`, because nobody has to be."""
+    """What a tool can return at once: people are being asked (`waiting`), or the `result` if no approval is needed."""
 
     waiting: bool
     result: Any = None
@@ -70,11 +69,11 @@ class _Handler:
 
 
 class Background:
-    """Asks, and does what was approved, once, through restarts.
+    """Asks people, and carries out approved actions once, across restarts.
 
-    `store` is a store for threads (`PostgresStore`), which processes may share. `name` tells them apart: a restarted
-    process takes up what it has begun by it, so it is this one's alone and outlives its container. `every`: seconds
-    between sweeps. Raises ValueError without a name.
+    `store` is a synchronous store (`PostgresStore`), which processes may share. `name` identifies this process: after a
+    restart it resumes the work it began under that name, so the name must be unique and outlive its container. `every`:
+    seconds between sweeps. Raises ValueError without a name.
     """
 
     def __init__(
@@ -112,20 +111,21 @@ class Background:
         lease: Duration | None = None,
         facts: FactsFunction | None = None,
     ) -> None:
-        """Say how this action is done. Before `start`, in every process.
+        """Register how this action is carried out. Call it before `start`, in every process.
 
-        `refused` is called when it will not be done, perhaps again after a crash. `idempotent`: after a crash `run`
-        is called again; else people are asked what became of it, and what policy let run unasked is left as it is.
+        `refused` is called if the action will not be carried out, possibly again after a crash. `idempotent`: after a
+        crash `run` is called again; otherwise people are asked about the outcome, and actions allowed without approval
+        are dropped.
         """
         self._handlers[action] = _Handler(run, refused, idempotent, lease, facts)
 
     def begin(self, key: str, action: str, arguments: Mapping[str, Any], **told: Any) -> BackgroundResult:
-        """Ask whether this may be done, and wait for nobody. The same again is the same call.
+        """Submit a question without waiting. The same key and content again is the same call.
 
         `told` is `description`, `context`, `requester`, `agent` and `rationale` of `ApprovalClient.ask`. While the
-        service is away the call waits, and people are asked later. Raises ApiError (403: policy denies it), Conflict
-        (the key was used for something else), AlreadyClaimed (it was begun before, or another process has it),
-        MalformedArguments, KeyError (nobody handles the action), and what `run` raises.
+        service is unreachable the call is queued, and people are asked later. Raises ApiError (403: policy denies it),
+        Conflict (the key was used for something else), AlreadyClaimed (already started, or owned by another process),
+        MalformedArguments, KeyError (no handler for the action), and what `run` raises.
         """
         handler = self._handlers[action]
         value = {"action": action, "arguments": dict(arguments), "told": told}
@@ -142,16 +142,16 @@ class Background:
             self._let_go(key)
 
     def wake(self) -> None:
-        """Look now: somebody has decided something."""
+        """Sweep now, because a decision was made."""
         self._look.set()
 
     def start(self) -> Self:
-        """Begin to sweep; first what a process before this one has left."""
+        """Start sweeping, beginning with what an earlier process left."""
         self._sweeper.start()
         return self
 
     def stop(self) -> None:
-        """End the sweeps, and wait for what is being done."""
+        """Stop sweeping, and wait for running actions."""
         self._stopping.set()
         self._look.set()
         if self._sweeper.ident is not None:
@@ -186,7 +186,7 @@ class Background:
         return BackgroundResult(waiting=False, result=result)
 
     def _keep(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """As it is kept: `by` the process that alone has it (None: people are asked), and whether it has `begun`."""
+        """Stored form: `by` is the process that owns the call (None: people are asked), `begun` whether it started."""
         found = self._store.get(NAMESPACE, key)
         if found is None:
             return self._note(key, value, by=self._name, begun=False)
@@ -201,7 +201,7 @@ class Background:
         return kept
 
     def _is_ours(self, kept: Mapping[str, Any], handler: _Handler) -> bool:
-        """Until people are asked, whoever began with it has it alone: nothing else keeps two from doing it at once."""
+        """Until people are asked, the process that began a call owns it: nothing else prevents two from running it."""
         return kept["by"] in (None, self._name) and (handler.idempotent or not kept["begun"])
 
     # --- the sweep ----------------------------------------------------------------------------------------
@@ -211,12 +211,12 @@ class Background:
             self._look.clear()
             try:
                 self._sweep()
-            except Exception as error:  # the store or the service is away
+            except Exception as error:  # the store or the service is unreachable
                 log.warning("the sweep of what waits for people failed, it is made again: %s", error)
             self._look.wait(self._every)
 
     def _sweep(self) -> None:
-        """Give everything that no longer waits for people to a thread."""
+        """Hand every call that no longer waits for people to a thread."""
         waiting: set[str] | None = None
         offset = 0
         while items := self._store.search(NAMESPACE, limit=PAGE, offset=offset):
@@ -240,7 +240,7 @@ class Background:
             self._let_go(key)
 
     def _settle(self, key: str) -> None:
-        """Do what there is to do about one call, and forget it when it is over."""
+        """Advance one call, and delete it once it has ended."""
         item = self._store.get(NAMESPACE, key)
         if item is None or not self._is_ours(item.value, self._handlers[item.value["action"]]):
             return
@@ -264,14 +264,14 @@ class Background:
         self._store.delete(NAMESPACE, key)
 
     def _carried_out(self, handler: _Handler, call: BackgroundCall, review: Review) -> bool:
-        """Do what was approved, if that is for us to do. False while it is not over. Raises CollaborationError."""
+        """Run the approved action if it is ours to run. False if the call has not ended. Raises CollaborationError."""
         last = review.raw["execution"]
         again = last is not None and last["settled_as"] == "retry"
         if last is not None and not again:
             if last["status"] in ("succeeded", "failed") or last["settled_as"] == "done":
                 return True
             if last["status"] != "claimed" or not handler.idempotent:
-                return False  # somebody is doing it, or people say what became of it
+                return False  # running elsewhere, or people are settling its outcome
         decision = concluded(review, call.asked)
         number = 1 if last is None else last["attempt"] + again
         attempt = f"{self._name}:{review.id}:{number}" if handler.idempotent else None
@@ -288,7 +288,7 @@ class Background:
         except ApiError as error:
             if error.kind != "facts-changed":
                 raise
-            return False  # people are asked again, under the same key
+            return False  # people are asked again under the same key
         decided = BackgroundCall(
             call.key,
             call.action,
@@ -308,7 +308,7 @@ class Background:
         return True
 
     def _taken(self, key: str) -> bool:
-        """Whether this thread has the call now, and no other of this process."""
+        """Whether this thread took the call before any other of this process."""
         with self._lock:
             if key in self._busy or self._stopping.is_set():
                 return False
@@ -321,7 +321,7 @@ class Background:
 
 
 def _unasked(handler: _Handler, call: BackgroundCall) -> None:
-    """Policy needs nobody, and a process before this one did not come to it."""
+    """Policy requires no approval, and an earlier process did not run the action."""
     try:
         handler.run(call)
     except Exception:

@@ -1,4 +1,4 @@
-"""DBOS workflows that wait for people. Your own process resumes them: woken by a webhook, with a sweep behind it.
+"""DBOS workflows that wait for people. Your process resumes them: a webhook wakes them, a sweep is the fallback.
 
     approvals = DBOSApprovals(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"])
 
@@ -8,9 +8,9 @@
         decision = approvals.await_approval("delete_records", asked, timeout=86_400)
         return approvals.perform(decision, delete_records)
 
-The question is put in a step, under a key that names workflow and step, so a workflow that is recovered finds its
-request again. The wait is `DBOS.recv`, which holds no connection of ours. What is sent to the workflow only wakes it:
-what was decided it asks Signoff itself, so a message that is forged, late or sent twice decides nothing.
+A step submits the question under a key made of workflow and step, so a recovered workflow finds its request again. The
+wait is `DBOS.recv`, which holds no connection of ours. A message only wakes the workflow: it asks Signoff itself for
+the decision, so a forged, late or duplicate message decides nothing.
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ log = logging.getLogger("signoff.dbos")
 R = TypeVar("R")
 
 WAITING = "signoff:"
-"""Begins the name of the event that says for which request a workflow waits, or None when it does no more."""
+"""Prefix of the event that names the request for which a workflow waits (None: it no longer waits)."""
 
 
 class NotFromSignoff(SignoffError):
-    """A webhook that Signoff has not signed, or not lately. Answer it with 401 and do nothing."""
+    """A webhook without a valid, recent signature. Answer with 401 and do nothing."""
 
 
 @dataclass(frozen=True)
 class _AskedAgain:
-    """What the step of `perform` remembers where its claim found other facts than people had approved."""
+    """The stored result of a `perform` step whose claim found facts other than those approved."""
 
     request: str
 
 
 class DBOSApprovals:
-    """Approvals for the workflows of one DBOS application, asked with a key of the scope `request`.
+    """Approvals for the workflows of one DBOS application, with a key of scope `request`.
 
-    Without a `webhook_secret` (`signoff webhooks add` prints it) the sweep alone wakes. Raises ValueError for what
-    is no address or no key.
+    Without a `webhook_secret` (printed by `signoff webhooks add`) only the sweep wakes workflows. Raises ValueError for
+    an invalid address or key.
     """
 
     def __init__(self, url: str, key: str, *, webhook_secret: str | None = None) -> None:
@@ -88,11 +88,11 @@ class DBOSApprovals:
         timeout: Duration | None = None,
         **more: Any,
     ) -> Approval:
-        """Ask people within a workflow and wait, for hours or days, through restarts.
+        """Ask people within a workflow and wait, for hours or days, across restarts.
 
-        ``more`` is what `ApprovalClient.ask` takes: description, context, requester, agent, rationale, facts. Without
-        ``timeout`` it waits as long as the request is open. Raises CollaborationError when people rejected it
-        or nobody answered in time (cause `expired`; the request is withdrawn then); ApiError (403: policy denies it).
+        ``more`` takes the options of `ApprovalClient.ask`: description, context, requester, agent, rationale, facts.
+        Without ``timeout`` it waits as long as the request is open. Raises CollaborationError if people reject it or
+        nobody answers in time (cause `expired`; the request is then withdrawn), and ApiError (403: policy denies it).
         """
         return blocking(self._waiting(action, dict(arguments or {}), timeout, more))
 
@@ -105,7 +105,7 @@ class DBOSApprovals:
         timeout: Duration | None = None,
         **more: Any,
     ) -> Approval:
-        """The same for a coroutine workflow."""
+        """`await_approval` for a coroutine workflow."""
         return await awaited(self._waiting(action, dict(arguments or {}), timeout, more))
 
     @by_former_names
@@ -118,12 +118,12 @@ class DBOSApprovals:
         lease: Duration | None = None,
         facts: FactsOrFunction = None,
     ) -> R:
-        """Claim it, call the function with the arguments that were decided, report: one step of the workflow.
+        """Claim the approval, call the function with the decided arguments, report: one step of the workflow.
 
-        A question without an action has no arguments. A process that dies within does not begin again when it is
-        recovered: AlreadyClaimed ends the workflow, and people say what became of it; an ``idempotent`` function is
-        called again instead. ``facts`` are told again, as they are now: where people approved others, they are asked
-        again, and the workflow waits for them as long as their request is open. Raises what the function and what
+        A question without an action has no arguments. If the process dies during the step, recovery does not repeat the
+        call: AlreadyClaimed ends the workflow, and people settle the outcome; an ``idempotent`` function is called
+        again instead. ``facts`` are sent again with their current values: if they differ from those approved, people
+        are asked again, and the workflow waits as long as their request is open. Raises what the function and
         `ApprovalClient.claim` raise.
         """
         return blocking(self._performing(decision, function, idempotent, lease, facts))
@@ -138,13 +138,13 @@ class DBOSApprovals:
         lease: Duration | None = None,
         facts: FactsOrFunction = None,
     ) -> R:
-        """The same for a coroutine workflow; the function is an ordinary one and runs in a thread."""
+        """`perform` for a coroutine workflow; the function is synchronous and runs in a thread."""
         return await awaited(self._performing(decision, function, idempotent, lease, facts))
 
     def hear(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Take a webhook (`decision.made`): whether it woke a workflow. For an endpoint of yours.
+        """Handle a webhook (`decision.made`) in your endpoint; returns whether it woke a workflow.
 
-        Raises NotFromSignoff. Everything else that arrives, other programs' requests say, is of no interest here.
+        Raises NotFromSignoff. Anything else, such as other programs' requests, is ignored.
         """
         if self._secret is None or not is_from_signoff(self._secret, headers, body):
             raise NotFromSignoff("this webhook was not signed with our secret within the last five minutes")
@@ -153,14 +153,14 @@ class DBOSApprovals:
         return request is not None and _wake(str(request["request_id"]), str(request["id"]))
 
     async def hear_async(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """The same for an async endpoint."""
+        """`hear` for an async endpoint."""
         return await asyncio.to_thread(self.hear, headers, body)
 
     def sweep(self) -> int:
-        """Look at everything that workflows wait for, and wake those about whom people decided: how many.
+        """Check all requests that workflows wait for and wake those that are decided; returns how many.
 
-        Call it every minute from a scheduled workflow: it finds what no webhook told, after an outage say. An approval
-        whose workflow has ended without `perform` is claimed and reported as handed over, so that it does not lapse.
+        Call it every minute from a scheduled workflow: it catches webhooks lost to an outage. An approval whose
+        workflow ended without `perform` is claimed and reported as handed over, so that it does not lapse.
         """
         return blocking(one_step("signoff.sweep", self._sweep))
 
@@ -180,7 +180,7 @@ class DBOSApprovals:
         return (yield from self._approved(asked, arguments))
 
     def _approved(self, asked: dict[str, Any], arguments: Mapping[str, Any]) -> Wait[Approval]:
-        """Wait for the decision about what was asked."""
+        """Wait for the decision on this question."""
         key, request = asked["key"], asked["review"]["id"]
         if asked["left"] > 0:
             yield WorkflowEvent(WAITING + key, request)
@@ -210,7 +210,7 @@ class DBOSApprovals:
     def _withdraw(self, request: str) -> Mapping[str, Any]:
         try:
             return self._client.withdraw(request, patience=PATIENCE).raw
-        except Conflict:  # somebody decided at this very moment
+        except Conflict:  # somebody decided just now
             return self._client.get(request, patience=PATIENCE).raw
 
     def _performing(
@@ -261,7 +261,7 @@ class DBOSApprovals:
         return result
 
     def _report(self, claimed: ClaimedAction, **how: Any) -> None:
-        """A report that fails never hides what the function did: people are asked then."""
+        """A failed report must not hide the function's outcome: people are asked then."""
         try:
             self._client.report(claimed, **how)
         except SignoffError as failed:
@@ -285,7 +285,7 @@ class DBOSApprovals:
         )
 
     def _close_unperformed(self) -> None:
-        """A workflow that has ended performs nothing any more: its history says so, and how it ended."""
+        """A finished workflow can no longer perform anything: record so in the request's history."""
         for review in self._client.pending(status="approved"):
             workflow = workflow_of(review.request_id) if review.raw["lapse_at"] else None
             ended = DBOS.get_workflow_status(workflow) if workflow else None
@@ -301,7 +301,7 @@ class DBOSApprovals:
 
 
 def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
-    """What a step remembers of a request: how it stands, and for how many seconds it may be waited for yet."""
+    """A step's stored result: the request's state, and the seconds left to wait for it."""
     open_for = max(5.0, review.expires_at.timestamp() - time.time() + 1.0)
     own = open_for if until is None else max(0.0, until - time.time())
     left = min(open_for, own) if review.status == "waiting" else 0.0
@@ -309,12 +309,12 @@ def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
 
 
 def _wake(key: str, request: str) -> bool:
-    """Send word to the workflow whose request this is, once however often it is called."""
+    """Message the workflow that owns this request; idempotent."""
     workflow = workflow_of(key)
     if workflow is None:
         return False
     try:
         DBOS.send(workflow, request, topic=key, idempotency_key=request)
     except dbos_error.DBOSNonExistentWorkflowError:
-        return False  # another application's
+        return False  # belongs to another application
     return True

@@ -1,4 +1,4 @@
-"""What a DBOS workflow does while it waits for people, as steps: written once, for functions and for coroutines."""
+"""The steps of a waiting DBOS workflow, written once for functions and coroutines."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from signoff.errors import ApiError, Unreachable
 T = TypeVar("T")
 
 PATIENCE = 60.0
-"""Seconds for which one attempt of a step tries to reach Signoff."""
+"""Seconds that one attempt of a step tries to reach Signoff."""
 
 ATTEMPTS = 60
-"""Signoff may be away for about an hour before a workflow that has something to ask it fails."""
+"""Attempts before a workflow fails: enough for an outage of about an hour."""
 
 
 @dataclass(frozen=True)
 class WorkflowStep:
-    """Something to do, once, and to remember; ``may_repeat`` where Signoff did not answer."""
+    """A function to run once and record; ``may_repeat`` if Signoff did not answer."""
 
     name: str
     function: Callable[[], Any]
@@ -30,7 +30,7 @@ class WorkflowStep:
 
 @dataclass(frozen=True)
 class WorkflowMessage:
-    """Something to wait for, so many seconds at most."""
+    """A message to wait for, for at most this many seconds."""
 
     topic: str
     seconds: float
@@ -38,7 +38,7 @@ class WorkflowMessage:
 
 @dataclass(frozen=True)
 class WorkflowEvent:
-    """What others may see of the workflow."""
+    """An event that others can read."""
 
     name: str
     value: str | None
@@ -48,13 +48,13 @@ Wait = Generator[WorkflowStep | WorkflowMessage | WorkflowEvent, Any, T]
 
 
 def one_step(name: str, function: Callable[[], T]) -> Wait[T]:
-    """Nothing but this; without a workflow around it, it is simply called."""
+    """A single step; outside a workflow, a plain call."""
     done: T = yield WorkflowStep(name, function)
     return done
 
 
 def blocking(wait: Wait[T]) -> T:
-    """Carry this out in a workflow that is an ordinary function."""
+    """Run this in a synchronous workflow."""
     came: Any = None
     while True:
         try:
@@ -72,7 +72,7 @@ def blocking(wait: Wait[T]) -> T:
 
 
 async def awaited(wait: Wait[T]) -> T:
-    """The same in a coroutine: a step that blocks runs in a thread."""
+    """Run this in a coroutine workflow: blocking steps run in a thread."""
     came: Any = None
     while True:
         try:

@@ -1,10 +1,10 @@
-"""The extras of our distributions: one for each framework."""
+"""The optional extras: one per framework."""
 
 from importlib.metadata import PackageNotFoundError, version
 
 
 def missing_framework(framework: str, extra: str) -> ImportError:
-    """The error of an integration whose framework is not installed; it says what to install."""
+    """The error for a framework that is not installed; says what to install."""
     try:
         version("signoff-client")
     except PackageNotFoundError:

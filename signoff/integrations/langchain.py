@@ -1,10 +1,10 @@
 """LangChain: agents with `HumanInTheLoopMiddleware`, whose tool calls people approve, edit or reject in Slack.
 
-Who resumes: your process. `resume_when_decided` is called by whoever has run the agent; it waits, and it can be called
-again after a restart, because the checkpointer still has the interrupt and Signoff the questions.
+Your process resumes the agent: call `resume_when_decided` after the agent pauses. It waits, and can be called again
+after a restart, because the checkpointer keeps the interrupt and Signoff the questions.
 
-Each action of an interrupt is a request of its own; the agent goes on when all are decided, with the decisions in
-order. Both modes of the middleware are understood, `batched` and `per_call`.
+Each action of an interrupt is its own request; the agent continues when all are decided, with the decisions in order.
+Supports both modes of the middleware, `batched` and `per_call`.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ __all__ = [
 def resume_when_decided(
     client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
-    """Ask people about the tool calls that wait at this thread, resume with their decisions, until none waits.
+    """Ask people about this thread's pending tool calls and resume with their decisions, until none is pending.
 
-    `graph` is what `create_agent` returns; `config` names the thread, which one process at a time may drive. Returns
-    the agent's values. A rejection reaches the model with the reviewer's reason; so does an expiry, as such.
-    Raises what `interrupt_loop.resume_until_done` raises.
+    `graph` is what `create_agent` returns; `config` names the thread, which only one process at a time may drive.
+    Returns the agent's values. A rejection reaches the model with the reviewer's reason; an expiry is reported as an
+    expiry. Raises what `interrupt_loop.resume_until_done` raises.
     """
     return client.do(
         resume_until_done(GraphThread(graph, config, asynchronous=False), HumanInTheLoop(), options)
@@ -93,10 +93,10 @@ class _Call(ExactModel):
 
 
 class HumanInTheLoop:
-    """What the middleware asks in either of its modes."""
+    """The middleware's interrupt format, in both modes."""
 
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
-        """One for each action. Raises UnsupportedInterrupt."""
+        """One question per action. Raises UnsupportedInterrupt."""
         asked, allowed = _read(interrupt)
         for each, decisions in zip(asked, allowed, strict=True):
             if "approve" not in decisions:
@@ -113,24 +113,24 @@ class HumanInTheLoop:
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
-        """`approve`, or `edit` with what a reviewer made of it; the middleware has no place for notes."""
+        """`approve`, or `edit` with the reviewer's arguments; the format has no field for notes."""
         if edited:
             return {"type": "edit", "edited_action": {"name": question.action, "args": dict(arguments)}}
         return {"type": "approve"}
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """`reject`, with the reviewer's reason. Raises the refusal's error where a call cannot be rejected."""
+        """`reject`, with the reviewer's reason. Raises the refusal's error if the call cannot be rejected."""
         if "reject" not in _read(interrupt)[1][number]:
             raise refusal.error
         return {"type": "reject", "message": refusal.reason or refusal.words}
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
-        """All decisions in order, or the one that was asked for."""
+        """All decisions in order, or the single one in `per_call` mode."""
         return answers[0] if interrupt.value.get("type") == "tool_approval" else {"decisions": list(answers)}
 
 
 def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[str]]]:
-    """The actions that wait, and what may be decided of each. Raises UnsupportedInterrupt."""
+    """The pending actions and their allowed decisions. Raises UnsupportedInterrupt."""
     value = interrupt.value
     try:
         if isinstance(value, Mapping) and value.get("type") == "tool_approval":
@@ -150,7 +150,7 @@ def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[st
 
 
 def _allowed(schema: Any) -> set[str]:
-    """The kinds of decisions that an answer's JSON schema knows. Raises UnsupportedInterrupt."""
+    """The decisions that the answer's JSON schema allows. Raises UnsupportedInterrupt."""
     if isinstance(schema, Mapping):
         if mapping := schema.get("discriminator", {}).get("mapping"):
             return set(mapping)
@@ -160,7 +160,7 @@ def _allowed(schema: Any) -> set[str]:
 
 
 def _calls(values: Any, names: Sequence[str]) -> list[str | None]:
-    """The ids of the tool calls that these actions are, by the model's last message; None where it cannot be told."""
+    """The tool call ids of these actions, from the model's last message; None where ambiguous."""
     messages = values.get("messages", []) if isinstance(values, Mapping) else []
     made: list[Any] = next(
         (each.tool_calls for each in reversed(messages) if getattr(each, "tool_calls", None)), []

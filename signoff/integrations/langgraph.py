@@ -1,10 +1,10 @@
-"""LangGraph: tools whose approval goes on in the background, and graphs that wait in an `interrupt` for people.
+"""LangGraph: tools approved in the background, and graphs that wait for people in an `interrupt`.
 
-Who resumes: your process. `Background` (in `signoff.integrations.background`) does what was approved in threads of its
-own, while the chat goes on. `resume_when_decided` is called by whoever has run the graph: it waits, and it can be
-called again after a restart, because the checkpointer still has the interrupt and Signoff the question.
+Your process resumes the graph. `Background` (in `signoff.integrations.background`) carries out approved actions in its
+own threads while the chat continues. `resume_when_decided` is called after the graph pauses: it waits, and can be
+called again after a restart, because the checkpointer keeps the interrupt and Signoff the question.
 
-Interrupts are those of agent inbox: a list of `HumanInterrupt`, answered by a list of `HumanResponse`.
+Interrupts have the agent inbox format: a list of `HumanInterrupt`, answered by a list of `HumanResponse`.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ __all__ = [
 
 
 def call_key(runtime: ToolRuntime) -> str:
-    """The name of a tool's call: the same when LangGraph makes the call again, another for every other call."""
+    """A key for a tool call: stable when LangGraph repeats the call, different for every other call."""
     thread = runtime.config.get("configurable", {}).get("thread_id")
     named = canonical_bytes([str(thread), runtime.tool_call_id])
     return f"call-{hashlib.sha256(named).hexdigest()[:40]}"
 
 
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
-"""What the checkpoints can judge."""
+"""Names that the checkpoints can judge."""
 
 
 @by_former_names
 def resume_when_decided(
     client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
-    """Ask people what the graph at this thread waits for, resume it with their answers, until it waits no more.
+    """Ask people about this thread's interrupts and resume with their answers, until none is left.
 
-    `config` names the thread, which one process at a time may drive. Returns the graph's values. What reviewers wrote
-    when they approved is under the key `note`, beside `type` and `args`. A rejection is `response` with the reviewer's
-    reason, else `ignore`; so is an expiry. Raises what `interrupt_loop.resume_until_done` raises.
+    `config` names the thread, which only one process at a time may drive. Returns the graph's values. Reviewers' notes
+    on approval are under the key `note`, beside `type` and `args`. A rejection or an expiry is `response` with the
+    reason if there is one, otherwise `ignore`. Raises what `interrupt_loop.resume_until_done` raises.
     """
     return client.do(resume_until_done(GraphThread(graph, config, asynchronous=False), AgentInbox(), options))
 
@@ -102,10 +102,10 @@ class _HumanInterrupt(ExactModel):
 
 
 class AgentInbox:
-    """`HumanInterrupt` and `HumanResponse`, as langgraph.prebuilt has them."""
+    """`HumanInterrupt` and `HumanResponse`, as in langgraph.prebuilt."""
 
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
-        """One for each of the list. Raises UnsupportedInterrupt."""
+        """One question per item of the list. Raises UnsupportedInterrupt."""
         found = []
         for each in _read(interrupt.value):
             asked = each.action_request
@@ -121,14 +121,14 @@ class AgentInbox:
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
-        """`accept`, or `edit` with what a reviewer made of it; a key of our own has the reviewers' notes, if any."""
+        """`accept`, or `edit` with the reviewer's arguments; reviewers' notes go under an additional key."""
         given = {"note": "\n".join(notes)} if notes else {}
         if edited:
             return {"type": "edit", "args": {"action": question.action, "args": dict(arguments)}, **given}
         return {"type": "accept", "args": None, **given}
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """`response` for a reason, else `ignore`, as far as the graph allows them. Raises the refusal's error."""
+        """`response` with a reason, otherwise `ignore`, if the graph allows them. Raises the refusal's error."""
         allowed = _read(interrupt.value)[number].config
         if allowed.allow_respond and (refusal.reason or not allowed.allow_ignore):
             return {"type": "response", "args": refusal.words}
@@ -137,7 +137,6 @@ class AgentInbox:
         raise refusal.error
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
-        """The list of answers."""
         return list(answers)
 
 

@@ -1,4 +1,4 @@
-"""What is asked when a graph of LangGraph waits in an `interrupt`, and the graph itself, at one of its threads."""
+"""The questions of a LangGraph `interrupt`, and a graph at one of its threads."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from signoff.durations import Duration
 from signoff.errors import SignoffError
 
 PAGE = 20
-"""Checkpoints that are read at once on the way back to the last pause; each has its state with it."""
+"""Checkpoints per read on the way back to the last pause; each includes its state."""
 
 
 class UnsupportedInterrupt(SignoffError):
-    """The graph waits for an answer that people's yes or no cannot give. Nobody was asked, and it goes on waiting."""
+    """The interrupt needs an answer other than yes or no. Nobody was asked, and the graph keeps waiting."""
 
 
 class ExactModel(BaseModel):
-    """A field that is not known may mean something that we would not honour."""
+    """Refuses unknown fields: they may mean something that we would not honour."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def not_as_expected(what: str, error: ValidationError) -> UnsupportedInterrupt:
-    """The error for an interrupt that is ``what``, with the places where it differs."""
+    """The error for an interrupt that is ``what``, listing the invalid fields."""
     where = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
     return UnsupportedInterrupt(f"the interrupt is {what} ({where})")
 
 
 class Options(TypedDict, total=False):
-    """How people are asked. `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease` (an
-    hour) is that of `claim`; `timeout` (30) is for each pause. `facts` are functions by action, of
-    its arguments, or one of action and arguments: they are called for the question and again for the claim.
+    """Options for asking people. `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease`
+    (default: an hour) is that of `claim`; `timeout` (default: 30) applies to each pause. `facts` are functions of the
+    arguments, by action, or one function of action and arguments: called for the question and again for the claim.
 
-    With `idempotent` what follows an approval may be done twice: a process that was killed in the middle of it goes on
-    when it is started again. Without, people are asked what became of it.
+    `idempotent`: what follows an approval may be repeated, so a process killed in the middle continues after a restart.
+    Otherwise people are asked about the outcome.
     """
 
     timeout: Duration
@@ -55,7 +55,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class InterruptQuestion:
-    """One action of an interrupt. `call_id` is the tool call's, where it is known."""
+    """One action of an interrupt. `call_id` is the tool call's id, if known."""
 
     action: str
     arguments: Mapping[str, Any]
@@ -66,12 +66,12 @@ class InterruptQuestion:
 
 
 Claims = dict[str, tuple[InterruptQuestion, ClaimedAction]]
-"""What this process may go on with, and has to report, by the questions' keys."""
+"""Claims that this process may act on and must report, by question key."""
 
 
 @dataclass(frozen=True)
 class InterruptRefusal:
-    """It is not to be done. `reason` is the reviewer's, `words` say it all."""
+    """The action must not be done. `reason` is the reviewer's, `words` the full message."""
 
     words: str
     reason: str | None
@@ -79,18 +79,18 @@ class InterruptRefusal:
 
 
 class InterruptFormat(Protocol):
-    """What one kind of interrupt says, and how it is answered."""
+    """How to read and answer one kind of interrupt."""
 
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
-        """What is asked, in order; `values` is the graph's state. Raises UnsupportedInterrupt."""
+        """The questions in order; `values` is the graph's state. Raises UnsupportedInterrupt."""
 
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
-        """The answer that it may be done with these arguments; ``notes`` are those of its reviewers."""
+        """The answer for an approval with these arguments; ``notes`` are the reviewers'."""
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """The answer that this is not to be done; raises the refusal's error where there is no such answer."""
+        """The answer for a refusal; raises the refusal's error if there is no such answer."""
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
         """The value that the interrupt returns."""
@@ -98,24 +98,24 @@ class InterruptFormat(Protocol):
 
 @dataclass(frozen=True)
 class GraphThread:
-    """A compiled graph at one thread, called in the manner of its client."""
+    """A compiled graph at one thread, called synchronously or asynchronously to match its client."""
 
     graph: Any
     config: Mapping[str, Any]
     asynchronous: bool
 
     def look(self) -> Operation[Any]:
-        """The state as it stands."""
+        """The current state."""
         look = self.graph.aget_state if self.asynchronous else self.graph.get_state
         return (yield CallFunction(lambda: look(self.config)))
 
     def go_on(self, told: Any) -> Operation[None]:
-        """Run to the next pause or the end; each checkpoint is written before the next step begins."""
+        """Run to the next pause or the end, writing each checkpoint before the next step begins."""
         go: Callable[..., Any] = self.graph.ainvoke if self.asynchronous else self.graph.invoke
         yield CallFunction(lambda: go(told, self.config, durability="sync"))
 
     def last_pause(self) -> Operation[Any]:
-        """The latest state with interrupts, also answered ones, since the graph was last given something new to do."""
+        """The latest state with interrupts, answered or not, since the graph last received new input."""
         before: Any = None
         while True:
             past = yield CallFunction(partial(self._past, before))

@@ -1,8 +1,8 @@
-"""The loop around a graph that waits in an `interrupt`: people are asked, and it resumes with what they decided.
+"""Drive a graph that waits in an `interrupt`: ask people, and resume with their decisions.
 
-Nothing changes before all questions of a pause are decided. What was approved is claimed before the graph goes on
-and reported when it pauses again, so no approval is used twice. A restarted process finds the same questions: their
-keys are made of the interrupts' ids.
+Nothing changes until all questions of a pause are decided. Approvals are claimed before the graph continues and
+reported at its next pause, so no approval is used twice. A restarted process finds the same questions: their keys are
+derived from the interrupts' ids.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ MAX_DESCRIPTION = 2000
 
 
 def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Any]:
-    """Ask, resume, and again, until the graph waits for nobody; returns its values.
+    """Ask and resume until the graph waits for nobody; returns its values.
 
-    Raises TimeoutError (call again: the same questions), UnsupportedInterrupt, AlreadyClaimed (begun before, its end
-    is not known), what the graph raises, and what `ApprovalClient.ask` and `claim` raise.
+    Raises TimeoutError (call again: the same questions), UnsupportedInterrupt, AlreadyClaimed (started before, outcome
+    unknown), what the graph raises, and what `ApprovalClient.ask` and `claim` raise.
     """
     claims = yield from _left_over(graph, shape, options)
     state = yield from graph.look()
@@ -68,7 +68,7 @@ def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Optio
 def _questions(
     graph: GraphThread, shape: InterruptFormat, interrupt: Any, values: Any
 ) -> list[InterruptQuestion]:
-    """What this interrupt asks, each with its key. Raises UnsupportedInterrupt and MalformedArguments."""
+    """The questions of this interrupt, with their keys. Raises UnsupportedInterrupt and MalformedArguments."""
     found = shape.questions(interrupt, values)
     if not found:
         raise UnsupportedInterrupt("the interrupt asks about nothing")
@@ -83,7 +83,7 @@ def _questions(
 def _answered(
     shape: InterruptFormat, asked: Sequence[tuple[Any, list[InterruptQuestion]]], options: Options
 ) -> Operation[tuple[dict[str, Any], Claims]]:
-    """What each interrupt is answered, once people have decided everything, and what was claimed for it."""
+    """The answer for each interrupt once everything is decided, and the claims made for it."""
     decided = yield from _decided([each for _, those in asked for each in those], options)
     answers: dict[str, Any] = {}
     for interrupt, those in asked:
@@ -97,7 +97,7 @@ def _answered(
         for number, each in enumerate(those)
         if each.key not in answers
     ]
-    # Those whose facts may have changed first: while people are asked again, nothing else of this pause is claimed.
+    # Questions with facts first: if people must be asked again, nothing else of this pause is claimed yet.
     for each, refused in sorted(left, key=lambda one: _facts(one[0], options) is None):
         review = decided[each.key]
         if not isinstance(review, Review):
@@ -105,7 +105,7 @@ def _answered(
             continue
         try:
             claim = yield from _claimed(claims, each, review, options)
-        except CollaborationError as error:  # asked again, and it is not to be done
+        except CollaborationError as error:  # asked again and refused
             answers[each.key] = refused(InterruptRefusal(str(error), error.reason, error))
             continue
         claims[each.key] = each, claim
@@ -120,7 +120,7 @@ def _answered(
 def _decided(
     questions: Sequence[InterruptQuestion], options: Options
 ) -> Operation[dict[str, Review | InterruptRefusal | None]]:
-    """What people decided about each, once all are decided; None where policy needs nobody. Raises TimeoutError."""
+    """The decision on each question once all are decided; None if policy needs nobody. Raises TimeoutError."""
     seconds = seconds_of(options.get("timeout", operations.TIMEOUT))
     began = time.monotonic()
     deadline = began + seconds
@@ -165,7 +165,7 @@ def _submitted(
 
 
 def _concluded(question: InterruptQuestion, review: Review) -> Review | InterruptRefusal:
-    """The approval, or why it is none. Raises TimeoutError while nobody has decided."""
+    """The approval, or the refusal. Raises TimeoutError while nobody has decided."""
     try:
         concluded(review, question.arguments)
     except CollaborationError as error:
@@ -186,7 +186,7 @@ def _concluded(question: InterruptQuestion, review: Review) -> Review | Interrup
 def _claimed(
     claims: Claims, question: InterruptQuestion, review: Review, options: Options
 ) -> Operation[ClaimedAction]:
-    """The right to go on with this one. If there is none, the others are given up as well: nothing has begun."""
+    """Claim this question. If that fails, release the other claims too: nothing has started."""
     try:
         return (
             yield from attempts.claim(
@@ -208,7 +208,7 @@ def _claimed(
 
 
 def _attempt(question: InterruptQuestion, review: Review, options: Options) -> str | None:
-    """The name of a claim that may be taken up again by a process that was started anew."""
+    """The name of a claim that a restarted process may resume."""
     if not options.get("idempotent"):
         return None
     last = review.raw["execution"]
@@ -218,7 +218,7 @@ def _attempt(question: InterruptQuestion, review: Review, options: Options) -> s
 
 
 def _resumed(graph: GraphThread, told: Any, claims: Claims) -> Operation[Any]:
-    """Let the graph go on to its next pause, and report how it went. Raises what the graph raises."""
+    """Run the graph to its next pause and report the outcome. Raises what the graph raises."""
     began = time.monotonic()
     try:
         yield from graph.go_on(told)
@@ -232,7 +232,7 @@ def _resumed(graph: GraphThread, told: Any, claims: Claims) -> Operation[Any]:
 
 
 def _left_over(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Claims]:
-    """What a process before this one has claimed for the last pause and not reported. Raises AlreadyClaimed."""
+    """Claims that an earlier process made for the last pause and did not report. Raises AlreadyClaimed."""
     state = yield from graph.look()
     last = None if state.created_at is None else (yield from graph.last_pause())
     claims: Claims = {}
@@ -243,7 +243,7 @@ def _left_over(graph: GraphThread, shape: InterruptFormat, options: Options) -> 
         try:
             questions = _questions(graph, shape, interrupt, last.values)
         except SignoffError:
-            continue  # nothing that was asked here
+            continue  # not asked here
         for question in questions:
             claim = yield from _taken_up(question, options, underway=underway)
             if claim is not None:
@@ -254,7 +254,7 @@ def _left_over(graph: GraphThread, shape: InterruptFormat, options: Options) -> 
 def _taken_up(
     question: InterruptQuestion, options: Options, *, underway: bool
 ) -> Operation[ClaimedAction | None]:
-    """The claim of an earlier process, if this one is to end it; None if there is nothing to report."""
+    """An earlier process's claim, if this process should finish it; None if there is nothing to report."""
     try:
         review = yield from operations.get(question.key)
     except ApiError as error:
@@ -288,7 +288,7 @@ def _taken_up(
 def _reported(
     claims: Claims, state: Any, error: Exception | None = None, seconds: float | None = None
 ) -> Operation[None]:
-    """Say of each claim how it went: by its tool's message where there is one."""
+    """Report each claim's outcome, using its tool message if there is one."""
     messages = _messages(state)
     for question, claim in claims.values():
         message = messages.get(question.call_id) if question.call_id else None
@@ -305,11 +305,11 @@ def _report(
     try:
         yield from attempts.report(claim, result, error=error, seconds=seconds)
     except SignoffError as failed:
-        log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400 - no fault of ours
+        log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400 - not our fault
 
 
 def _messages(state: Any) -> dict[str, Any]:
-    """The tools' messages by their calls, also of tasks that ended in a step that did not."""
+    """Tool messages by call id, including those of completed tasks in an incomplete step."""
     places = [state.values, *(task.result for task in state.tasks)]
     found = [each for place in places if isinstance(place, Mapping) for each in place.get("messages", ())]
     return {each.tool_call_id: each for each in found if getattr(each, "tool_call_id", None)}

@@ -1,15 +1,15 @@
-"""MCP: a server through which coding agents, and any client of the Model Context Protocol, ask people.
+"""MCP: a server through which coding agents and other MCP clients ask people.
 
 `signoff mcp` runs it over standard input and output. Its tools:
 
-- ``permission_prompt`` answers for every tool call that a coding agent is about to make, in the shape that Claude
+- ``permission_prompt`` answers for every tool call that a coding agent is about to make, in the format that Claude
   Code expects of its ``--permission-prompt-tool``: ``{"behavior": "allow", "updatedInput": {…}}`` or
   ``{"behavior": "deny", "message": "…"}``, as text. The checkpoints judge the agent's tool by its name and input.
-- ``request_approval`` asks about anything and waits a little, ``get_decision`` waits on.
+- ``request_approval`` asks about anything and waits briefly; ``get_decision`` continues the wait.
 
-The agent's own process goes on: it waits for the answer of the tool. An approval is handed over once: it is claimed,
-and reported as handed over, because nobody hears what a client then does. Whatever is not an approval is a refusal: a
-rejection, silence, an outage, an error, and an approval that was handed over before.
+The agent's process waits for the tool's answer. An approval is handed over once: it is claimed and reported as handed
+over, because the client does not report what it does next. Anything but an approval is a refusal: a rejection, silence,
+an outage, an error, and an approval that was handed over before.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Signoff
 log = logging.getLogger("signoff.mcp")
 
 TIMEOUT = 600.0
-"""Seconds that ``permission_prompt`` waits for people unless it is told otherwise."""
+"""Default number of seconds that ``permission_prompt`` waits for people."""
 
 WAIT = 45.0
-"""Seconds that the other tools wait at most: many clients give up on a tool after a minute."""
+"""Longest wait of the other tools in seconds: many clients give up on a tool after a minute."""
 
 PATIENCE = 10.0
-"""Seconds that Signoff may be away while a question is put."""
+"""Seconds that Signoff may be unreachable while a question is submitted."""
 
 NAMES = "mcp-"
-"""What the names of this server's requests begin with; it hands over no others of its key."""
+"""Prefix of this server's request names; it hands over no other requests of its key."""
 
 MOST_ASKED = 1000
-"""Questions whose arguments are kept for their facts; of older ones a review has them, with secrets masked."""
+"""Questions whose arguments are kept for fact look-ups; older ones fall back to the review's masked arguments."""
 
 INSTRUCTIONS = (
     "People decide about risky actions. Call request_approval before such an action; while its status is `waiting`, "
@@ -66,7 +66,7 @@ Status = Literal[
 
 
 class ApprovalResult(BaseModel):
-    """What a client is told. Nothing but ``approved`` being true allows anything, and only the ``arguments`` here."""
+    """The answer to a client. Only ``approved`` set to true allows anything, and only with these ``arguments``."""
 
     approved: bool
     status: Status
@@ -76,7 +76,7 @@ class ApprovalResult(BaseModel):
 
 
 class ApprovalTools:
-    """The tools that clients call, apart from the protocol."""
+    """The tools that clients call, independent of the protocol."""
 
     def __init__(
         self, client: AsyncApprovalClient, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None
@@ -85,7 +85,7 @@ class ApprovalTools:
         self._timeout = seconds_of(timeout)
         self._facts = facts
         self._asked: dict[str, dict[str, Any]] = {}
-        """The arguments of what `request_approval` has asked and not handed over; a review has them masked."""
+        """Arguments of `request_approval` questions not yet handed over; a review has them masked."""
 
     async def permission_prompt(
         self,
@@ -104,7 +104,7 @@ class ApprovalTools:
                 given = await self._handed_over(decision, self._timeout)
         except TimeoutError:
             return _deny(f"nobody has decided within {self._timeout:g} s, and silence is no consent")
-        except Exception as error:  # whatever goes wrong, the answer is no
+        except Exception as error:  # any error is a denial
             return _deny(str(error) or type(error).__name__)
         return json.dumps({"behavior": "allow", "updatedInput": given})
 
@@ -139,7 +139,7 @@ class ApprovalTools:
             self._asked[name] = dict(arguments or {})
             if len(self._asked) > MOST_ASKED:
                 del self._asked[next(iter(self._asked))]
-        except Exception as error:  # whatever goes wrong, the answer is no
+        except Exception as error:  # any error is a denial
             return _refused(name, error)
         return await self.get_decision(name, wait)
 
@@ -162,7 +162,7 @@ class ApprovalTools:
             if error.kind == "facts-changed":
                 return _waiting(request_id, "What is known about it has changed, so people are asked again.")
             return _refused(request_id, error)
-        except Exception as error:  # whatever goes wrong, the answer is no
+        except Exception as error:  # any error is a denial
             return _refused(request_id, error)
         return decided
 
@@ -183,7 +183,7 @@ class ApprovalTools:
 
     @asynccontextmanager
     async def _withdrawing(self, name: str) -> AsyncIterator[None]:
-        """Take the question back when nobody waits for its answer any more."""
+        """Withdraw the question if the caller stops waiting."""
         try:
             yield
         except (TimeoutError, anyio.get_cancelled_exc_class()):
@@ -201,7 +201,7 @@ def server(
 ) -> MCPServer[Any]:
     """The MCP server, for any transport; ``timeout`` is how long ``permission_prompt`` waits for people.
 
-    ``facts`` are functions by tool, of its arguments, or one of tool and arguments: what is true about a call.
+    ``facts`` are functions of the arguments, by tool, or one function of tool and arguments.
     """
     tools = ApprovalTools(client, timeout=timeout, facts=facts)
     made: MCPServer[Any] = MCPServer("signoff", instructions=INSTRUCTIONS, log_level="WARNING")
@@ -213,7 +213,7 @@ def server(
 
 @by_former_names
 def serve(url: str, key: str, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None) -> None:
-    """Serve one client over standard input and output until it hangs up. Raises ValueError for no address or key."""
+    """Serve one client over standard input and output until it disconnects. Raises ValueError for no address or key."""
     client = AsyncApprovalClient(url, key)
     server(client, timeout=timeout, facts=facts).run("stdio")
 
@@ -222,7 +222,7 @@ def serve(url: str, key: str, *, timeout: Duration = TIMEOUT, facts: FactsByTool
 
 
 def _name(given: str | None) -> str:
-    """A name for a request: one's own again is the same question."""
+    """A request name. The caller's own name makes a repeated question the same question."""
     return NAMES + (re.sub(r"[^A-Za-z0-9_.:@~-]", "~", given) if given else uuid4().hex)
 
 

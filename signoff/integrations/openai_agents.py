@@ -1,16 +1,16 @@
-"""OpenAI Agents SDK: tools that need approval wait for people, and run once, with the arguments that were decided.
+"""OpenAI Agents SDK: tools that need approval wait for people, and run once, with the decided arguments.
 
     approvals = OpenAIApprovals(client)
     agent = Agent(name="cleaner", tools=[approvals.guard(delete_records)])  # a FunctionTool, `@function_tool` makes it
     result = await approvals.run(agent, "Delete 50 old users", key="nightly-17", store=FileRunStore("runs"))
 
-``run`` is ``Runner.run`` that keeps the RunState of a run which waits, in a store of yours on your server, and goes on
-with it when it is called again under the same key. Your process resumes the agent: it waits in ``run``; or, with
-``OpenAIApprovals(client, timeout=0)``, it ends with the TimeoutError, and is started again by a webhook
-(``decision.made``) with a sweep behind it. Who has a loop already calls ``decide(state, key=…)`` in it.
+``run`` is ``Runner.run`` that keeps the RunState of a waiting run in a store on your server, and continues it when
+called again with the same key. Your process resumes the agent: it waits in ``run``; or, with ``OpenAIApprovals(client,
+timeout=0)``, it ends with TimeoutError and is started again by a webhook (``decision.made``), with a sweep as fallback.
+Programs with their own loop call ``decide(state, key=…)`` in it.
 
-The SDK cannot put other arguments into a call. The guard does: it claims, and hands the decided arguments to the tool.
-``state.approve`` without a decision of Signoff's runs nothing.
+The SDK cannot change the arguments of a call, so the guard does: it claims, and passes the decided arguments to the
+tool. ``state.approve`` without a decision from Signoff runs nothing.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ from signoff.integrations.tool_calls import (
 )
 
 Call = tuple[str | None, str, str, bytes]
-"""A call by its run's key, its id, and what exactly it would do: models' ids of calls repeat in other runs."""
+"""Identifies a call by its run's key, its id, and the exact action: models repeat call ids across runs."""
 
 RUN: ContextVar[str | None] = ContextVar("signoff_run", default=None)
-"""The key of the run that this task has decided about last, and goes on with; the SDK tells a tool of no run."""
+"""Key of the run that this task last decided on and now continues; the SDK does not tell a tool its run."""
 
 
 class RunStore(Protocol):
-    """Where the states of runs that wait are kept, by key: texts with arguments in full, for nobody else to write."""
+    """Stores the state of waiting runs, by key: text with unmasked arguments, so restrict write access."""
 
     async def read(self, key: str) -> str | None:
-        """What was kept under this key."""
+        """The stored state."""
 
     async def write(self, key: str, state: str) -> None:
-        """Keep this, whatever was kept before; when it returns it must be safe."""
+        """Replace the stored state; it must be durable on return."""
 
     async def remove(self, key: str) -> None:
-        """The run has ended."""
+        """Delete the state of a finished run."""
 
 
 class FileRunStore:
-    """A store of files, one for each run, for a program on one machine."""
+    """A store with one file per run, for a program on one machine."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -85,7 +85,7 @@ class FileRunStore:
         return file.read_text("utf-8") if file.exists() else None
 
     async def write(self, key: str, state: str) -> None:
-        """Whole or not at all. Raises OSError."""
+        """Atomic. Raises OSError."""
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self._file(key).with_suffix(".draft")
         draft.write_text(state, "utf-8")
@@ -102,7 +102,7 @@ class FileRunStore:
 
 
 class OpenAIApprovals:
-    """Guards tools, asks people about their calls, and tells the SDK. One may serve any number of runs."""
+    """Guards tools, asks people about their calls, and tells the SDK. One instance serves any number of runs."""
 
     @by_former_names
     def __init__(
@@ -114,10 +114,10 @@ class OpenAIApprovals:
         self._decided: dict[Call, Approval | AttemptOutcome] = {}
 
     def guard(self, tool: FunctionTool) -> FunctionTool:
-        """The same tool, needing approval for every call that policy does not let run unasked.
+        """Return the tool with approval required for every call, unless policy allows it without.
 
-        It runs by a claim, which is reported: what it raises as failed, also where its ``failure_error_function``
-        makes words for the model of it. Its ``tool_input_guardrails`` see the model's arguments, not an edit.
+        It runs under a claim that is reported: an exception is reported as failure, even if ``failure_error_function``
+        turns it into a message for the model. Its ``tool_input_guardrails`` see the model's arguments, not an edit.
         """
         inner = copy.copy(tool)
         raised: dict[tuple[str | None, str], Exception] = {}
@@ -170,9 +170,9 @@ class OpenAIApprovals:
     async def run(
         self, agent: Agent[Any], task: Any, *, key: str, store: RunStore, context: Any = None, **options: Any
     ) -> RunResult:
-        """``Runner.run`` until the agent is done. A run that was kept under this key goes on, without its ``task``.
+        """``Runner.run`` until the agent is done. A run stored under this key continues, and ``task`` is ignored.
 
-        ``options`` are those of ``Runner.run``. Raises what that and ``decide`` raise; then the run stays kept.
+        ``options`` are those of ``Runner.run``. Raises what that and ``decide`` raise; the run then stays stored.
         """
         kept = await store.read(key)
         while True:
@@ -198,16 +198,15 @@ class OpenAIApprovals:
         context: Any = None,
         timeout: Duration | None = None,
     ) -> None:
-        """Ask people about every interruption, and approve or reject it in the state for the run that goes on now.
+        """Ask people about every interruption, and approve or reject it in the state for the run that continues.
 
-        ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): asked again under the same one, also by another
-        process, it is the same questions. What people or policy refuse is rejected with the reason as its message, and
-        so is what has no guard. What an earlier life of the run did is answered with what came of it. Await it in the
-        task that then runs the agent with this state, one run after the other: by that a guard knows its run.
+        ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
+        same questions. Calls that people or policy refuse, and calls of unguarded tools, are rejected with the reason
+        as message. A call that an earlier process carried out is answered with its outcome. Await it in the task that
+        then runs the agent with this state, one run after the other: that is how a guard knows its run.
 
-        Raises TimeoutError while somebody has not decided (the questions go on waiting), AlreadyClaimed while nobody
-        knows what became of a call that was begun before, ApiError, Conflict and Unreachable. Then the state is as it
-        was.
+        Raises TimeoutError while a decision is missing (the questions stay open), AlreadyClaimed while the outcome of
+        an earlier attempt is unknown, ApiError, Conflict and Unreachable. The state is then unchanged.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
         items = state.get_interruptions()
@@ -239,7 +238,7 @@ class OpenAIApprovals:
 
 
 class _Guarded:
-    """What a guarded tool is invoked by, and recognised by."""
+    """Invokes a guarded tool, and marks it as guarded."""
 
     def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
         self._invoke = invoke

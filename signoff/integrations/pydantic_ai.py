@@ -1,18 +1,18 @@
-"""pydantic-ai: tools that require approval wait for people, and run once, with the arguments that were decided.
+"""pydantic-ai: tools that require approval wait for people, and run once, with the decided arguments.
 
     approvals = PydanticAIApprovals(client)
     agent = Agent(model, tools=[…], output_type=[str, DeferredToolRequests], capabilities=[approvals])
 
     result = await agent.run(task)
     while isinstance(result.output, DeferredToolRequests):
-        paused = PausedRun.of(result)  # keep paused.to_json(), for a process that is started again
+        paused = PausedRun.of(result)  # store paused.to_json(), for a process that is started again
         answers = await approvals.answer(paused.requests, key="nightly-17")
         result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
 
-Your process resumes the agent: it waits in ``answer``; or it calls ``answer`` with ``timeout=0``, ends with the
-TimeoutError, and is started again from what it kept, by a webhook (``decision.made``) with a sweep behind it. With
-``PydanticAIApprovals(client, inside=True)`` the run itself waits, nothing is kept, and what was not decided in time is
-withdrawn.
+Your process resumes the agent: it waits in ``answer``; or it calls ``answer`` with ``timeout=0``, ends with
+TimeoutError, and is started again from the stored run by a webhook (``decision.made``), with a sweep as fallback. With
+``PydanticAIApprovals(client, inside=True)`` the run itself waits, nothing is stored, and questions that are not decided
+in time are withdrawn.
 """
 
 from __future__ import annotations
@@ -63,49 +63,49 @@ from signoff.integrations.tool_calls import (
 from signoff.values import Action
 
 MARK = "signoff"
-"""Under this name the metadata of a call say by which claim it runs; an approval without it is none of Signoff's."""
+"""Metadata key under which a call names its claim; an approval without it is not Signoff's."""
 
 UNASKED = "not_required:"
-"""Begins what stands in place of a claim: policy lets the call of this digest run, and nobody was asked."""
+"""Prefix used instead of a claim: policy allows the call with this digest without approval."""
 
 
 @dataclass(frozen=True)
 class PausedRun:
-    """What a process needs to go on with a run that waits for people: its messages and its open calls."""
+    """What a process needs to continue a waiting run: its messages and its open calls."""
 
     messages: list[ModelMessage]
     requests: DeferredToolRequests
 
     @classmethod
     def of(cls, result: AgentRunResult[Any]) -> Self:
-        """Raises ValueError for a run that waits for nothing."""
+        """Raises ValueError if the run waits for nothing."""
         if not isinstance(result.output, DeferredToolRequests):
             raise ValueError("this run waits for nothing: its output is no DeferredToolRequests")  # noqa: TRY004
         return cls(result.all_messages(), result.output)
 
     def to_json(self) -> bytes:
-        """All of it, to be kept wherever the author keeps things. It holds arguments in full."""
+        """Serialise the run for storage. Contains unmasked arguments."""
         return TypeAdapter(PausedRun).dump_json(self)
 
     @staticmethod
     def of_json(kept: bytes | str) -> PausedRun:
-        """The same again, in another process. Raises pydantic's ValidationError."""
+        """Restore a run in another process. Raises pydantic's ValidationError."""
         return TypeAdapter(PausedRun).validate_json(kept)
 
 
 @dataclass(frozen=True)
 class _Given:
-    """A claim for one call, and what the model is told where a reviewer changed its arguments."""
+    """A claim for one call, and the message to the model if a reviewer changed its arguments."""
 
     claim: ClaimedAction
     note: str | None
 
 
 class PydanticAIApprovals(AbstractCapability[Any]):
-    """A capability of an agent: its approved tools run only by a claim of Signoff's, which is reported after.
+    """An agent capability: approved tools run only under a claim, which is reported afterwards.
 
-    ``timeout`` is how long ``answer`` waits for people. With ``inside`` the run itself waits. One instance may
-    serve any number of runs in one process.
+    ``timeout`` is how long ``answer`` waits for people. With ``inside`` the run itself waits. One instance serves any
+    number of runs in one process.
     """
 
     @by_former_names
@@ -132,16 +132,16 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         context: Any = None,
         timeout: Duration | None = None,
     ) -> DeferredToolResults:
-        """People's word on every call that requires approval, each claimed, for the run that goes on now.
+        """The decision on every call that requires approval, each claimed, for the run that continues.
 
-        ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): asked again under the same one, also by another
-        process, it is the same questions. What people or policy refuse is denied to the model, with the reason. What
-        an earlier life of the run did is answered with what came of it. Results for ``requests.calls`` are the
-        author's to add.
+        ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
+        same questions. Calls that people or policy refuse are denied to the model, with the reason. A call that an
+        earlier process carried out is answered with its outcome. Adding results for ``requests.calls`` is up to the
+        caller.
 
-        Raises TimeoutError while somebody has not decided (with a key the questions go on waiting), AlreadyClaimed
-        while nobody knows what became of a call that was begun before, ApiError (paused, say), Conflict and
-        Unreachable. Nothing has been claimed then: ask again later.
+        Raises TimeoutError while a decision is missing (with a key the questions stay open), AlreadyClaimed while the
+        outcome of an earlier attempt is unknown, ApiError (for example, paused), Conflict and Unreachable. Nothing is
+        claimed then: ask again later.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
         questions = [
@@ -169,7 +169,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """With ``inside`` the answers themselves; what nobody decided in time is denied to the model."""
+        """With ``inside``, the answers themselves; questions not decided in time are denied to the model."""
         return await self.answer(requests, key=None) if self._inside and requests.approvals else None
 
     async def wrap_tool_execute(
@@ -181,7 +181,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         args: ValidatedToolArgs,
         handler: WrapToolExecuteHandler,
     ) -> Any:
-        """Run an approved call by its claim, and report it; a cancelled one is left to people. Raises SignoffError."""
+        """Run an approved call under its claim and report it; a cancelled call is left for people to settle. Raises
+        SignoffError.
+        """
         mark = _mark(ctx) or ""
         if not ctx.tool_call_approved or mark == UNASKED + _digest(call):
             return await handler(args)
@@ -217,7 +219,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         args: RawToolArgs,
         error: Any,
     ) -> ValidatedToolArgs:
-        """What a reviewer made of the arguments does not fit the tool: nothing runs, and the card says so."""
+        """A reviewer's edit does not fit the tool: nothing runs, and the card says so."""
         given = self._given.pop(_mark(ctx) or "", None)
         if given is not None:
             await report_outcome(self._client, given.claim, time.monotonic(), error=error)
@@ -233,7 +235,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         known: Mapping[str, Any],
         seconds: float,
     ) -> None:
-        """Write one call's answer. What cannot be claimed any more, after another call was, is denied."""
+        """Write one call's answer. A call that cannot be claimed after another was claimed is denied."""
         name = call.tool_call_id
         if isinstance(outcome, str):
             results.approvals[name] = ToolDenied(outcome)
@@ -248,7 +250,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 claim = await self._client.claim(outcome, facts=facts, timeout=seconds)
             except (SignoffError, TimeoutError) as error:
                 if all(each[MARK].startswith(UNASKED) for each in results.metadata.values()):
-                    raise  # nothing is claimed yet, so all of it can be asked again later
+                    raise  # nothing is claimed yet, so everything can be asked again later
                 results.approvals[name] = ToolDenied(f"{call.tool_name} was not done: {error}")
                 return
             self._given[claim.execution_id] = _Given(claim, approval_note(outcome))
@@ -260,7 +262,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
 
 
 def _digest(call: ToolCallPart) -> str:
-    """What exactly would be done, as requests and claims have it."""
+    """The action's digest, as in requests and claims."""
     given = call.args if isinstance(call.args, dict) else parse_arguments(call.args or "{}")
     return Action(call.tool_name, VERSION, given).digest.hex()
 

@@ -1,4 +1,4 @@
-"""Tool calls of a framework's run. A question is named by run and call, so a restarted process finds it."""
+"""Tool calls of a framework's run. Questions are named by run and call, so a restarted process finds them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 log = logging.getLogger("signoff.client")
 
 DENIED = 403
-"""What the service answers where policy denies an action."""
+"""Status with which the service refuses an action that policy denies."""
 
 CallOutcome = Approval | AttemptOutcome | str
-"""An approval, how the call ended before the process was restarted, or why it is not done."""
+"""An approval, how the call ended before a restart, or why it must not run."""
 
 
 async def ask_about(
@@ -42,10 +42,10 @@ async def ask_about(
     timeout: float,
     facts: FactsByTool = None,
 ) -> CallOutcome:
-    """Ask people about one call of a tool and wait for their decision.
+    """Ask people about one tool call and wait for their decision.
 
-    Without a run's name, silence is a refusal; with one, TimeoutError, and the question stays. Raises AlreadyClaimed
-    while nobody knows how the call ended, ApiError, Conflict and Unreachable.
+    Without a run name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open. Raises
+    AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
     """
     try:
         approval = await client.ask(
@@ -74,9 +74,9 @@ async def ask_about(
 async def all_outcomes(
     questions: Sequence[Callable[[], Awaitable[CallOutcome]]], *, with_facts: bool
 ) -> list[CallOutcome]:
-    """Every outcome, in order, once the last one is known. Raises the first error then.
+    """Every outcome, in order, once all are known; then raises the first error.
 
-    Where facts let a call run unasked, and people took long over another one, that call is judged again.
+    If facts allowed one call without approval and people took long over another, the first is judged again.
     """
     began = time.monotonic()
     outcomes: list[CallOutcome] = []
@@ -106,7 +106,7 @@ async def report_outcome(
     result: Any = None,
     error: Exception | None = None,
 ) -> None:
-    """Report how a call ended. A report that fails is logged, so that it does not hide what the tool did."""
+    """Report how a call ended. A failed report is logged, so that it does not hide the tool's outcome."""
     try:
         await client.report(claim, result, error=error, seconds=time.monotonic() - began)
     except SignoffError as failure:
@@ -114,7 +114,7 @@ async def report_outcome(
 
 
 def approval_note(approval: Approval) -> str | None:
-    """What the model is told about the approval: an edit, with secrets masked, and the reviewers' notes."""
+    """The message to the model about an approval: an edit, with secrets masked, and the reviewers' notes."""
     told = [f"Note given by a reviewer with the approval: {each}" for each in approval.notes]
     if approval.edited:
         changed = json.dumps(approval.arguments, ensure_ascii=False)
@@ -123,6 +123,6 @@ def approval_note(approval: Approval) -> str | None:
 
 
 def with_note(result: Any, approval: Approval) -> Any:
-    """The result as the model reads it: a text says what reviewers changed and wrote."""
+    """The result for the model; a text result is prefixed with the reviewers' changes and notes."""
     note = approval_note(approval)
     return f"{result}\n({note})" if note and isinstance(result, str) else result
