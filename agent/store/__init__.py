@@ -1,1 +1,1 @@
-"""SQL, one module per noun; `views` holds the read models. Nothing here decides."""
+"""SQL, one module per noun; `views` holds the read models. Makes no decisions."""

@@ -1,4 +1,4 @@
-"""Writes between child and parent runs. Locks go upwards: the child run, then its parent, then the parent's call."""
+"""Writes between child and parent runs. Locks go upwards: the child run, its parent, the parent's call."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agent.store.rows import person
 
 
 async def run_with_descendants(connection: Connection, run_id: UUID) -> Sequence[UUID]:
-    """The run and all that it started, those below first: the order in which they are locked."""
+    """The run and its descendants, descendants first: the order in which they are locked."""
     return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
 
 
 async def child_run(
     connection: Connection, run_id: UUID, call_id: UUID, agent: str, version: str, task: str
 ) -> NewRun:
-    """The run to begin for this call of a run: whoever asked for that one asks for this one, in the same channel."""
+    """The child run for this call, with the requester and channel of its parent."""
     row = (await connection.execute(_ORIGIN, {"run": run_id})).one()
     return NewRun(
         agent=agent,
@@ -40,17 +40,17 @@ async def child_run(
 
 
 async def run_below(connection: Connection, call_id: UUID) -> UUID | None:
-    """The run that carries out this call."""
+    """The child run of this call."""
     return (await connection.execute(_BELOW, {"call": call_id})).scalar_one_or_none()
 
 
 def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> list[OutboxMessage]:
-    """The first messages of the runs above, nearest first; they are in the run's own channel."""
+    """Redraw the first messages of these ancestors, nearest first; they share the run's channel."""
     return [outbox.run_root(destination, run_id) for run_id in reversed(ancestor_ids)]
 
 
 async def orphans(connection: Connection, limit: int = 100) -> list[UUID]:
-    """Runs that are at work for a call whose own run has ended."""
+    """Running child runs whose parent run has ended."""
     return list((await connection.execute(_ORPHANS, {"limit": limit})).scalars())
 
 

@@ -1,4 +1,4 @@
-"""API keys: stored as SHA-256 (a key has 256 random bits, so nothing slower is needed), counted per minute."""
+"""API keys: stored as SHA-256 (a key has 256 random bits, so no slow hash is needed), counted per minute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to be kept; ``hash`` is all that stays of its secret."""
+    """A key to store; of its secret only ``hash`` is kept."""
 
     id: UUID
     name: str
@@ -33,7 +33,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyUse:
-    """A key that was presented: who it is, and how often it was used in this minute, this time included."""
+    """The key that was presented, and its number of uses in this minute, this one included."""
 
     principal: Principal
     calls: int
@@ -42,7 +42,7 @@ class KeyUse:
 
 
 async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
-    """Count one use of the key with this hash; ``None``: there is none, it was revoked, or has expired."""
+    """Count one use of the key with this hash; ``None``: unknown, revoked or expired."""
     found = await fetch(connection, _USE, hash=digest)
     if not found:
         return None
@@ -64,22 +64,22 @@ def revoke(tx: Transaction, key_id: UUID) -> None:
 
 
 def rotate(tx: Transaction, key_id: UUID, prefix: str, digest: bytes, keep_old: timedelta) -> None:
-    """Put another secret in the place of the key's; the old one is valid for a while longer, or not at all."""
+    """Replace the key's secret; the old one stays valid for ``keep_old``, if at all."""
     tx.add(_ROTATE, id=key_id, prefix=prefix, hash=digest, seconds=keep_old.total_seconds())
 
 
 async def list_keys(connection: Connection) -> list[KeyLine]:
-    """All keys, also those that are no longer valid, oldest first."""
+    """All keys, including invalid ones, oldest first."""
     return [row_as(KeyLine, row) for row in (await connection.execute(_LIST)).all()]
 
 
 async def forget_uses(connection: Connection) -> None:
-    """Counts of minutes that are over."""
+    """Delete the counts of past minutes."""
     await connection.execute(_FORGET)
 
 
-# All calls of a key count in one row, each waiting until the one before it has committed. Nobody needs the count after
-# a crash, so that commit waits for no disk.
+# Uses of a key are counted in one row, so each waits for the commit before it. The count need not survive a crash, so
+# that commit does not wait for the disk.
 _USE = text("""
 WITH known AS (
     SELECT id, name, scopes, owner_team_id, owner_user_id, agent, per_minute

@@ -21,7 +21,7 @@ SYSTEM = "signoff"
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One event to be recorded: what, by whom, and ids and digests (never arguments)."""
+    """One event to record: what, by whom, and ids and digests (never arguments)."""
 
     kind: AuditKind
     actor: str
@@ -30,7 +30,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChainHead:
-    """Where a subject's chain ends now, read under its lock; ``at`` is the database's clock."""
+    """The end of a subject's chain, read under its lock; ``at`` is the database's clock."""
 
     subject: str
     seq: int
@@ -39,12 +39,12 @@ class ChainHead:
 
 
 def actor(person: Person | None) -> str:
-    """How the record names who did it."""
+    """The actor, as written in the audit log."""
     return f"slack:{person}" if person else SYSTEM
 
 
 def new_head(subject: str, at: datetime) -> ChainHead:
-    """The head of a chain that has no event yet."""
+    """The head of a chain without events."""
     return ChainHead(subject, 0, genesis(subject), at)
 
 
@@ -65,19 +65,19 @@ ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
 
 
 def ids_and_heads(taken: Iterable[Iterable[Row[Any]]]) -> tuple[set[UUID], dict[str, Row[Any]]]:
-    """What locking statements returned: ids of rows, and heads of chains by their subjects."""
+    """Results of locking statements: ids of rows, and heads of chains by subject."""
     rows = [row for each in taken for row in each]
     heads = [row for row in rows if getattr(row, "subject", None) is not None]
     return {found for row in rows if (found := getattr(row, "id", None))}, {row.subject: row for row in heads}
 
 
 def chain_head(row: Row[Any], at: datetime) -> ChainHead:
-    """A head that was locked, with the time of its transaction's events."""
+    """A locked head, with the time for this transaction's events."""
     return ChainHead(row.subject, row.seq, bytes(row.hash), at)
 
 
 async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[str, ChainHead]:
-    """Lock and read these heads; a subject without any event starts at its genesis."""
+    """Lock and read these heads; a subject without events has its genesis."""
     result = await connection.execute(_LOCK_HEADS, {"subjects": list(subjects)})
     rows = result.all()
     heads = {row.subject: ChainHead(row.subject, row.seq, row.hash, row.at) for row in rows}
@@ -95,22 +95,22 @@ async def lock_head(connection: Connection, subject: str) -> ChainHead:
 async def record(
     tx: Transaction, subject: str, kind: AuditKind, actor: str, detail: Mapping[str, Any]
 ) -> None:
-    """Append one event to the chain of a subject that is locked."""
+    """Append one event to the chain of a subject that is already locked."""
     append(tx, await lock_head(tx, subject), AuditEntry(kind, actor, detail))
 
 
 async def create_head(connection: Connection, subject: str) -> None:
-    """Give a chain that nothing else guards a head to lock, before its first event; whoever is second waits."""
+    """Insert the head of a chain that no other row guards, to lock it before its first event; a second caller waits."""
     await connection.execute(_FOUND, {"subject": subject, "hash": genesis(subject)})
 
 
 def append(tx: Transaction, head: ChainHead, *entries: AuditEntry) -> ChainHead:
-    """Link the entries behind the head. Returns the new head, for more entries in the same transaction."""
+    """Append the entries after the head. Returns the new head, for more entries in the same transaction."""
     return append_all(tx, [(head, entry) for entry in entries])[head.subject] if entries else head
 
 
 def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -> dict[str, ChainHead]:
-    """Link each entry behind its subject's head, in the order given, in one statement for all."""
+    """Append each entry after its subject's head, in the order given, in one statement."""
     heads: dict[str, ChainHead] = {}
     rows: list[dict[str, Any]] = []
     for first, entry in pairs:
@@ -126,13 +126,13 @@ def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -
 
 
 async def heads(connection: Connection) -> dict[str, Head]:
-    """Where every chain ends, by its subject."""
+    """The head of every chain, by subject."""
     rows = (await connection.execute(_HEADS)).all()
     return {row.subject: Head(row.subject, row.seq, bytes(row.hash)) for row in rows}
 
 
 async def next_subject(connection: Connection, after: str) -> str | None:
-    """The subject that follows in alphabetical order."""
+    """The next subject in alphabetical order."""
     found: str | None = (await connection.execute(_NEXT_SUBJECT, {"after": after})).scalar_one_or_none()
     return found
 
@@ -145,7 +145,7 @@ async def events(connection: Connection, subject: str) -> list[AuditEvent]:
 _FOUND = text(
     "INSERT INTO audit_head (subject, seq, hash) VALUES (:subject, 0, :hash) ON CONFLICT DO NOTHING"
 )
-# A chain that does not exist yet is born here; of two at once the second one fails on the event's key.
+# Creates a missing chain; if two transactions do so at once, the second fails on the event's key.
 _APPEND = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (

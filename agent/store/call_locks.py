@@ -1,4 +1,4 @@
-"""What use cases lock and read of a tool call before they decide."""
+"""Lock and read tool calls before use cases decide."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """A call to be judged, with what of its run matters then."""
+    """A call to evaluate, with the relevant facts of its run."""
 
     state: CallState
     run_id: UUID
@@ -40,12 +40,12 @@ class NewCall:
     ancestor_ids: tuple[UUID, ...]
     in_vain: bool
     policy_epoch: int
-    """Of the policy in force, which stays in force until COMMIT."""
+    """The policy in force, which stays in force until COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A call with the request that stands for it, and its decision."""
+    """A call with its request and decision."""
 
     id: UUID
     run_id: UUID
@@ -59,36 +59,36 @@ class StoredCall:
     answer: CallAnswer | None
     action: bytes | None
     in_vain: bool
-    """Its run has ended, and it does not repeat an expired call that somebody had asked again."""
+    """Its run has ended, and it does not repeat an expired call at a person's wish."""
     parked: bool
     """Its run waits for people."""
     paused: bool
     request_id: UUID | None
     destination: Destination | None
-    """Of its request's card."""
+    """Of the request's card."""
     subject: str
-    """Of its audit chain: the request's, or the run's for a call without a request."""
+    """Its audit chain: the request's, or the run's for a call without a request."""
     voided: bool
     on_reject: str | None
     outcome: RequestStatus | None
     decided_digest: bytes | None
     recorded_digest: bytes | None
-    """The decided digest as the audit log has it."""
+    """The decided digest in the audit log."""
     decided_by: str | None
     decided_action: bytes | None
     editor: Person | None
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
-    """Of the votes that approved it."""
+    """Notes of the approving votes."""
     attempts: int
     wanted_again: bool | None
-    """Its last attempt was settled as Retry."""
+    """The last attempt was settled as Retry."""
     policy_epoch: int
-    """Of the policy in force."""
+    """The policy in force."""
 
     @property
     def ended(self) -> EndedCall:
-        """The call as it gets its answer."""
+        """The call with its answer."""
         return EndedCall(
             self.id,
             self.tool,
@@ -107,7 +107,7 @@ async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
 
 
 async def run_to_judge(connection: Connection, call_id: UUID) -> UUID | None:
-    """The same, with the pause switch held."""
+    """Like ``run_of``, and hold the pause switch."""
     _, found = await query(connection, pause.HOLD, _RUN_OF_CALL, id=call_id)
     return found[0].run_id if found else None
 
@@ -123,26 +123,26 @@ async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
 
 
 async def take_asked(connection: Connection, request_ids: Sequence[UUID]) -> None:
-    """Lock the calls of these waiting requests, which are locked; comes before the heads of their chains."""
+    """Lock the calls of these locked waiting requests; call it before their chains' heads are locked."""
     await fetch(connection, TAKE_ASKED, ids=list(request_ids))
 
 
 async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:
-    """A call to be judged, locked behind its run; the pause switch is held."""
+    """A call to evaluate, locked behind its run; holds the pause switch."""
     _, found = await query(connection, _TAKE_RUN_OF_CALL, _NEW_CALL, call=call_id)
     return row_as(NewCall, found[0]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyCall:
-    """A call locked behind its run, with the head of the chain that tells of it, if that was found."""
+    """A call locked behind its run, with the head of its audit chain, if found."""
 
     call: StoredCall
     head: ChainHead | None
     room: Room
-    """What its transaction has left of the concurrency limits."""
+    """Room under the concurrency limits that the transaction has locked."""
     limits: LimitRoom
-    """What it has left of the limits over time that it has locked."""
+    """Room under the limits over time that the transaction has locked."""
 
 
 async def lock_ready(
@@ -155,9 +155,9 @@ async def lock_ready(
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
-    """These calls in whatever state, behind their runs, with the heads of these chains, and the room that limits leave.
+    """These calls in any state, locked behind their runs, with the heads of these chains and the room under the limits.
 
-    ``wait``: for what others hold.
+    ``wait``: for locks of other transactions.
     """
     bounded = (concurrency.TAKE if wait else concurrency.TRY, concurrency.COUNT) if bounds else ()
     limited = (limits.TAKE if wait else limits.TRY, limits.SUM) if uses else ()
@@ -192,7 +192,7 @@ def _ready(row: Row[Any], head: Row[Any] | None, room: Room, left: LimitRoom) ->
 
 
 async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
-    """The action that people are asked about for a call whose request is locked; the call is locked, too."""
+    """The pending action of a call whose request is locked; locks the call, too."""
     _, found = await query(connection, _TAKE_CALLS, _ASKED_ACTION, call=call_id, calls=[call_id])
     return bytes(found[0].action) if found else None
 
@@ -205,7 +205,7 @@ def _stored(row: Row[Any]) -> StoredCall:
 
 
 _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
-# The switch is held by the statement that takes the run: one statement less for each judgement.
+# The statement that locks the run also holds the switch: one statement less per evaluation.
 _TAKE_RUN_OF_CALL = text("""
 SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))
 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
@@ -223,7 +223,7 @@ SELECT c.state::text AS state, c.run_id, c.agent, c.blocking, c.ask_no, r.awaiti
        coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
-# OFFSET 0 keeps PostgreSQL from joining whole tables for any number of calls.
+# OFFSET 0 keeps PostgreSQL from joining whole tables, whatever the number of calls.
 _CALL = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AS named (id)
 JOIN LATERAL (

@@ -1,4 +1,4 @@
-"""Writes about tool calls. The call's row, or its run's, is locked by the caller."""
+"""Writes about tool calls. The caller holds the lock of the call's row, or of its run's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoppedRequest:
 
 
 def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
-    """The calls of a model's turn, not judged yet."""
+    """Insert the calls of a model's turn, before evaluation."""
     ids = [new_id() for _ in proposed]
     rows = [
         {
@@ -48,7 +48,7 @@ def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[Proposed
 
 
 def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
-    """People are asked about the call; without a hook of its own it counts as announced."""
+    """Mark the call as asked; without an ``on_pending`` hook it counts as announced."""
     tx.add(
         _ASK,
         call=new.call_id,
@@ -61,85 +61,85 @@ def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
 
 
 def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
-    """Policy lets the call run."""
+    """Mark the call as allowed by policy."""
     tx.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
 
 
 def fall_asleep(tx: Transaction, call_id: UUID, action: Action, seconds: float) -> None:
-    """The call is ready, but only after so many seconds."""
+    """Mark the call as ready after this many seconds."""
     mark_ready(tx, call_id, action)
     tx.add(_SLEEP, call=call_id, seconds=seconds)
 
 
 def judge_again(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """What policy had let run does not just run now."""
+    """Evaluate again a call that policy had allowed."""
     tx.add(_JUDGE_AGAIN, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def refuse(tx: Transaction, call_id: UUID, agent: str, answer: CallAnswer) -> None:
-    """Nobody needs to be asked: the call will not run."""
+    """Refuse the call without asking people."""
     tx.add(_REFUSE, call=call_id, kind=answer.kind.value, answer=answer.text)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
-    """The tool's ``on_pending`` hook is about to run for this action."""
+    """Record that the tool's ``on_pending`` hook is about to run for this action."""
     tx.add(_HOLD, call=call_id, action=action)
 
 
 async def stop_all(tx: Transaction, runs: Sequence[UUID], reason: str) -> list[StoppedRequest]:
-    """Refuse the calls of ended runs that have not begun. Returns the requests of those that were approved."""
+    """Refuse calls of ended runs that have not begun. Returns the requests of approved ones."""
     found = await fetch(tx, _STOP_ALL, runs=list(runs), reason=reason)
     return [StoppedRequest(row.id, Destination(row.team_id, row.channel_id)) for row in found]
 
 
 def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
-    """The call has its answer, once."""
+    """Store the call's answer, once."""
     tx.add_rows(_ANSWER, [{"id": call_id, "kind": given.kind.value, "answer": given.text}])
 
 
 def stop(tx: Transaction, call_id: UUID, agent: str, reason: str = "the run has ended; nothing ran") -> None:
-    """It might have run and will not: its run has ended before it began, or an operator called it off."""
+    """Stop a call that has not begun: its run has ended, or an operator called it off."""
     tx.add(_STOP, call=call_id, reason=reason)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_announced(tx: Transaction, call_id: UUID) -> None:
-    """The tool's ``on_pending`` hook has run for what people are asked about now."""
+    """Record that the tool's ``on_pending`` hook has run for the pending action."""
     tx.add(_ANNOUNCE, call=call_id)
 
 
 def clear_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
-    """The tool has heard that this action is not asked about any more."""
+    """Record that the tool knows that this action is no longer pending."""
     tx.add(_LET_GO, call=call_id, action=action)
 
 
 def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """People are asked about another action now: a tool that prepared for the one before has to hear of it."""
+    """Notify a tool that prepared for the previous action: another one is pending now."""
     tx.add(_MOVE_ON, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def delegate(tx: Transaction, call_id: UUID, *, blocking: bool) -> None:
-    """Another agent works on it, since the attempt that was claimed for that; its run waits if it is ``blocking``."""
+    """Let another agent work on the call from its claimed attempt on; its run waits if ``blocking``."""
     tx.add(_DELEGATE, call=call_id, blocking=blocking)
 
 
 def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
-    """Nobody can know whether the attempt had its effect."""
+    """Mark the attempt as in doubt: its effect is unknown."""
     tx.add(_DOUBT, call=call_id)
 
 
 def make_ready_again(tx: Transaction, call_id: UUID, agent: str, seconds: float | None = None) -> None:
-    """Another attempt may be made, after so many ``seconds``: a person said so, or the tool is idempotent."""
+    """Allow another attempt, after ``seconds``: a person wants it, or the tool is idempotent."""
     tx.add(_READY_AGAIN, call=call_id, seconds=seconds)
     if seconds is None:
         tx.wake(Wakeup.call(call_id, agent))
 
 
 async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
-    """A new call with the same content, in the background of the same run: id, and whether it is new (once only)."""
+    """Copy the call into the background of its run, once. Returns the id and whether the copy is new."""
     fresh = new_id()
     await connection.execute(_REPEAT, {"id": fresh, "call": call_id})
     found: UUID = (await connection.execute(_REPEATED, {"call": call_id})).scalar_one()

@@ -10,6 +10,6 @@ from agent.database.transaction import Connection
 
 
 async def now(connection: Connection) -> datetime:
-    """The database's clock: the only one that judges deadlines."""
+    """The database's time, which decides all deadlines."""
     now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     return now

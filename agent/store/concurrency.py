@@ -1,4 +1,4 @@
-"""How many calls of a tool or agent may be claimed at once, across the installation."""
+"""Limits on the number of concurrent claims per tool or agent, across the installation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import Row, text
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
-    """At most so many calls of an agent, or of one of its tools."""
+    """The maximum number of concurrent calls of an agent, or of one of its tools."""
 
     agent: str
     tool: str | None
@@ -21,12 +21,12 @@ class ConcurrencyLimit:
 
     @property
     def name(self) -> str:
-        """What its lock is named after."""
+        """The name of its lock."""
         return f"{self.agent} {self.tool or ''}"
 
 
 class Room:
-    """What is left of the limits that this transaction has locked."""
+    """Room under the limits that this transaction has locked."""
 
     def __init__(self, taken: Collection[Row[Any]] = (), counted: Collection[Row[Any]] = ()) -> None:
         self._locked = {row.name for row in taken if row.locked}
@@ -36,7 +36,7 @@ class Room:
         return all(limit.name in self._locked for limit in limits)
 
     def take(self, limits: Collection[ConcurrencyLimit]) -> bool:
-        """Count one more call, if all of its limits allow it."""
+        """Count one more call, if all of its limits have room."""
         free = all(self._claimed[limit.name] < limit.most for limit in limits)
         if free:
             self._claimed.update({limit.name for limit in limits})
@@ -44,7 +44,7 @@ class Room:
 
 
 def parameters(limits: Iterable[ConcurrencyLimit]) -> dict[str, Sequence[str | None]]:
-    """What the statements below take; every transaction locks in the same order."""
+    """Parameters of the statements below, sorted so that every transaction locks in the same order."""
     named = {limit.name: limit for limit in limits}
     ordered = [named[name] for name in sorted(named)]
     return {
@@ -64,8 +64,8 @@ SELECT name, pg_try_advisory_xact_lock(hashtextextended('signoff limit ' || curr
        AS locked
 FROM unnest(CAST(:bounds AS text[])) AS name
 """)
-# In a statement behind the lock: it sees what whoever held the lock before has claimed. A join would have
-# PostgreSQL read all calls of the agent.
+# A separate statement after the lock, so that it sees the claims of the previous holder. With a join PostgreSQL would
+# read all calls of the agent.
 COUNT = text("""
 SELECT named.name,
        (SELECT count(*) FROM execution AS e WHERE e.status = 'claimed' AND (

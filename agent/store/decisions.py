@@ -20,7 +20,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of a request, and the state in which its call goes on."""
+    """The outcome of a request, and the next state of its call."""
 
     request_id: UUID
     outcome: RequestStatus
@@ -38,12 +38,12 @@ class Decision:
 
 
 def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
-    """Write the decisions, and move the requests and their calls."""
+    """Insert the decisions, and update the requests and their calls."""
     tx.add_rows(_DECIDE, [columns(each) for each in decisions])
 
 
 def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
-    """Add lines by request to the threads of runs; of a blocking call only a reviewer's words, unless the run ends."""
+    """Add lines by request to runs' threads. For a blocking call only a reviewer's words, unless the run ends."""
     rows = [
         {"id": new_id(), "request_id": request_id, "priority": outbox.LINE, "body": dict(body)}
         for request_id, body in lines.items()
@@ -53,7 +53,7 @@ def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> No
 
 
 def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
-    """The first messages of the runs of these calls, and of the runs above them, should show that they go on."""
+    """Redraw the first messages of these calls' runs and their ancestors: they go on."""
     rows = [{"call_id": call_id} for call_id in call_ids]
     if rows:
         tx.add_rows(_SHOW_RUNS, rows, last=True)

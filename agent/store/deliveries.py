@@ -15,10 +15,10 @@ from agent.store.outbox import Destination
 from agent.store.rows import row_as
 
 LINES_AT_ONCE = 10
-"""Thread lines that go out as one message when they wait together."""
+"""Maximum number of waiting thread lines that go out as one message."""
 
 MAX_TOGETHER = 3000
-"""Characters of facts in one message of several lines; far below what Slack takes, after all wording."""
+"""Maximum characters of facts in a message of several lines; far below Slack's limit, even with all wording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,29 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NextDelivery:
-    """What may be sent now at a destination, or why nothing may."""
+    """What may be sent to a destination now, or why nothing may."""
 
     epoch: int | None
-    """Of the lease; ``None``: the destination is not leased."""
+    """Epoch of the lease; ``None``: not leased."""
     kind: str
-    """Empty: there is nothing that may be sent now."""
+    """Empty: nothing may be sent now."""
     request_id: UUID | None
     run_id: UUID | None
     agent: str | None
-    """Whose digest it is: an agent, or `key:NAME`."""
+    """The sender of a digest: an agent, or `key:NAME`."""
     turn: str
-    """Whose turn it is: to be given as `served` from now on."""
+    """The sender of this message, to pass in `served` from now on."""
     root_ts: str | None
     """Of the card, or of the thread's first message."""
     parts: tuple[Part, ...]
     is_flood: bool
     """Cards have to be folded first."""
     is_new: bool
-    """Something is to be sent for the first time there: the destination has to be added first."""
+    """First message to this destination, which has to be added first."""
     wait: float | None
-    """Seconds until more may be sent; ``None``: nothing waits for the pace alone."""
+    """Seconds until more may be sent; ``None``: nothing waits only for the pace."""
     rests: bool
-    """Nothing at all may be sent until then, whatever comes."""
+    """Nothing may be sent until then, not even new messages."""
 
 
 async def take_next(
@@ -71,7 +71,7 @@ async def take_next(
     cards_per_minute: int,
     fold: bool,
 ) -> NextDelivery:
-    """Lease the destination and mark what will be posted; with ``fold``, only where no cards have to be folded."""
+    """Lease the destination and mark what will be posted; with ``fold``, only if no cards have to be folded."""
     [row] = await fetch(
         connection,
         NEXT,
@@ -90,7 +90,7 @@ async def take_next(
 
 
 async def add_destination(connection: Connection, destination: Destination) -> None:
-    """From now on something can be sent there."""
+    """Add a destination before its first message."""
     key = {"team": destination.team_id, "channel": destination.channel_id}
     await connection.execute(_ADD, key)
 
@@ -98,39 +98,39 @@ async def add_destination(connection: Connection, destination: Destination) -> N
 async def release(
     connection: Connection, destination: Destination, epoch: int, *, posts: float = 0.0, updates: float = 0.0
 ) -> bool:
-    """Give the lease back, and set how long nothing is posted or changed; False when another drain has taken over."""
+    """Release the lease, and set the pause of posts and updates (seconds). False: another drain has taken over."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch}
     return bool((await connection.execute(_RELEASE, {**key, "posts": posts, "updates": updates})).rowcount)
 
 
 async def renew(connection: Connection, destination: Destination, epoch: int, seconds: float) -> bool:
-    """Extend the lease; False when another drain has taken over."""
+    """Extend the lease. False: another drain has taken over."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch, "seconds": seconds}
     return bool((await connection.execute(_RENEW, key)).rowcount)
 
 
 async def channels_due(connection: Connection, team_id: str) -> list[str]:
-    """Channels without a lease where a delivery may go out now, or something is left that a digest stands for."""
+    """Channels without a lease that have a delivery to send, or an outdated digest."""
     rows = await fetch(connection, due_deliveries.CHANNELS_DUE, team=team_id)
     return [row.channel_id for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """What is stored of a message that stands in its channel."""
+    """What to store about a posted message."""
 
     ids: Sequence[UUID]
     wanted: int
     ts: str | None
     new_card: UUID | None
-    """The request whose card it is, when it was posted just now."""
+    """The request of a card posted for the first time."""
     new_root: UUID | None
-    """The run whose thread hangs below it, when it was posted just now."""
+    """The run of a thread's first message posted for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """What storing it has shown: ``more`` is to be sent there; ``expired``: the request that its card asks again."""
+    """Result of storing it. ``more``: more to send; ``expired``: the expired request that its card asks again."""
 
     more: bool
     expired: tuple[UUID, Destination] | None
@@ -145,7 +145,7 @@ async def mark_sent(
     posts: float = 0.0,
     updates: float = 0.0,
 ) -> StoredMessage | None:
-    """Store what was sent, give the lease back and end trouble; None: it did not hold any more."""
+    """Store what was sent, release the lease and clear the channel's trouble. None: the lease was lost."""
     rows = await fetch(
         connection,
         _SENT,
@@ -169,14 +169,14 @@ async def mark_sent(
 def postpone(
     tx: Transaction, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool, refused: bool
 ) -> None:
-    """Not before then; what Slack refuses is given up when it and the deadline of its request are a day old."""
+    """Postpone; what Slack refuses is given up when it and the deadline of its request are both a day old."""
     tx.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous, refused=refused)
 
 
 def postpone_thread(
     tx: Transaction, kind: str, request_id: UUID | None, run_id: UUID | None, seconds: float
 ) -> None:
-    """What is said after it in its thread cannot go before it, and need not be looked at until then."""
+    """Postpone later lines of the thread, which cannot overtake this one and need not be polled until then."""
     tx.add(_POSTPONE_THREAD, kind=kind, request=request_id, run=run_id, seconds=seconds)
 
 
@@ -191,7 +191,8 @@ UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_e
                   next_update_at = greatest(next_update_at, clock_timestamp() + make_interval(secs => :updates))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
-# The deliveries come last: who has locked the run may wait for them. `IS NOT FALSE`: see `next_delivery.NEXT`.
+# Deliveries come last, because a transaction that has locked the run may wait for them. `IS NOT FALSE`: see
+# `next_delivery.NEXT`.
 _SENT = text("""
 WITH held AS (
     UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_epoch + 1,

@@ -20,9 +20,9 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """An execution, locked, with its request, if it had one. ``call``: None for an attempt outside.
+    """A locked execution with its request, if any. ``call``: None for an external attempt.
 
-    ``open``: in doubt yet.
+    ``open``: still in doubt.
     """
 
     execution_id: UUID
@@ -37,9 +37,9 @@ class Doubt:
     approvers: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
     quorum: int
-    """How many people it takes to try again."""
+    """People needed for a retry."""
     retry_voters: tuple[Person, ...]
-    """Who wanted that before."""
+    """People who voted for a retry."""
 
     @property
     def asked(self) -> bool:
@@ -47,7 +47,7 @@ class Doubt:
 
 
 async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
-    """The execution with its call, locked behind its run; one outside, behind its request."""
+    """The execution with its call, locked behind its run; an external one, behind its request."""
     *_, found = await query(
         connection, TAKE_REQUEST_OF_ATTEMPT, _TAKE_CALL, _TAKE_EXECUTION, _DOUBT, id=execution_id
     )

@@ -57,8 +57,8 @@ WHERE EXISTS (
 )
 ORDER BY random()
 """)
-"""Channels that nobody speaks in where a message may go now, or a folded request has left something.
+"""Channels without a lease where a message may be sent, or a folded request has left something to do.
 
-Each channel costs one step through the index, and each kind of message one look at its first, however many wait. A line
-whose thread has no root yet makes no channel due. `next_delivery` says why look-ups ask `IS NOT FALSE`.
+Each channel costs one index step, and each kind of message a look at its first, however many wait. A line whose thread
+has no root yet makes no channel due. `next_delivery` explains why lookups use `IS NOT FALSE`.
 """

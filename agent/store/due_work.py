@@ -1,4 +1,4 @@
-"""Due work: the truth behind every lost wake-up."""
+"""Find due work. Polling is the source of truth; wake-ups may be lost."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.outbound import MAIL
 
 PAGE = 100
-"""How much of one lane of one agent is found at once: a flood of one agent hides nothing of another."""
+"""Rows per agent and lane, so that a flood of one agent does not hide the work of others."""
 
 
 class Lane(StrEnum):
-    """What is found in an order of its own."""
+    """A kind of work with its own order."""
 
     READY = "ready"  # calls that may run
-    OTHER = "other"  # calls that are to be judged, announced or refused
+    OTHER = "other"  # calls to evaluate, announce or refuse
     RUNS = "runs"
     NOTICES = "notices"
     POLICY = "policy"
@@ -29,7 +29,7 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Something to do, and its place in its lane."""
+    """A piece of work, and its position in its lane."""
 
     wakeup: Wakeup
     lane: Lane
@@ -44,9 +44,9 @@ async def find(
     *,
     policy_epoch: int = 0,
 ) -> list[Due]:
-    """For each agent the oldest ``page`` of each lane behind its time in ``after``; calls that may run come first.
+    """The oldest ``page`` rows per agent and lane after the lane's time in ``after``; calls that may run come first.
 
-    That another policy than ``policy_epoch`` is in force is work, too.
+    A policy in force other than ``policy_epoch`` is work, too.
     """
     rows = await fetch(
         connection,
@@ -72,14 +72,14 @@ async def find(
 async def find_unserved(
     connection: Connection, agents: Sequence[str], seconds: float, page: int = PAGE
 ) -> list[Wakeup]:
-    """Runs of other agents than these that nothing has happened to for so long although they could go on."""
+    """Runs of agents not in ``agents`` that could go on but have been idle for ``seconds``."""
     rows = await fetch(connection, _UNSERVED, agents=list(agents), seconds=seconds, page=page)
     return [Wakeup.run(row.id, row.agent) for row in rows]
 
 
-# Each lane is read along its index until the page is full, and not at all for an agent that is paused itself. With a
-# join instead of the sub-select, PostgreSQL reads all runs as soon as many calls are ready.
-# Of notices, only the earliest of each target is read: the order by both columns is that of one index alone.
+# Each lane is read along its index until the page is full, and skipped for a paused agent. With a join instead of the
+# sub-select, PostgreSQL reads all runs as soon as many calls are ready. Of notices, only the earliest per target is
+# read: only one index has the order by both columns.
 _DUE = text("""
 WITH served AS MATERIALIZED (
     SELECT s.*, EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', s.agent)) AS paused

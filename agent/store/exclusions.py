@@ -1,4 +1,4 @@
-"""People whose approval does not count: read when the request opens, stored with it as JSON."""
+"""People whose approval does not count: determined when the request opens, stored with it as JSON."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a new request depends on besides its content, read behind the locks of its transaction."""
+    """What a new request depends on besides its content, read under the locks of its transaction."""
 
     now: datetime
     policy_epoch: int
-    """Of the policy in force."""
+    """The policy in force."""
 
 
 async def involved(
     connection: Connection, call_id: UUID | None, api_key_id: UUID | None
 ) -> tuple[Moment, list[Exclusion]]:
-    """The moment, and who but the requester had to do with what is asked now; for a call, behind its run's lock."""
+    """The moment, and the people besides the requester who are involved; for a call, behind its run's lock."""
     (moment,), people = await query(connection, _MOMENT, _INVOLVED, call=call_id, key=api_key_id)
     found = [Exclusion(Person(row.team_id, row.user_id), Involvement(row.why)) for row in people]
     return row_as(Moment, moment), found
 
 
 def as_json(excluded: Iterable[Exclusion]) -> Jsonb:
-    """The column's value."""
+    """Write the column's value."""
     return Jsonb([{"team": e.person.team_id, "user": e.person.user_id, "why": e.why.value} for e in excluded])
 
 
 def from_json(stored: Sequence[Mapping[str, str]]) -> tuple[Exclusion, ...]:
-    """The column's value, read."""
+    """Read the column's value."""
     return tuple(Exclusion(Person(e["team"], e["user"]), Involvement(e["why"])) for e in stored)
 
 
 _MOMENT = text(
     "SELECT clock_timestamp() AS now, coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch"
 )
-# A message has the number of the turn after which it came, a call that of its turn: the run's lock orders both, so no
-# clock is asked. Reasons and notes have times, compared with that of the proposal; a call that is asked again has the
-# turn of the one it repeats. The agent reads the note of an approval with the answer of the call. In the runs above,
-# what counts came before the call that the run below works for; where none is known, all of it counts.
+# A message has the number of the turn after which it came, a call that of its turn. The run's lock orders both, so no
+# clock is needed. Reasons and notes have times, compared with that of the proposal. A repeated call has the turn of the
+# original. The agent reads an approval's note with the answer of the call. In parent runs, only what came before the
+# delegating call counts; if that call is unknown, everything counts.
 _INVOLVED = text("""
 WITH RECURSIVE asked AS (
     SELECT id, repeats FROM tool_call WHERE id = :call

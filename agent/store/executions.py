@@ -27,7 +27,7 @@ async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt, locked: of a worker of ours or of a program elsewhere."""
+    """A locked attempt of a worker or an external program."""
 
     id: UUID
     status: ExecutionStatus
@@ -39,9 +39,9 @@ class Attempt:
     error: str | None
     late_result: str | None
     unsettled: bool
-    """In doubt, and nobody has settled it."""
+    """In doubt, and not settled."""
     subject: str
-    """Of its audit chain: the request's, or the run's for a call without a request."""
+    """Its audit chain: the request's, or the run's for a call without a request."""
     request_id: UUID | None
     destination: Destination | None
     """Of the request's card."""
@@ -49,18 +49,18 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class CallAttempt(Attempt):
-    """An attempt at a run's call; ``call`` is the call as it is once it has an answer."""
+    """An attempt at a run's call; ``call`` is the call with its answer."""
 
     run_id: UUID
     call: EndedCall
     idempotent: bool
     read_only: bool
     outside: bool
-    """Of a program elsewhere, which carries the call out."""
+    """Made by an external program."""
 
     @property
     def actor(self) -> str:
-        """Who works on it, as the record names it."""
+        """Who works on it, as written in the audit log."""
         return self.worker if self.outside else f"worker:{self.worker}"
 
 
@@ -71,12 +71,12 @@ async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None
 
 
 def attempt(row: Row[Any]) -> CallAttempt:
-    """An attempt that ``READ`` has found behind its lock."""
+    """An attempt from a row of ``READ``, which follows its lock."""
     return row_as(CallAttempt, row, call=ended_call(row))
 
 
 async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
-    """Open attempts whose lease is over, without those named."""
+    """Open attempts with expired leases, without those of ``but``."""
     return list((await connection.execute(_LOST, {"limit": limit, "but": list(but)})).scalars())
 
 
@@ -96,7 +96,7 @@ def ended_call(row: Row[Any]) -> EndedCall:
 
 @dataclass(frozen=True, slots=True)
 class NewExecution:
-    """An attempt to be made. ``claim_hash``: of the token by which a program elsewhere, the ``worker``, reports."""
+    """An attempt to insert. ``claim_hash``: of the token with which an external program (the ``worker``) reports."""
 
     id: UUID
     request_id: UUID | None
@@ -112,12 +112,12 @@ class NewExecution:
 
 
 def insert(tx: Transaction, new: NewExecution) -> None:
-    """Claim the attempt, and its call if that is ready; the database refuses a second open one."""
+    """Claim the attempt, and its call if ready; the database refuses a second open attempt."""
     tx.add_rows(_BEGIN, [columns(new)])
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
-    """Write the outcome of an open attempt: the result, or what went wrong."""
+    """Write the outcome of an open attempt: the result or the error."""
     succeeded = status is ExecutionStatus.SUCCEEDED
     row = {
         "id": execution_id,
@@ -129,29 +129,29 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome
 
 
 def end_doubt(tx: Transaction, execution_id: UUID, result: str) -> None:
-    """It succeeded after all; what was known while it was in doubt stays beside the result."""
+    """Record that it succeeded; what was known during the doubt stays beside the result."""
     tx.add(_END_DOUBT, id=execution_id, result=result)
 
 
 def record_late(tx: Transaction, execution_id: UUID, outcome: str) -> None:
-    """A result that arrived after the outcome was written; the first one is kept."""
+    """Store a result that arrived after the outcome; the outcome stays."""
     tx.add(_LATE, id=execution_id, outcome=outcome)
 
 
 def settle(
     tx: Transaction, execution_id: UUID, verdict: Literal["retry", "done"], by: Person, note: str | None
 ) -> None:
-    """A person's word on an execution in doubt; the second word fails on the key."""
+    """Store a person's verdict on an execution in doubt; a second verdict fails on the key."""
     tx.add(_SETTLE, execution=execution_id, verdict=verdict, team=by.team_id, user=by.user_id, note=note)
 
 
 def want_retry(tx: Transaction, execution_id: UUID, by: Person, note: str | None) -> None:
-    """A vote to try an execution in doubt again, which does not complete the quorum."""
+    """Store a vote for a retry that does not complete the quorum."""
     tx.add(_WANT_RETRY, execution=execution_id, team=by.team_id, user=by.user_id, note=note)
 
 
 def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, lease_seconds: float) -> None:
-    """These attempts are alive."""
+    """Extend the leases of these attempts."""
     tx.add(_BEAT, ids=list(execution_ids), worker=worker, seconds=lease_seconds)
 
 
@@ -188,7 +188,7 @@ VALUES (:execution, :verdict, :team, :user, :note)
 _WANT_RETRY = text("""
 INSERT INTO retry_vote (execution_id, team_id, user_id, note) VALUES (:execution, :team, :user, :note)
 """)
-# One that somebody holds now is left to the next beat: waiting for it would let all leases of the process lapse.
+# Skip locked rows until the next heartbeat: waiting for one could let all leases of the process expire.
 _BEAT = text("""
 UPDATE execution SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id IN (SELECT id FROM execution WHERE id = ANY(:ids) AND worker = :worker AND status = 'claimed'

@@ -1,4 +1,4 @@
-"""Calls of runs that other programs execute: handed out, found, claimed with a token."""
+"""Run calls for external programs: handed out, found, claimed with a token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HandedOutCall:
     agent: str
     tool: str
     request_id: UUID | None
-    """Of the request that people approved; ``None``: policy lets it run."""
+    """The approved request; ``None``: policy lets the call run."""
     description: str | None
     """The request's, masked."""
     created_at: datetime
@@ -32,7 +32,7 @@ class HandedOutCall:
 
 @dataclass(frozen=True, slots=True)
 class ExternalCallAttempt:
-    """The attempt that a token belongs to, as a report names it."""
+    """The attempt of a token, as a report identifies it."""
 
     execution_id: UUID
     call_id: UUID
@@ -43,14 +43,14 @@ class ExternalCallAttempt:
 
 
 def hand_out(tx: Transaction, call_id: UUID, seconds: float) -> None:
-    """Programs may claim the call, which is ready, for so many seconds."""
+    """Let programs claim a ready call for this many seconds."""
     tx.add(_HAND_OUT, call=call_id, seconds=seconds)
 
 
 async def handed_out(
     connection: Connection, tools: Sequence[tuple[str, str]], limit: int
 ) -> list[HandedOutCall]:
-    """Calls of these tools, each named with its agent, that may be claimed now; oldest first."""
+    """Claimable calls of these (agent, tool) pairs, oldest first."""
     given = {
         "agents": [agent for agent, _ in tools],
         "tools": [tool for _, tool in tools],

@@ -20,7 +20,7 @@ from agent.store.rows import columns, row_as
 
 @dataclass(frozen=True, slots=True)
 class ClaimableRequest:
-    """A request, locked, with what a claim of it by a program depends on."""
+    """A locked request, with what a program's claim depends on."""
 
     principal: str
     call_id: UUID | None
@@ -31,18 +31,18 @@ class ClaimableRequest:
     revision: int
     digest: bytes | None
     recorded_digest: bytes | None
-    """The decided digest as the audit log has it."""
+    """The decided digest in the audit log."""
     action: bytes | None
     erased: bool
     edited: bool
     attempts: int
     policy_epoch: int
-    """Of the policy in force, which stays in force until COMMIT."""
+    """The policy in force, which stays in force until COMMIT."""
     settled_as: str | None
     """The last attempt's settlement."""
     client_id: str
     voided: bool
-    """What was approved changed before it began: its asker's name for it is that of the request that asks again."""
+    """The approved facts changed before it began; its client id now names the request that asks again."""
     facts: bytes | None
     facts_source: FactsSource | None
     facts_age: float
@@ -51,7 +51,7 @@ class ClaimableRequest:
 
     @property
     def approved_facts(self) -> ApprovedFacts:
-        """The facts that people decided about."""
+        """The facts that people decided on."""
         known = (self.facts, self.facts_source, self.facts_age)
         return (
             ApprovedFacts(*known) if self.facts_max_age is None else ApprovedFacts(*known, self.facts_max_age)
@@ -69,13 +69,13 @@ class ExternalAttempt(Attempt):
 
 
 async def lock_approval(connection: Connection, request_id: UUID) -> ClaimableRequest | None:
-    """A program's request, locked, then its clock, decision and attempts; the pause switch is held."""
+    """A program's request, locked, then the time, decision and attempts; holds the pause switch."""
     *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
     return row_as(ClaimableRequest, found[0]) if found else None
 
 
 async def lock(connection: Connection, execution_id: UUID) -> ExternalAttempt | None:
-    """An attempt of a program, locked behind its request; ``None``: it is not a program's."""
+    """A program's attempt, locked behind its request; ``None``: not a program's."""
     *_, found = await query(connection, TAKE_REQUEST_OF_ATTEMPT, _ATTEMPT, id=execution_id)
     return row_as(ExternalAttempt, found[0]) if found else None
 
@@ -99,30 +99,30 @@ class OverdueApproval:
 async def overdue_approvals(
     connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
 ) -> list[OverdueApproval]:
-    """Approvals that nobody claimed in time, and that nobody else holds, without those named; or ``only`` this one."""
+    """Unclaimed, overdue approvals that nobody else holds, without those of ``but``; or ``only`` this one."""
     due = {"limit": limit, "but": list(but), "only": only}
     return [row_as(OverdueApproval, row) for row in await connection.execute(_OVERDUE, due)]
 
 
 def insert(tx: Transaction, new: NewExecution) -> None:
-    """Claim the attempt; the database refuses a second open one. The approval cannot lapse any more."""
+    """Claim the attempt, so that the approval cannot lapse; the database refuses a second open attempt."""
     tx.add(_BEGIN, **columns(new))
     tx.add(_TAKEN, request=new.request_id)
 
 
 async def hand_over(tx: Transaction, request_ids: Collection[UUID]) -> dict[UUID, datetime]:
-    """Write that their askers have read these approvals, as far as they can be claimed; when each was first read."""
+    """Record that their askers read these approvals, if claimable. Returns when each was first read."""
     rows = await tx.execute(_HAND_OVER, {"ids": list(request_ids)})
     return {row.id: row.handed_over_at for row in rows}
 
 
 def reopen(tx: Transaction, request_id: UUID) -> None:
-    """A person wants another attempt: the approval waits for its executor as long as it did at first."""
+    """Allow another attempt: the approval waits for its executor for its full time again."""
     tx.add(_CLAIMABLE_AGAIN, request=request_id)
 
 
 def lapse(tx: Transaction, request_ids: Sequence[UUID]) -> None:
-    """Nobody has come for these approvals."""
+    """Mark these approvals as never claimed."""
     tx.add(_LAPSE, ids=list(request_ids))
 
 

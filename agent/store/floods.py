@@ -1,7 +1,7 @@
 """A flood: more new requests of one sender than a channel can show as cards. The rest is folded into a digest.
 
-A folded request has no card and no thread. A sender is an agent of ours, or a program's key: one key can speak for
-any number of agents, and has one limit and one digest.
+A folded request has no card and no thread. A sender is an agent, or a program's key: a key may speak for many agents,
+but has one limit and one digest.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from agent.store.tables import approval_request, card_place, delivery, digest_ca
 
 
 async def fold(connection: Connection, destination: Destination, cards_per_minute: int) -> list[str]:
-    """Skip what exceeds the limit or is folded; the senders.
+    """Skip the cards of requests that exceed the limit or are folded. Returns the senders.
 
-    A digest is outdated after a minute: nobody would look up.
+    A digest is outdated after a minute, because people would no longer scroll up to it.
     """
     here = {"team": destination.team_id, "channel": destination.channel_id}
     rows = await fetch(connection, _FOLD, **here, cards_per_minute=cards_per_minute)
@@ -43,17 +43,15 @@ async def fold(connection: Connection, destination: Destination, cards_per_minut
 
 
 async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UUID, Destination, str]]:
-    """Unfold what fits into the limit now (id, channel, sender): critical ones first, people in turns within a
-    sender.
-    """
+    """Unfold what fits into the limit (id, channel, sender): critical requests first, a sender's people in turn."""
     rows = await connection.execute(_UNFOLD, {"cards_per_minute": cards_per_minute})
     return [(row.request_id, Destination(row.team_id, row.channel_id), row.sender) for row in rows]
 
 
 async def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> str | None:
-    """Make this message the digest while something in it waits; returns the one before, if it was another.
+    """Make this message the sender's digest while a request in it waits. Returns the previous digest, if any.
 
-    Digests of this sender that were given up are made good by it.
+    Also clears the sender's given-up digests.
     """
     here = {"team": destination.team_id, "channel": destination.channel_id, "sender": sender}
     before: str | None = (await tx.execute(_PLACE, {**here, "ts": ts})).scalar_one_or_none()
@@ -63,18 +61,18 @@ async def place_digest(tx: Transaction, destination: Destination, sender: str, t
 _SENDER: ColumnElement[str] = case(
     (approval_request.c.source == API, approval_request.c.principal), else_=approval_request.c.agent
 )
-"""Who brings a request into a channel: an agent of ours, or the key of a program, whatever agents it speaks for."""
+"""The sender of a request: an agent, or a program's key, whatever agents it speaks for."""
 
 _A_MINUTE_AGO: ColumnElement[str] = cast(
     cast(extract("epoch", func.clock_timestamp()) - 60, BigInteger), Text
 )
-"""As a ``ts`` of Slack, which is the time of posting."""
+"""As a Slack ``ts``, which is the time of posting."""
 
 _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
 
 
 def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
-    """Deliveries of folded requests or beyond the limit; critical requests and those of several are folded last."""
+    """Deliveries of folded requests or beyond the limit; critical and multi-approval requests are folded last."""
     weighty = or_(approval_request.c.risk == "critical", approval_request.c.approvals_required > 1)
     order = (delivery.c.kind, weighty.desc(), delivery.c.priority, delivery.c.id)
     rank = func.count().filter(~card_place.c.folded).over(partition_by=_SENDER, order_by=order)
@@ -147,7 +145,7 @@ placed AS (
     SET ts = excluded.ts, outdated = digest_card.outdated AND digest_card.ts = excluded.ts)
 SELECT ts FROM former WHERE ts <> :ts
 """)
-# Digests are few, and end with the last request that waits in them. Slack may have taken one in no form.
+# Digests are few, and end with the last waiting request in them. Slack may have rejected one in every form.
 _UNFOLD = text("""
 WITH digest AS MATERIALIZED (
     SELECT team_id, channel_id, agent AS sender FROM digest_card

@@ -1,6 +1,6 @@
-"""Grants: consent that people give in advance, found by agent, tool and checkpoint, and each of its uses.
+"""Grants: consent in advance, found by agent, tool and checkpoint, and their uses.
 
-What a grant allows stands in the action of its request. A trigger counts the uses and refuses one too many.
+The action of its request holds what a grant allows. A trigger counts the uses and refuses one too many.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class StoredGrant:
-    """A grant that people approved, with what has become of it. ``at`` is the time of the database."""
+    """An approved grant and its current state. ``at`` is the database's time."""
 
     id: UUID
     agents: tuple[str, ...]
@@ -39,7 +39,7 @@ class StoredGrant:
     action: bytes
     decided_digest: bytes
     recorded_digest: bytes | None
-    """The decided digest as the audit log has it."""
+    """The decided digest in the audit log."""
     granters: tuple[Person, ...]
 
     @property
@@ -50,7 +50,7 @@ class StoredGrant:
 
 @dataclass(frozen=True, slots=True)
 class GrantState:
-    """A grant that has neither ended nor been used up; people may still have to approve it."""
+    """A grant that has not ended and is not used up, but perhaps not yet approved."""
 
     id: UUID
     uses: int
@@ -60,14 +60,14 @@ class GrantState:
 
 @dataclass(frozen=True, slots=True)
 class EarlierUse:
-    """A use that is written already."""
+    """A stored use."""
 
     grant_id: UUID
     content: bytes
 
 
 def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
-    """The grant of a request that is written in the same transaction."""
+    """Insert the grant of a request that is written in the same transaction."""
     tx.add(
         _INSERT,
         id=grant_id,
@@ -82,7 +82,7 @@ def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
 
 
 async def exists(connection: Connection, grant_id: UUID) -> bool:
-    """Whether there ever was such a grant."""
+    """Whether this grant exists, ended or not."""
     return bool(await fetch(connection, _EXISTS, id=grant_id))
 
 
@@ -93,44 +93,44 @@ async def signature_of(connection: Connection, request_id: UUID) -> bytes | None
 
 
 async def lock_count(connection: Connection, agent: str, tool: str) -> int:
-    """How many grants of this agent for this tool are live or wait for votes; nobody adds one before COMMIT."""
+    """Number of this agent's live or pending grants for this tool; locked, so that none is added before COMMIT."""
     _, counted = await query(connection, _TAKE_COUNT, _COUNT, agent=agent, tool=tool)
     found: int = counted[0].live
     return found
 
 
 async def live(connection: Connection, agent: str, tool: str, checkpoint_id: str) -> Sequence[GrantState]:
-    """What might cover a call, the first to end first."""
+    """Grants that might cover a call, earliest end first."""
     rows = await fetch(connection, _LIVE, agent=agent, tool=tool, checkpoint=checkpoint_id, most=MOST_LIVE)
     return [row_as(GrantState, row) for row in rows]
 
 
 async def read(connection: Connection, grant_ids: Sequence[UUID]) -> Sequence[StoredGrant]:
-    """Those of these that people have approved, the first to end first."""
+    """The approved ones of these grants, earliest end first."""
     return [_stored(row) for row in await fetch(connection, _READ, ids=list(grant_ids))]
 
 
 async def lock(
     connection: Connection, grant_id: UUID, key: str
 ) -> tuple[StoredGrant | None, EarlierUse | None]:
-    """The grant, locked, and the use of this key, of whichever grant."""
+    """The grant, locked, and the use with this key, of any grant."""
     _, found, used = await query(connection, _TAKE, _READ, _USE, ids=[grant_id], key=key)
     return (_stored(found[0]) if found else None), (row_as(EarlierUse, used[0]) if used else None)
 
 
 async def earlier_use(connection: Connection, key: str) -> EarlierUse | None:
-    """The use of this key, of whichever grant."""
+    """The use with this key, of any grant."""
     found = await fetch(connection, _USE, key=key)
     return row_as(EarlierUse, found[0]) if found else None
 
 
 async def contradicted(connection: Connection, run_id: UUID, tool: str) -> bool:
-    """Whether people rejected or edited a call of this tool in this run, one above it or one beside it."""
+    """Whether people rejected or edited a call of this tool in any run under the same root."""
     return bool((await fetch(connection, _CONTRADICTED, run=run_id, tool=tool))[0].contradicted)
 
 
 async def contradicted_program(connection: Connection, principal: str, digest: bytes) -> bool:
-    """Whether people rejected or edited this very action of this program."""
+    """Whether people rejected or edited exactly this action of this program."""
     found = await fetch(connection, _CONTRADICTED_PROGRAM, principal=principal, digest=digest)
     return bool(found[0].contradicted)
 
@@ -138,13 +138,13 @@ async def contradicted_program(connection: Connection, principal: str, digest: b
 def use(
     tx: Transaction, grant_id: UUID, *, key: str, amount: Decimal, digest: bytes, content: bytes = b""
 ) -> None:
-    """Write a use of a locked grant; the database refuses the second of one key and one too many."""
+    """Write a use of a locked grant; the database refuses a repeated key and one use too many."""
     tx.add(_INSERT_USE, id=grant_id, key=key, amount=amount, digest=digest, content=content)
 
 
 @dataclass(frozen=True, slots=True)
 class EndedGrant:
-    """A grant that ends, with where its card is."""
+    """A grant that ends, with the place of its card."""
 
     id: UUID
     destination: Destination
@@ -157,7 +157,7 @@ async def lock_live(
     scope: str | None = None,
     checkpoints: Collection[str] = (),
 ) -> list[EndedGrant]:
-    """Those of these that have not ended, locked: by id, by agent (`*`: all) or by checkpoint."""
+    """Lock grants that have not ended: by id, by agent (`*`: all) or by checkpoint."""
     locked = await fetch(connection, _TAKE_LIVE, ids=list(ids), scope=scope, checkpoints=list(checkpoints))
     if not locked:
         return []
@@ -166,7 +166,7 @@ async def lock_live(
 
 
 def end(tx: Transaction, grant_ids: Sequence[UUID], *, by: str, because: str) -> None:
-    """These locked grants cover nothing any more."""
+    """End these locked grants."""
     tx.add(_END, ids=list(grant_ids), by=by, because=because)
 
 
@@ -216,7 +216,7 @@ WHERE g.request_id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY g.until, g.request_id
 """)
 _USE = text("SELECT grant_id, content FROM grant_use WHERE key = :key")
-# A model that was told no may propose nearly the same, also through another run below the same one.
+# After a rejection a model may propose nearly the same call, perhaps through a sibling run.
 _CONTRADICTED = text("""
 WITH RECURSIVE family AS (
     SELECT coalesce(ancestor_ids[1], id) AS id FROM agent_run WHERE id = :run

@@ -15,14 +15,14 @@ from agent.store.rows import row_as
 async def reserve(
     connection: Connection, principal: str, key: str, fingerprint: bytes, patience: float
 ) -> bool:
-    """Note that this call is under way. False: one with this key was answered, or began within ``patience`` seconds."""
+    """Reserve the key. False: its call was answered, or began within ``patience`` seconds."""
     parameters = {"principal": principal, "key": key, "fingerprint": fingerprint, "seconds": patience}
     return (await connection.execute(_RESERVE, parameters)).one_or_none() is not None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A call with an `Idempotency-Key`; ``status`` is ``None`` while it is under way."""
+    """A call with an `Idempotency-Key`; ``status`` is ``None`` while in progress."""
 
     fingerprint: bytes
     status: int | None
@@ -44,18 +44,18 @@ def store_response(
     content: object,
     headers: Mapping[str, str],
 ) -> None:
-    """Keep what the call was answered."""
+    """Store the call's response."""
     body = Jsonb({"content": content, "headers": headers})
     tx.add(_KEEP, principal=principal, key=key, fingerprint=fingerprint, status=status, body=body)
 
 
 def release(tx: Transaction, principal: str, key: str, fingerprint: bytes) -> None:
-    """The call came to nothing; its key is as good as new."""
+    """Free the key of a failed call."""
     tx.add(_FORGET, principal=principal, key=key, fingerprint=fingerprint)
 
 
 async def delete_old(connection: Connection, limit: int) -> int:
-    """Forget answers that are more than a day old. Returns how many."""
+    """Delete responses older than a day. Returns how many."""
     return len((await connection.execute(_FORGET_OLD, {"limit": limit})).all())
 
 

@@ -11,20 +11,20 @@ from uuid_utils.compat import uuid7
 
 
 def new_id() -> UUID:
-    """A fresh uuid7."""
+    """A new uuid7."""
     return uuid7()
 
 
 def id_at(at: datetime) -> UUID:
-    """The first id that could be made at that time: ids begin with their maker's clock in ms (RFC 9562, 5.7)."""
+    """The lowest id of that time: ids begin with the clock of the creating process in ms (RFC 9562, 5.7)."""
     return UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
 
 
 def digest_id(*parts: str) -> UUID:
-    """The id of these words, always the same."""
+    """An id derived from these strings."""
     return UUID(bytes=sha256("\0".join(parts).encode()).digest()[:16])
 
 
 def new_nonce() -> str:
-    """128 random bits as 22 URL-safe characters: names a place where a card stands; cannot be guessed."""
+    """128 random bits as 22 URL-safe characters: an unguessable name of a card's place."""
     return secrets.token_urlsafe(16)

@@ -18,7 +18,7 @@ from signoff.canonical import canonical_bytes, parse_checked
 from signoff.values import Action, Risk
 
 PAGE = 1000
-"""Judgements that are read at once."""
+"""Evaluations per page."""
 
 
 def insert(
@@ -31,9 +31,9 @@ def insert(
     principal: str | None = None,
     grant_id: UUID | None = None,
 ) -> None:
-    """Record a judgement; the content of one about a request stays with that request: its first revision, or this one.
+    """Record an evaluation. The content of a request's evaluation stays with its revision (by default the first).
 
-    ``grant_id``: of which the action is a use.
+    ``grant_id``: the grant that covers the action.
     """
     given = judgement.inputs
     if given is None:
@@ -83,7 +83,7 @@ def _observed(observations: Sequence[Observation]) -> list[dict[str, Any]] | Non
 async def recorded(
     connection: Connection, since: datetime, *, page: int = PAGE
 ) -> AsyncIterator[list[RecordedJudgement | None]]:
-    """All judgements since then, oldest first, page by page; ``None`` for one whose content is erased."""
+    """All evaluations since then, oldest first, page by page; ``None`` where the content is erased."""
     after = id_at(since)
     while rows := await fetch(connection, _RECORDED, after=after, limit=page):
         yield [_recorded(row) for row in rows]
@@ -113,7 +113,7 @@ def _recorded(row: Row[Any]) -> RecordedJudgement | None:
     )
 
 
-# Whether a checkpoint is still observed is decided by the clock of the database.
+# The database's clock decides whether a checkpoint is still observed.
 _INSERT = text("""
 INSERT INTO judgement (id, policy_epoch, call_id, request_id, principal, agent, requester, tool, traits, action, facts,
                        facts_failed, verdict, checkpoint_id, because, revision, grant_id, ruled, ruled_by, observed)
@@ -127,7 +127,7 @@ FROM json_to_recordset(:rows) AS t (
     revision int, grant_id uuid, ruled text, ruled_by text, observed jsonb)
 LIMIT (SELECT CAST(:many AS int))
 """)
-# OFFSET 0 keeps PostgreSQL from reading whole tables for each page: it does not know how many rows a page has.
+# OFFSET 0 keeps PostgreSQL, which does not know the size of a page, from reading whole tables for each one.
 _RECORDED = text("""
 SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_failed,
        coalesce(j.ruled, j.verdict) AS verdict,

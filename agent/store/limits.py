@@ -1,12 +1,12 @@
-"""What actions take of the limits over time: reserved, counted, and forgotten when no window reaches back to it.
+"""Uses of limits over time: reserved, counted, and deleted once no window reaches back to them.
 
-A use is one row for each limit and call (or request of a program), however often it is judged, asked about or
-attempted. What became of it follows from the call and its attempts (the view ``limit_use_open``), so that a release
-cannot be lost; ``settle_ended`` only writes down what is final. A trigger adds that up for each minute, hour and day
-(``limit_sum``), so that a window with many uses is read in few rows; the function ``limit_settled`` does.
+A use is one row per limit and call (or program request), however often that is evaluated, asked about or attempted. Its
+state follows from the call and its attempts (the view ``limit_use_open``), so that a release cannot be lost;
+``settle_ended`` only stores final states. A trigger sums these per minute, hour and day (``limit_sum``), and the
+function ``limit_settled`` reads a window with many uses in few rows.
 
-What would run without a person locks its limits before it adds up, by name and subject, and writes its uses before it
-lets go. What people approved is added without the lock: it could as well have come a moment later.
+Calls that would run without a person lock their limits, by name and subject, before summing up, and write their uses
+before COMMIT. What people approved is added without the lock: it could as well have come a moment later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent.store.ids import digest_id
 
 
 class LimitRoom:
-    """What is left of the limits that this transaction has locked, for the uses of several keys."""
+    """Room under the limits that this transaction has locked, for the uses of several keys."""
 
     def __init__(self, locked: Collection[Row[Any]] = (), sums: Collection[Row[Any]] = ()) -> None:
         self._locked = {(row.name, row.subject) for row in locked if row.locked}
@@ -37,7 +37,7 @@ class LimitRoom:
         return all(use.key in self._locked for use in uses)
 
     def states(self, key: UUID, uses: Sequence[Use]) -> list[LimitState]:
-        """The limits as these uses of a call find them; what it has reserved before is not in them."""
+        """The limits as these uses find them, without what the key has already reserved."""
         return [
             LimitState(use, add(found.used, *found.but(key)), found.waiting)
             for use in uses
@@ -45,15 +45,15 @@ class LimitRoom:
         ]
 
     def has_room(self, key: UUID, uses: Sequence[Use]) -> bool:
-        """Whether all limits have room for what a call takes. What counts already takes no more."""
+        """Whether all limits have room for these uses. What counts already needs no more room."""
         return all(state.verdict == "run" for state in self.states(key, self.uncounted(key, uses)))
 
     def uncounted(self, key: UUID, uses: Sequence[Use]) -> list[Use]:
-        """Those of which less, or nothing, counts so far."""
+        """Uses that do not count yet, or count less."""
         return [use for use in uses if not self._sums[use.key].counts(key, use.amount)]
 
     def take(self, key: UUID, uses: Sequence[Use]) -> None:
-        """From here on these count, for the other calls of this transaction."""
+        """Count these uses for the other calls of this transaction."""
         for use in uses:
             if use.key in self._sums:
                 self._sums[use.key].own[str(key)] = use.amount or Decimal(0)
@@ -64,7 +64,7 @@ class _Sum:
     used: Decimal
     waiting: Decimal
     own: dict[str, Decimal]
-    """What counts of the keys that were asked about, which is not in ``used``."""
+    """What counts for the keys asked about; not part of ``used``."""
 
     @classmethod
     def of(cls, row: Row[Any]) -> _Sum:
@@ -79,7 +79,7 @@ class _Sum:
 
 
 def parameters(uses: Iterable[Use], keys: Collection[UUID]) -> dict[str, Any]:
-    """What the statements below take; every transaction locks in the same order."""
+    """Parameters of the statements below, sorted so that every transaction locks in the same order."""
     found = {use.key: use for use in uses}
     ordered = [found[key] for key in sorted(found)]
     return {
@@ -97,25 +97,25 @@ async def states(connection: Connection, key: UUID, uses: Sequence[Use]) -> list
 
 
 async def lock(connection: Connection, key: UUID, uses: Sequence[Use]) -> LimitRoom:
-    """What is left of the limits of these uses, which are locked."""
+    """Lock the limits of these uses. Returns their room."""
     return LimitRoom(*await query(connection, TAKE, SUM, **parameters(uses, [key])))
 
 
 def reserve(
     tx: Transaction, uses: Sequence[Use], *, call_id: UUID | None = None, request_id: UUID | None = None
 ) -> None:
-    """Write what a call or a program's question takes, in place of what was written before. Uncountable: nothing."""
+    """Replace the uses of a call or a program's request. Uncountable uses write nothing."""
     key = call_id or request_id
     tx.add_rows(_RESERVE, [_row(use, key, of_call=call_id is not None) for use in uses])
 
 
 def settle_told(tx: Transaction, key: UUID, uses: Sequence[Use]) -> None:
-    """Write what a program was told to go ahead with: nobody hears whether it did, so it counts from now on."""
+    """Write the uses of a program that was allowed to proceed. It sends no report, so they count at once."""
     tx.add_rows(_TOLD, [_row(use, key, of_call=False) for use in uses])
 
 
 def told_key(principal: str, client_id: str, content: bytes) -> UUID:
-    """The key of what a program asks under a name: the same for the same question, and another for any other."""
+    """The key of a program's question under a name: equal only for equal content."""
     return digest_id(principal, client_id, content.hex())
 
 
@@ -130,19 +130,19 @@ def _row(use: Use, key: UUID | None, *, of_call: bool) -> dict[str, Any]:
 
 
 async def settle_ended(connection: Connection, limit: int) -> int:
-    """Write down what became of so many uses whose call or request has ended. Returns how many."""
+    """Settle up to ``limit`` uses of ended calls or requests. Returns how many."""
     return (await connection.execute(_SETTLE, {"limit": limit})).rowcount
 
 
 async def forget_old(connection: Connection, limit: int) -> int:
-    """Delete so many uses that no window reaches back to. Returns how many."""
+    """Delete up to ``limit`` uses that no window reaches back to. Returns how many."""
     parameters = {"limit": limit, "seconds": LONGEST.total_seconds()}
     return (await connection.execute(_FORGET, parameters)).rowcount
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectUse:
-    """How much of a limit one subject has used, and has waiting."""
+    """How much of a limit one subject has used, and how much is waiting."""
 
     limit: str
     subject: str
@@ -151,7 +151,7 @@ class SubjectUse:
 
 
 async def by_subject(connection: Connection, windows: dict[str, timedelta], most: int) -> list[SubjectUse]:
-    """The present use of these limits by subject, each limit's greatest first, ``most`` of each."""
+    """The current use of these limits by subject, largest first, at most ``most`` per limit."""
     rows = await fetch(
         connection,
         _BY_SUBJECT,
@@ -172,9 +172,9 @@ SELECT name, subject, pg_try_advisory_xact_lock(hashtextextended(
            'signoff use ' || current_schema() || ' ' || name || ' ' || subject, 0)) AS locked
 FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, subject)
 """)
-# In a statement behind the lock: it sees what whoever held the lock before has written. A question that waits counts
-# however old it is, since what it asks for would begin after now. The edge of the window is one moment for all parts.
-# PostgreSQL does not see how many limits there are: it would make a plan for each number, at ten times the cost.
+# A separate statement after the lock, so that it sees the writes of the previous holder. Waiting requests count
+# whatever their age, because their action would begin only now. All parts use the same edge of the window. PostgreSQL
+# does not see how many limits there are: it would make a plan for each number, at ten times the cost.
 SUM = text("""
 SELECT named.name, named.subject, settled.amount + open.used - own.settled AS used, open.waiting,
        open.own || own.amounts AS own
@@ -214,7 +214,7 @@ SELECT limit_name, key, of_call, subject, amount, true FROM json_to_recordset(:r
 ON CONFLICT (limit_name, key) DO UPDATE
 SET subject = excluded.subject, amount = excluded.amount, at = clock_timestamp()
 """)
-# Rows that somebody else holds are left to the next sweep.
+# Locked rows are left to the next sweep.
 _SETTLE = text("""
 WITH ended AS MATERIALIZED (
     SELECT limit_name, key, standing, at FROM limit_use_open WHERE standing IN ('done', 'released') LIMIT :limit

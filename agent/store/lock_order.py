@@ -1,8 +1,8 @@
 """The order in which every transaction takes its locks.
 
-FOR NO KEY UPDATE, because a foreign key's check (FOR KEY SHARE) follows no order and need not wait for it. Sweeps
-use SKIP LOCKED. A child run is locked before its parent, other rows of one table by id. A drain locks its
-destination first, and the next message with SKIP LOCKED, as it may still hold the message before.
+Locks are FOR NO KEY UPDATE, so that a foreign key's check (FOR KEY SHARE), which follows no order, need not wait.
+Sweeps use SKIP LOCKED. A child run is locked before its parent; other rows of one table by id. A drain locks its
+destination first, and the next message with SKIP LOCKED, as it may still hold the previous message.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ PAUSE = "pause switch"
 """The advisory lock of the pause switch; claims share it."""
 
 CONCURRENCY = "concurrency"
-"""The advisory locks of concurrency limits that hold across processes, by name; claims of such calls take them."""
+"""Advisory locks of concurrency limits across processes, by name; taken by claims of such calls."""
 
 LIMIT = "limit"
-"""The advisory locks of limits over time, by limit and subject; what would run without a person takes them."""
+"""Advisory locks of limits over time, by limit and subject; taken by calls that would run without a person."""
 
 RETENTION = "retention"
-"""The audit head of what was erased. Only erasing takes it, when it knows how much it has erased."""
+"""The audit head of retention. Taken only at the end of erasing, when the counts are known."""
 
 LOCK_ORDER = (
     PAUSE,

@@ -155,19 +155,19 @@ FROM flood LEFT JOIN first ON true LEFT JOIN held ON true
 """)
 """Take the channel's next message, unless another drain has the channel. A post is marked before Slack can have it.
 
-This waits for no lock, because its transaction may hold the delivery before. The epoch, which every lease and
-release counts up, is compared again under the lock: the statement sees the database as it was when it began, and
-another drain may have been there since.
+Waits for no lock, because its transaction may hold the previous delivery. The statement sees the database as it was
+when it began, so another drain may have been there since: the epoch, which every lease and release increments, is
+compared again under the lock.
 
-Senders take turns in posts, and likewise in changes: whoever is not among `:served` goes first, then these in their
-order, except with history. An answer takes earlier lines of its thread along, unless they were put off. A line that
-may stand in Slack already goes alone.
+Senders take turns, for posts and updates separately: senders not in `:served` go first, then those in its order, except
+for history. An answer takes earlier lines of its thread along, unless they were postponed. A line that Slack may
+already have goes alone.
 
-Very much may wait in a channel, so each kind is read in the order of its index, only as far as needed, and not at all
-while nothing of it may go. While only new messages may go, what stands nowhere yet is read instead of the changes that
-wait before it. A limit that is unknown to PostgreSQL when it plans (`NULL`: none) lets it expect that a few rows are
-enough, so that it does not sort all.
+A channel may have very many waiting messages, so each kind is read in index order, only as far as needed, and not at
+all while none of it may go. While only new messages may go, unposted ones are read instead of the updates that wait
+before them. A limit unknown to PostgreSQL at planning time (`NULL`: none) makes it expect that a few rows are enough,
+so that it does not sort all.
 
-Until the next ANALYZE PostgreSQL expects no more to be pending than before a flood. It would read all that is pending
-to find one row by its id, so such look-ups ask `IS NOT FALSE`, which keeps them from the index of what is pending.
+Until the next ANALYZE PostgreSQL assumes as few pending rows as before a flood, and would read them all to find one row
+by id. Such lookups use `IS NOT FALSE`, which keeps them from the index of pending rows.
 """

@@ -1,4 +1,4 @@
-"""What observed checkpoints would have asked, counted from the evaluations; the weeks already reported."""
+"""What observed checkpoints would have asked, counted from evaluations; and the weeks already reported."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from signoff.canonical import parse_canonical
 from signoff.values import Action
 
 SKEW = timedelta(hours=1)
-"""How far a worker's clock may be apart from the database's, which decides: ids begin with the worker's time."""
+"""Maximum difference between a worker's clock, which ids begin with, and the database's clock, which decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedExample:
-    """An action that an observed checkpoint would have asked about, and what was said of it."""
+    """An action that an observed checkpoint would have asked about, and its evaluation."""
 
     checkpoint_id: str
     version: str
@@ -37,19 +37,19 @@ class ObservedExample:
 async def counts(
     connection: Connection, since: datetime, until: datetime | None = None
 ) -> list[ObservedCount]:
-    """What was counted of each checkpoint, by its id; one that was changed is there several times, the latest last."""
+    """Counts by checkpoint id; each version of a changed checkpoint has its own, the latest last."""
     rows = await fetch(connection, _COUNTS, after=id_at(since - SKEW), since=since, until=until)
     return [row_as(ObservedCount, row) for row in rows]
 
 
 async def examples(connection: Connection, since: datetime, many: int) -> list[ObservedExample]:
-    """The latest actions that each checkpoint would have asked about, as far as their content is kept."""
+    """The latest actions that each checkpoint would have asked about, unless erased."""
     rows = await fetch(connection, _EXAMPLES, after=id_at(since - SKEW), since=since, many=many)
     return [_example(row) for row in rows]
 
 
 async def take_week(connection: Connection, starts: datetime) -> bool:
-    """Whether nobody has told operators of this week yet; COMMIT makes it so."""
+    """Claim the report of this week, which COMMIT confirms. False: already reported."""
     return bool(await fetch(connection, _TAKE, starts=starts))
 
 

@@ -34,7 +34,7 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True)
 class DueRequest(OpenRequest):
-    """One whose deadline has passed; ``escalates``: it gets more reviewers and another window instead."""
+    """A request past its deadline; ``escalates``: it gets more reviewers and another window instead of ending."""
 
     escalates: bool
     escalate_to: tuple[str, ...]
@@ -45,7 +45,7 @@ class DueRequest(OpenRequest):
 async def lock_due(
     connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
 ) -> list[DueRequest]:
-    """Overdue waiting requests that nobody else holds, without those named; or ``only`` this one, if it is due."""
+    """Overdue waiting requests that nobody else holds, without those of ``but``; or ``only`` this one, if due."""
     return [
         row_as(DueRequest, row)
         for row in await connection.execute(_DUE, {"limit": limit, "but": list(but), "only": only})
@@ -57,8 +57,8 @@ async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[Ope
     return [row_as(OpenRequest, row) for row in found]
 
 
-# The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
-# would be called for every waiting row.
+# As a subquery the clock is read once and can bound the index scan; a volatile function in the condition would be
+# called for every waiting row.
 _DUE = text("""
 SELECT r.id, r.run_id, r.call_id, r.agent, r.team_id, r.channel_id, r.revision, v.digest,
        coalesce(r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates, r.approvers,

@@ -19,7 +19,7 @@ from agent.store.rows import columns, row_as
 
 
 def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) -> None:
-    """A request waits: for webhooks, and for the people whom its checkpoint lets know by e-mail."""
+    """Queue notices of a new request: to webhooks, and to the e-mail addresses of its checkpoint."""
     _to_webhooks(tx, OutboundEvent.REQUEST_OPENED, requests=[request_id])
     recipients = list(addresses)
     if recipients:
@@ -34,12 +34,12 @@ def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) 
 
 
 def enqueue_decided(tx: Transaction, request_ids: Sequence[UUID]) -> None:
-    """These requests have their outcome, whichever it is."""
+    """Queue notices that these requests were decided or ended."""
     _to_webhooks(tx, OutboundEvent.DECISION_MADE, requests=request_ids)
 
 
 def enqueue_finished(tx: Transaction, run_id: UUID) -> None:
-    """The run has come to an end, whichever it is."""
+    """Queue notices that the run has ended."""
     _to_webhooks(tx, OutboundEvent.RUN_FINISHED, runs=[run_id])
 
 
@@ -57,7 +57,7 @@ def _to_webhooks(
 
 
 async def lease_due(connection: Connection, target: str, limit: int, lease: float) -> list[OutboundMessage]:
-    """Up to so many notices that are due, for so many seconds; each attempt counts, and fences the one before."""
+    """Lease up to ``limit`` due notices for ``lease`` seconds. Each attempt is counted, and fences the one before."""
     parameters = {"webhook": None if target == MAIL else UUID(target), "limit": limit, "lease": lease}
     return [_notice(row) for row in (await connection.execute(_TAKE, parameters)).all()]
 
@@ -70,7 +70,7 @@ async def settle(
     seconds: float = 0.0,
     error: str | None = None,
 ) -> bool:
-    """What became of an attempt. False: another one has been made since, or its webhook was removed."""
+    """Store the result of an attempt. False: a later attempt exists, or the webhook was removed."""
     parameters = {
         "id": notice.id,
         "attempts": notice.attempts,
@@ -82,7 +82,7 @@ async def settle(
 
 
 async def forget(connection: Connection, days: int) -> int:
-    """Drop what was told so long ago. Returns how many."""
+    """Delete notices sent that many days ago. Returns how many."""
     return (await connection.execute(_FORGET, {"days": days})).rowcount
 
 
@@ -99,7 +99,7 @@ def insert(tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], c
 
 
 def remove(tx: Transaction, webhook_id: UUID) -> None:
-    """Nothing more goes there; what is pending is left out."""
+    """Remove a webhook with its pending notices."""
     tx.add(_REMOVE, id=webhook_id)
     tx.add(_LEAVE_OUT, id=webhook_id)
 
@@ -109,13 +109,13 @@ async def list_webhooks(connection: Connection) -> list[WebhookLine]:
 
 
 async def list_dead(connection: Connection, limit: int, after: UUID | None) -> list[DeadMessage]:
-    """What was given up, latest first; ``after`` is the last one that was seen."""
+    """Given-up notices, latest first; ``after`` is the last one seen."""
     rows = await connection.execute(_DEAD, {"limit": limit, "after": after})
     return [row_as(DeadMessage, row) for row in rows]
 
 
 async def revive(connection: Connection, notice_id: UUID | None) -> list[str]:
-    """Make one dead notice, or all, due again. Returns their targets."""
+    """Make one given-up notice, or all, due again. Returns their targets."""
     return list((await connection.execute(_REVIVE, {"id": notice_id, "mail": MAIL})).scalars())
 
 
@@ -124,7 +124,7 @@ def _notice(row: Row[Any]) -> OutboundMessage:
     return row_as(OutboundMessage, row, webhook=webhook)
 
 
-# How many there will be only this statement knows, so it makes their ids. The sender finds them by looking.
+# Only this statement knows how many rows there will be, so it makes their ids. The sender finds them by polling.
 _TO_WEBHOOKS = text("""
 INSERT INTO notice (id, kind, webhook_id, event, request_id, run_id)
 SELECT gen_random_uuid(), 'webhook', w.id, f.event, f.request_id, f.run_id
@@ -136,8 +136,8 @@ INSERT INTO notice (id, kind, recipient, event, request_id)
 SELECT id, 'email', recipient, :event, :request
 FROM unnest(CAST(:ids AS uuid[]), CAST(:recipients AS text[])) AS m (id, recipient)
 """)
-# Each part is a walk of one index, whatever else waits; the order by both columns is that of this index alone.
-# A notice whose fact was committed while its webhook was being removed is found here, and left out.
+# Each part walks one index, whatever else waits; only that index has the order by both columns. A notice committed
+# while its webhook was being removed is found here, and left out.
 _TAKE = text("""
 WITH of_webhook AS (
     SELECT n.id, w.removed_at IS NOT NULL AS removed FROM notice AS n JOIN webhook AS w ON w.id = n.webhook_id

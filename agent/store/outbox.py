@@ -1,7 +1,7 @@
-"""What people must be told, written inside the transaction of the fact; ``slackbot.delivery.drain`` sends it.
+"""The outbox of Slack messages, written in the transaction of the fact; ``slackbot.delivery.drain`` sends them.
 
 Priorities: what a person waits for, then new cards and run threads, then lines. Pending rows about the same card are
-one row (``coalesce_key``): it is drawn from the facts when it is sent.
+one row (``coalesce_key``), rendered from the stored facts when it is sent.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from signoff.values import Person
 URGENT, CARD, LINE = 0, 1, 2
 
 _ANSWERS = frozenset({"answer", "failed", "denied", "cancelled"})
-"""Lines that tell whoever gave a run its task what came of it."""
+"""Lines that give the requester of a run its result."""
 
 GRANT_LINES_WAIT = 60.0
 
 MAX_CHANGES = 10
-"""Changes of an edit that a line in the thread shows; the details show all."""
+"""Changes of an edit shown in a thread's line; the details show all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A channel of a team; everything told there goes through one drain at a time."""
+    """A channel of a team; one drain at a time sends everything to it."""
 
     team_id: str
     channel_id: str
@@ -42,7 +42,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
-    """One thing to be told at a destination, about a request or a run."""
+    """One message for a destination, about a request or a run."""
 
     kind: str  # run_root | run_line | card | thread_line | direct | digest
     destination: Destination
@@ -53,11 +53,11 @@ class OutboxMessage:
     coalesce_key: str | None = None
     agent: str | None = None
     wait: float = 0.0
-    """Seconds before it may be sent; the lines of its thread that come meanwhile go with it."""
+    """Seconds before it may be sent; later lines of its thread go with it."""
 
 
 def card(destination: Destination, request_id: UUID, *, urgent: bool = True) -> OutboxMessage:
-    """The request's card should show the present state."""
+    """Draw the request's card in its current state."""
     priority = URGENT if urgent else CARD
     return OutboxMessage(
         "card", destination, {}, request_id=request_id, priority=priority, coalesce_key=f"card:{request_id}"
@@ -73,14 +73,14 @@ def request_line(
 
 
 def grant_used_line(destination: Destination, grant_id: UUID, **facts: Any) -> OutboxMessage:
-    """A use of a grant, in the thread of its request: those of a minute are one message."""
+    """A use of a grant, in the thread of its request; uses within a minute are one message."""
     return replace(request_line(destination, grant_id, "grant_used", **facts), wait=GRANT_LINES_WAIT)
 
 
 def edited_line(
     destination: Destination, request_id: UUID, by: Person, revision: int, changes: Sequence[Change]
 ) -> OutboxMessage:
-    """The thread's word about an edit: values that are long are cut, and more changes than fit are counted."""
+    """An edit, in the request's thread: long values are cut, and changes beyond the maximum are counted."""
     shown = [
         {"path": each.path, "before": _brief(each.before), "after": _brief(each.after)}
         for each in changes[:MAX_CHANGES]
@@ -108,7 +108,7 @@ def run_line(destination: Destination, run_id: UUID, line: str, **facts: Any) ->
 
 
 def unreachable_line(destination: Destination, run_id: UUID, request_id: UUID, **facts: Any) -> OutboxMessage:
-    """The run's thread hears that a request of its cannot be shown; pending ones about one request are one."""
+    """Tell the run's thread that a request cannot be shown; pending lines about one request are one."""
     body = {"line": "unreachable", "request": str(request_id), **facts}
     return OutboxMessage(
         "run_line", destination, body, run_id=run_id, coalesce_key=f"unreachable:{request_id}"
@@ -124,31 +124,31 @@ def direct(
     key: str | None = None,
     **facts: Any,
 ) -> OutboxMessage:
-    """A message of its own, in no thread; the request or run is what it came up with."""
+    """A message outside any thread, about the request or run."""
     body = {"line": line, **facts}
     return OutboxMessage("direct", destination, body, request_id=request_id, run_id=run_id, coalesce_key=key)
 
 
 async def was_enqueued(connection: Connection, request_id: UUID, key: str) -> bool:
-    """Whether a message about the request with this ``coalesce_key`` was written down, sent or not."""
+    """Whether a message about the request with this ``coalesce_key`` was enqueued, sent or not."""
     found = await connection.execute(_WITH_KEY, {"request": request_id, "key": key})
     return bool(found.scalar_one())
 
 
 def digest(destination: Destination, sender: str) -> OutboxMessage:
-    """The card that stands for a flood of this sender's requests should show the present state."""
+    """Draw the digest card of this sender's flood in its current state."""
     key = f"digest:{destination.team_id}:{destination.channel_id}:{sender}"
     return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=sender)
 
 
 def digest_pointer(destination: Destination, sender: str, outdated: str, digest: str) -> OutboxMessage:
-    """The message ``outdated`` should point to the one that is the sender's digest now."""
+    """Make the message ``outdated`` point to the sender's current digest."""
     body = {"outdated": outdated, "digest": digest}
     return OutboxMessage("digest", destination, body, priority=CARD, agent=sender)
 
 
 def enqueue(tx: Transaction, outgoing: Sequence[OutboxMessage]) -> None:
-    """Write these down, and wake the drains of their channels."""
+    """Enqueue these messages, and wake the drains of their channels."""
     tx.add_rows(_INSERT, [_row(message) for message in outgoing], last=True)
     tx.wake(*(Wakeup.channel(message.destination.channel_id) for message in outgoing))
 
@@ -172,7 +172,7 @@ def _row(message: OutboxMessage) -> dict[str, Any]:
 _WITH_KEY = text("""
 SELECT EXISTS (SELECT 1 FROM delivery WHERE request_id = :request AND coalesce_key = :key)
 """)
-# Of rows with one key the first is written: a statement cannot count up the same row twice.
+# Of rows with one key only the first is inserted: a statement cannot update the same row twice.
 _INSERT = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key,
                       not_before)

@@ -1,10 +1,10 @@
-"""The switch that stops executions: rows that name what must not begin.
+"""The pause switch: rows that name what must not begin.
 
-A claim holds the switch shared until it commits, and whoever turns it waits for those: once a pause has returned,
-nothing of what it names begins any more.
+A claim holds the switch shared until it commits, and a pause waits for such claims: once a pause has returned, nothing
+that it names begins.
 
-A run is stopped by a pause of everything, of its agent, or of any agent that handed the task down to it. Each
-statement that begins something says so itself, in the same words::
+A run is stopped by a pause of everything, of its agent, or of an ancestor's agent. Every statement that begins
+something checks this itself, in the same words::
 
     EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
 """
@@ -21,25 +21,25 @@ from agent.domain.pause import EVERYTHING, Pause
 from agent.store.outbox import Destination
 
 HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
-"""For transactions that judge or claim; send it before the statement that looks.
+"""For transactions that evaluate or claim; send it before the statement that reads the switch.
 
-Whoever applies another policy turns the same switch. A statement that starts behind this one sees its epoch, and no
-other policy comes into force before COMMIT.
+Applying a policy takes the same switch. A statement that starts after this one sees the policy's epoch, and no other
+policy comes into force before COMMIT.
 """
 
 TRY_HOLD = text("""
 SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0)) AS held
 """)
-"""``HOLD`` for those that wait for nothing."""
+"""``HOLD`` without waiting."""
 
 
 async def lock_switch(connection: Connection) -> None:
-    """Hold the switch alone, once every claim under way has committed."""
+    """Hold the switch exclusively, after every running claim has committed."""
     await connection.execute(_TURN)
 
 
 async def active_pauses(connection: Connection) -> list[Pause]:
-    """Every pause there is, the one of everything first."""
+    """All pauses, that of everything first."""
     rows = (await connection.execute(_LIST, {"everything": EVERYTHING})).all()
     return [
         Pause(None if row.scope == EVERYTHING else row.scope, row.by, row.reason, row.created_at)
@@ -48,7 +48,7 @@ async def active_pauses(connection: Connection) -> list[Pause]:
 
 
 async def known_agents(connection: Connection) -> list[str]:
-    """Every agent of which there ever was a run or a request."""
+    """Every agent that ever had a run or a request."""
     return list((await connection.execute(_AGENTS)).scalars())
 
 
@@ -62,7 +62,7 @@ def delete(tx: Transaction, scope: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HeldCall:
-    """A call that was approved and has not begun, with where its card is."""
+    """An approved call that has not begun, with the place of its card."""
 
     call_id: UUID
     agent: str
@@ -72,19 +72,19 @@ class HeldCall:
 
 
 async def held_calls(connection: Connection, scope: str) -> list[HeldCall]:
-    """What the switch concerns now; cards beyond the first 500 say it when they are next drawn."""
+    """Calls that the pause concerns; cards beyond the first 500 are redrawn only with their next change."""
     rows = (await connection.execute(_HELD_UP, {"scope": scope})).all()
     return [HeldCall(row.call_id, row.agent, row.id, row.team_id, row.channel_id) for row in rows]
 
 
 async def held_runs(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
-    """The latest runs that go on, whose first message says that they are paused; at most 500, the newest first."""
+    """The latest running runs, whose first message shows the pause; at most 500, newest first."""
     rows = (await connection.execute(_HELD_RUNS, {"scope": scope})).all()
     return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 
 
 async def waiting_cards(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
-    """The latest requests that wait with a card, which says that the agent is paused; at most 500, the newest first."""
+    """The latest waiting requests with a card, which shows the pause; at most 500, newest first."""
     rows = (await connection.execute(_WAITING, {"scope": scope})).all()
     return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 

@@ -14,14 +14,14 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
-    """One policy; the ``epoch`` is its number."""
+    """A policy; ``epoch`` is its number."""
 
     epoch: int
     source: str = field(repr=False)
     digest: bytes
     by: str
     restores: int | None
-    """The earlier policy that it brings back."""
+    """The earlier policy that it restores."""
     created_at: datetime
 
     @property
@@ -31,26 +31,26 @@ class StoredPolicy:
 
 
 async def in_force(connection: Connection) -> StoredPolicy | None:
-    """The policy in force; ``None``: no process was ever started here."""
+    """The policy in force, or ``None`` if no process ever started on this database."""
     found = await fetch(connection, _IN_FORCE)
     return row_as(StoredPolicy, found[0]) if found else None
 
 
 async def epoch_in_force(connection: Connection) -> int:
-    """Its number; 0: there is none."""
+    """The epoch of the policy in force, or 0."""
     found: int = (await fetch(connection, _EPOCH))[0].policy_epoch
     return found
 
 
 async def lock_epoch(connection: Connection) -> int:
-    """The same; it stays in force until COMMIT, as the pause switch is held."""
+    """The epoch in force until COMMIT, because this holds the pause switch."""
     *_, found = await query(connection, pause.HOLD, _EPOCH)
     epoch: int = found[0].policy_epoch
     return epoch
 
 
 async def find(connection: Connection, epoch: int) -> StoredPolicy | None:
-    """One policy by its number."""
+    """The policy of this epoch."""
     found = await fetch(connection, _FIND, epoch=epoch)
     return row_as(StoredPolicy, found[0]) if found else None
 

@@ -1,4 +1,4 @@
-"""The effects of time on a waiting request: reminders, and escalation at the deadline."""
+"""Reminders of waiting requests, and escalation at the deadline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class DueReminder:
-    """A waiting request, locked, of which people should be reminded now."""
+    """A locked waiting request with a due reminder."""
 
     id: UUID
     destination: Destination
@@ -36,13 +36,13 @@ class DueReminder:
 async def lock_due(
     connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
 ) -> list[DueReminder]:
-    """Requests that a reminder is due for and that nobody else holds, without those named; or ``only`` this one."""
+    """Requests with a due reminder that nobody else holds, without those of ``but``; or ``only`` this one."""
     due = {"limit": limit, "but": list(but), "only": only}
     return [_due(row) for row in await connection.execute(_REMINDERS_DUE, due)]
 
 
 async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
-    """Who has voted on the present revisions."""
+    """Who has voted on the current revisions."""
     found: dict[UUID, set[Person]] = {}
     for row in await connection.execute(_VOTERS, {"ids": list(request_ids)}):
         found.setdefault(row.request_id, set()).add(Person(row.team_id, row.user_id))
@@ -51,7 +51,7 @@ async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UU
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """More reviewers, and the whole window again."""
+    """More reviewers, and the full window again."""
 
     request_id: UUID
     approvers: tuple[str, ...]
@@ -74,7 +74,7 @@ def escalate(tx: Transaction, escalations: Sequence[Escalation]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reminded:
-    """How far reminding has come: so many fractions of the window have passed."""
+    """Progress of the reminders: how many fractions of the window have passed."""
 
     request_id: UUID
     reminded: int
@@ -82,7 +82,7 @@ class Reminded:
 
 
 def mark_reminded(tx: Transaction, reminders: Sequence[Reminded]) -> None:
-    """Write down how far reminding has come."""
+    """Store the progress of the reminders."""
     tx.add(
         _REMIND,
         ids=[r.request_id for r in reminders],

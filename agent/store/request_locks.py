@@ -21,7 +21,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class LockedRequest:
-    """A request as its locking statement found it, with what an act on it depends on."""
+    """A locked request, with what an act on it depends on."""
 
     id: UUID
     call_id: UUID | None
@@ -47,7 +47,7 @@ class StoredRevision:
     digest: bytes
     policy: Snapshot
     policy_epoch: int
-    """Of the policy in force now."""
+    """The policy in force."""
 
     @property
     def rule(self) -> Rule:
@@ -56,7 +56,7 @@ class StoredRevision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredRequest:
-    """A run's request, to be asked again."""
+    """A run's expired request, to be asked again."""
 
     id: UUID
     status: RequestStatus
@@ -68,13 +68,13 @@ class ExpiredRequest:
 
 
 async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None:
-    """The request, locked, then its revision: a join would lose the row when an edit commits meanwhile."""
+    """Lock the request, then read its revision: a join would lose the row when an edit commits in between."""
     row = (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
     return row_as(LockedRequest, row, excluded=exclusions.from_json(row.excluded)) if row else None
 
 
 async def lock_of_call(connection: Connection, call_id: UUID) -> None:
-    """Lock the request that stands for a call whose run is locked; comes before the call's own lock."""
+    """Lock the request of a call whose run is locked; comes before the call's own lock."""
     await connection.execute(_TAKE_REQUEST_OF_CALL, {"call": call_id})
 
 
@@ -84,7 +84,7 @@ async def revision(connection: Connection, request_id: UUID, n: int) -> StoredRe
 
 
 async def find_by_call(connection: Connection, call_id: UUID) -> tuple[UUID, bytes] | None:
-    """The request that stands for the call now, and its first digest."""
+    """The current request of the call, and its first digest."""
     row = (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
     return (row.id, bytes(row.digest)) if row else None
 
@@ -92,9 +92,9 @@ async def find_by_call(connection: Connection, call_id: UUID) -> tuple[UUID, byt
 async def lock_client_id(
     connection: Connection, principal: str, client_id: str, *, hold: bool = False
 ) -> tuple[UUID, bytes] | None:
-    """The request of that name and its content's digest; a second opener waits here for the first.
+    """The request of this client id and the digest of its content; a second opener waits for the first.
 
-    ``hold``: hold the pause switch, too.
+    ``hold``: also hold the pause switch.
     """
     first = (pause.HOLD,) if hold else ()
     *_, found = await query(
@@ -104,7 +104,7 @@ async def lock_client_id(
 
 
 async def find_expired(connection: Connection, request_id: UUID) -> ExpiredRequest | None:
-    """A run's request with its call, to be asked again."""
+    """A run's expired request with its call."""
     row = (await connection.execute(_CALL_OF_REQUEST, {"id": request_id})).one_or_none()
     return row_as(ExpiredRequest, row) if row else None
 

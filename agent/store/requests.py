@@ -28,10 +28,10 @@ from signoff.values import Action, Person
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """A question to be put to people, complete.
+    """A complete question for people.
 
-    ``principal`` and ``client_id`` name it for whoever opens it (``"run"``, and call id with count).
-    ``pending_text`` is what the model hears at once when the call goes on in the background.
+    ``principal`` and ``client_id`` identify it for the opener (for a run: ``"run"``, and call id with count).
+    ``pending_text`` is the model's immediate answer when the call goes on in the background.
     """
 
     rule: Rule
@@ -53,24 +53,24 @@ class NewRequest:
     background: bool = False
     has_pending_hook: bool = False
     editor: Person | None = None
-    """Whose edit of an approval that became void this repeats, with what it had changed."""
+    """Editor of a void approval that this request repeats, with the changes of that edit."""
     changes: tuple[Change, ...] = ()
     signature_digest: bytes | None = None
-    """Of the tool's parameters (``Signature.digest``); ``None``: not compared before execution."""
+    """Digest of the tool's parameters (``Signature.digest``); ``None``: not compared before execution."""
     content: bytes | None = None
-    """SHA-256 over all that a program sent; ``None``: over what people are shown."""
+    """SHA-256 of everything that a program sent; ``None``: of what people are shown."""
     api_key_id: UUID | None = None
-    """Of the key, when ``principal`` is one."""
+    """Set if ``principal`` is a key."""
     facts_source: FactsSource | None = None
     limits: tuple[LimitState, ...] = ()
-    """The limits over time on its action, as they stand."""
+    """The current state of the limits over time on its action."""
     policy_epoch: int = 0
-    """Of the policy that says so."""
+    """The policy that requires approval."""
     judgement: Judgement | None = None
     rejected_before: UUID | None = None
-    """The request in which people rejected the very same action, to be shown to them."""
+    """The request in which people rejected the same action, shown to reviewers."""
     executor: str | None = None
-    """The key of the program that carries it out, `*` for any; ``None``: the service does, or the program that asks."""
+    """Key of the executing program, `*` for any; ``None``: the service, or the program that asks."""
 
 
 def insert(
@@ -81,7 +81,7 @@ def insert(
     ask_no: int,
     excluded: Sequence[Exclusion],
 ) -> None:
-    """The request, its first revision and the place of its card."""
+    """Insert the request, its first revision and the place of its card."""
     snapshot, rule = new.rule.snapshot(), new.rule
     row = columns(
         new,
@@ -125,7 +125,7 @@ def _changes(changes: Sequence[Change]) -> Jsonb:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A reviewer's edit of the present revision; ``n`` is its own number, ``excluded`` is whom it leaves excluded."""
+    """A reviewer's edit; ``n`` is the new revision's number, ``excluded`` who is excluded after it."""
 
     request_id: UUID
     n: int
@@ -140,7 +140,7 @@ class Revision:
 
 
 def revise(tx: Transaction, revision: Revision) -> None:
-    """Put the revision in the place of the one before it, whose rationale and context it keeps."""
+    """Make this the current revision; it keeps the previous one's rationale and context."""
     # First, so that the trigger on revisions of earlier versions finds the editor excluded and writes nothing.
     tx.add(_MOVE_ON, id=revision.request_id, n=revision.n, excluded=exclusions.as_json(revision.excluded))
     author, content = audit.actor(revision.editor), _content(revision.action, revision.facts)
@@ -149,7 +149,7 @@ def revise(tx: Transaction, revision: Revision) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """A vote to be recorded; ``supersedes`` is the same person's live vote, if any."""
+    """A vote to record; ``supersedes`` is the same person's live vote, if any."""
 
     request_id: UUID
     revision: int
@@ -169,12 +169,12 @@ def cast_vote(tx: Transaction, vote: Vote) -> None:
 
 
 def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
-    """Which message a card turned out to be, while its ``ts`` was not saved."""
+    """Store the ``ts`` of a card, if it was not saved."""
     tx.add_rows(_BIND_PLACE, [{"nonce": nonce, "ts": ts}])
 
 
 def void(tx: Transaction, request_id: UUID) -> None:
-    """Approved, but what was shown has changed before it ran."""
+    """Void an approval whose facts changed before the action ran."""
     tx.add(_VOID, id=request_id)
 
 

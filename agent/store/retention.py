@@ -39,11 +39,11 @@ from agent.store.tables import (
 )
 
 FIRST = UUID(int=0)
-"""Before every id."""
+"""Lower than every id."""
 
 
 async def is_owner(connection: Connection) -> bool:
-    """Whether this session has the rights of whoever owns the tables."""
+    """Whether this session has the rights of the tables' owner."""
     return bool((await connection.execute(_IS_OWNER)).scalar_one())
 
 
@@ -54,19 +54,19 @@ async def cutoff(connection: Connection, ago: timedelta) -> datetime:
 
 
 async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int, int]:
-    """How many runs, requests, deliveries, notices and judgements are due to be erased."""
+    """How many runs, requests, deliveries, notices and evaluations are due."""
     parameters = {"before": before, "last": _last_id(before)}
     (row,) = await fetch(connection, _COUNT, **parameters)
     return row.runs, row.requests, row.deliveries, row.notices, row.judgements
 
 
 async def runs(connection: Connection, before: datetime, after: UUID, limit: int) -> list[UUID]:
-    """The next runs that are due, locked; what somebody else has locked is not over."""
+    """The next due runs, locked; locked ones are still in use."""
     return await _ids(connection, _RUNS, before, after, limit)
 
 
 async def requests(connection: Connection, before: datetime, after: UUID, limit: int) -> list[UUID]:
-    """The next requests without a run that are due, locked."""
+    """The next due requests without a run, locked."""
     return await _ids(connection, _REQUESTS, before, after, limit)
 
 
@@ -80,7 +80,7 @@ async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
 
 
 async def erase_requests(connection: Connection, ids: Sequence[UUID]) -> None:
-    """Erase these requests: all their revisions and what came of them."""
+    """Erase these requests: all their revisions and results."""
     await _apply(connection, _OF_REQUESTS, ids)
 
 
@@ -93,17 +93,17 @@ async def _apply(connection: Connection, statements: Sequence[TextClause], ids: 
 
 
 async def forget_deliveries(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete so many deliveries that were settled one way or the other."""
+    """Delete up to ``limit`` sent or given-up deliveries."""
     return await _forget(connection, _DELIVERIES, before, limit)
 
 
 async def forget_notices(connection: Connection, before: datetime, limit: int) -> int:
-    """The same for notices to webhooks and by e-mail."""
+    """Delete up to ``limit`` sent or given-up notices."""
     return await _forget(connection, _NOTICES, before, limit)
 
 
 async def erase_judgements(connection: Connection, before: datetime, limit: int) -> int:
-    """Erase what so many judgements rest on."""
+    """Erase the inputs of up to ``limit`` evaluations."""
     return await _forget(connection, _JUDGEMENTS, before, limit)
 
 
@@ -120,7 +120,7 @@ async def _forget(connection: Connection, statement: TextClause, before: datetim
 
 
 def _last_id(before: datetime) -> UUID:
-    """No id of that time is behind it, unless a clock was a minute ahead."""
+    """The upper bound of ids of that time, even if a clock was a minute fast."""
     return id_at(before + timedelta(minutes=1))
 
 
@@ -128,13 +128,13 @@ _IS_OWNER = text("""
 SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = 'request_revision'::regclass
 """)
 _MOMENT = text("SELECT clock_timestamp() - make_interval(secs => :seconds)")
-# What stands in the place of every text that was erased; a guard of the schema expects these very words.
+# Replaces every erased text; a guard of the schema expects exactly these words.
 _NOTE = text("SELECT 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')")
 _BEFORE: ColumnElement[datetime] = bindparam("before")
 
 
 def _open_attempt(of: ColumnElement[bool]) -> ColumnElement[bool]:
-    """An attempt under way or in doubt, or one that ended, or that a person settled, lately."""
+    """An attempt that is open, in doubt, or ended or settled recently."""
     return exists(
         select(1)
         .select_from(execution.outerjoin(settlement, settlement.c.execution_id == execution.c.id))
@@ -229,14 +229,14 @@ _COUNT = select(
 _REQUESTS_OF_RUNS = text(
     "SELECT id FROM approval_request WHERE run_id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE"
 )
-# Lines hold what they tell, and nobody is served by one that could not be told in all that time; a card is drawn anew.
+# Lines contain what they tell, and are useless after all that time; cards are rendered from facts.
 _FORGET_OF_RUNS = text("""
 DELETE FROM delivery WHERE run_id = ANY(:ids) AND (state <> 'pending' OR kind NOT IN ('card', 'run_root'))
 """)
 _FORGET_OF_REQUESTS = text("""
 DELETE FROM delivery WHERE request_id = ANY(:ids) AND (state <> 'pending' OR kind NOT IN ('card', 'run_root'))
 """)
-# A cause of one of our own words is an outcome; any other is a text of a model or a tool.
+# A cause that is one of our own words is an outcome; any other is text of a model or a tool.
 _OF_RUNS = (
     text("""
 UPDATE agent_run SET task = :note, answer = CASE WHEN answer IS NOT NULL THEN :note END,

@@ -1,4 +1,4 @@
-"""Rows as dataclass values, and such values as the parameters of writes."""
+"""Convert rows to dataclasses, and dataclasses to parameters of writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def row_as(kind: type[Kind], row: _Row, **given: object) -> Kind:
 
 
 def columns(value: DataclassInstance, **given: object) -> dict[str, Any]:
-    """Return the parameters named like the fields of a value, and those ``given``.
+    """Return the fields of a value as parameters, and those ``given``.
 
     Persons and destinations become the columns that ``row_as`` reads.
     """
@@ -65,13 +65,13 @@ def _written(name: str, kind: Any, value: Any) -> Mapping[str, Any]:
 
 @cache
 def _readers(kind: type[DataclassInstance]) -> tuple[tuple[str, _Reader | None], ...]:
-    """How each field is read; ``None``: it is its column."""
+    """The reader of each field; ``None``: the column is used as it is."""
     return tuple((each[0], _reader(*each)) for each in _kinds(kind))
 
 
 @cache
 def _kinds(kind: type[DataclassInstance]) -> tuple[tuple[str, Any, bool], ...]:
-    """The name and the type of each field, and whether it may be ``None``."""
+    """Name and type of each field, and whether it may be ``None``."""
     types = get_type_hints(kind)
     return tuple((field.name, *_kind(types[field.name])) for field in fields(kind))
 

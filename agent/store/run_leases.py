@@ -1,4 +1,4 @@
-"""The lease under which one worker makes one turn of a run; its epoch fences every earlier holder."""
+"""The lease under which one worker makes one turn of a run; its epoch fences earlier holders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agent.store.views import Transcript
 
 @dataclass(frozen=True, slots=True)
 class TakenLease:
-    """A run's lease as it was taken, with what its model reads then."""
+    """A new lease of a run, with the model's inputs at that time."""
 
     lease_epoch: int
     inputs: int
@@ -34,7 +34,7 @@ class TakenLease:
 async def take(
     connection: Connection, run_ids: Sequence[UUID], worker: str, seconds: float, *, wait: bool
 ) -> dict[UUID, TakenLease | None]:
-    """Lease those that are runnable and free, with a new epoch that fences; ``wait``: for what somebody else locks."""
+    """Lease those that are runnable and free, with a new epoch. ``wait``: for locks of other transactions."""
     *_, locked, found_runs, messages, calls = await query(
         connection,
         *((runs.TAKE,) if wait else ()),
@@ -58,9 +58,9 @@ class HeldRun:
     asked: bool
     """Whether people were ever asked about one of its calls."""
     open: bool
-    """Whether something goes on in the background, whose outcome its agent will hear and answer to."""
+    """Whether a background call is open, whose outcome the agent will get and answer."""
     webhooks: bool
-    """Whether there are any, as far as is known."""
+    """Whether any webhooks are known."""
     head: ChainHead | None
 
 
@@ -73,7 +73,7 @@ async def lock(connection: Connection, run_ids: Collection[UUID]) -> dict[UUID, 
 async def try_lock(
     connection: Connection, run_ids: Collection[UUID], subjects: Collection[str]
 ) -> dict[UUID, HeldRun]:
-    """Lock these runs and the heads of these chains, as far as nobody else holds them."""
+    """Lock these runs and chain heads that nobody else holds."""
     *taken, found, states = await query(
         connection, _TRY, runs.READ, _CALLS, runs=list(run_ids), subjects=list(subjects)
     )
@@ -100,7 +100,7 @@ def _held_run(run: Row[Any], calls: Row[Any] | None, head: Row[Any] | None) -> H
 
 
 def renew(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None:
-    """These turns are still being made."""
+    """Extend the leases of these turns."""
     tx.add(
         _BEAT,
         ids=[lease.run_id for lease in leases],
@@ -112,7 +112,7 @@ def renew(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None
 def record_turn(
     tx: Transaction, run_id: UUID, number: int, turn: Turn, proposed: int, *, final: bool
 ) -> None:
-    """Count the turn, give the lease back; ``final``: the agent has answered and waits for nothing."""
+    """Count the turn and release the lease; ``final``: the agent has answered and waits for nothing."""
     row = {
         "id": run_id,
         "turn": number,
@@ -127,17 +127,17 @@ def record_turn(
 
 
 def release(tx: Transaction, run_id: UUID, heard: int) -> None:
-    """Give the lease back without a turn."""
+    """Release the lease without a turn."""
     tx.add(_REST, run=run_id, heard=heard)
 
 
 def drop(tx: Transaction, run_id: UUID, worker: str) -> None:
-    """Give back whatever lease the worker has."""
+    """Release any lease of the worker."""
     tx.add(_DROP, run=run_id, worker=worker)
 
 
 async def postpone(connection: Connection, run_id: UUID, until: datetime) -> bool:
-    """Give the lease back and look again later. True for the first failure in a row."""
+    """Release the lease and postpone the run. True for the first failure in a row."""
     failures: int = (await connection.execute(_POSTPONE, {"run": run_id, "until": until})).scalar_one()
     return failures == 1
 
@@ -160,7 +160,7 @@ WITH locked AS (
 SELECT locked.id, taken.id IS NOT NULL AS taken, taken.lease_epoch, taken.inputs, taken.model_failures, taken.at
 FROM locked LEFT JOIN taken ON taken.id = locked.id
 """)
-# One statement, because nothing here waits. A head that was written since it began is locked and read as it is now.
+# One statement, because nothing here waits. A head written since it began is locked and read in its current state.
 _TRY = text("""
 WITH run AS MATERIALIZED (
     SELECT a.id FROM agent_run AS a WHERE a.id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
@@ -177,7 +177,7 @@ SELECT run_id, bool_or(ask_no > 0) AS asked, bool_or(state <> 'answered') AS ope
        EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks
 FROM tool_call WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) GROUP BY run_id
 """)
-# Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
+# Many rows at once, in no defined order: a locked one is left to the next heartbeat instead of waiting.
 _BEAT = text("""
 UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id IN (SELECT r.id FROM agent_run AS r

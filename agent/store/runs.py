@@ -41,12 +41,12 @@ class LockedRun:
 
     @property
     def over(self) -> bool:
-        """Nothing but a person's new message wakes it."""
+        """Ended; only a person's new message wakes it."""
         return self.status.over
 
     @property
     def done(self) -> bool:
-        """The agent has answered; a call in the background may still wait."""
+        """The agent has answered; a background call may still wait."""
         return self.status is RunStatus.COMPLETED
 
 
@@ -56,12 +56,12 @@ async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
 
 
 def locked(row: Row[Any]) -> LockedRun:
-    """A run that ``READ`` has found behind its lock."""
+    """A run from a row of ``READ``, which follows its lock."""
     return row_as(LockedRun, row)
 
 
 async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
-    """A new run with one input to hear. False when its start key is taken."""
+    """Insert a run with one input. False: its start key is taken."""
     row = columns(new, id=run_id, label=label_of(new.label))
     result = await connection.execute(_INSERT_RUN, row)
     return result.rowcount == 1
@@ -74,34 +74,34 @@ async def run_by_start_key(connection: Connection, start_key: str | None) -> UUI
 
 
 def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person | None) -> None:
-    """The task is the transcript's first row."""
+    """Insert the task as the transcript's first row."""
     row = {"run_id": run_id, "seq": 1, "turn": 0, "role": "user", "text": task}
     tx.add_rows(_INSERT_MESSAGES, [row | person_columns("author", author)])
 
 
 def set_status(tx: Transaction, run_id: UUID, progress: str | None, label: str | None) -> None:
-    """The agent's own words on how far it is, and on what it is; None: as before."""
+    """Set the agent's own progress and label texts; None: unchanged."""
     tx.add(_PUBLISH, run=run_id, progress=progress, label=label_of(label))
 
 
 async def has_message(connection: Connection, source_key: str) -> bool:
-    """Whether this very message is in a transcript already."""
+    """Whether this message is already in a transcript."""
     return (await connection.execute(_HAS_HEARD, {"key": source_key})).one_or_none() is not None
 
 
 def reopen(tx: Transaction, run_id: UUID, agent: str) -> None:
-    """Let a run that has ended, unless it was cancelled, work on what it hears now."""
+    """Let an ended run continue with its new input, unless it was cancelled."""
     tx.add(_REOPEN, run=run_id)
     add_input(tx, run_id, agent)
 
 
 def end(tx: Transaction, run_id: UUID, status: RunStatus, cause: str) -> None:
-    """End the run: its lease is void, and there is nothing left to hear."""
+    """End the run: void its lease and its unread inputs."""
     tx.add(_END_RUN, run=run_id, status=status.value, cause=cause)
 
 
 def reset_limits(tx: Transaction, run_id: UUID) -> None:
-    """Its limits count from here, and its model's failures are forgotten."""
+    """Start its limits over, and forget its model's failures."""
     tx.add(_START_AFRESH, run=run_id)
 
 
@@ -129,36 +129,36 @@ def add_message(
 
 
 async def destination(connection: Connection, run_id: UUID) -> Destination | None:
-    """Where the run's thread is, if it has one."""
+    """Where the run's thread is, if any."""
     row = (await connection.execute(_DESTINATION, {"id": run_id})).one_or_none()
     return Destination(row.team_id, row.channel_id) if row else None
 
 
 def add_input(tx: Transaction, run_id: UUID, agent: str) -> None:
-    """There is something new that the model should hear; wakes the run unless it is over."""
+    """Count a new input for the model; wakes the run unless it has ended."""
     tx.add(_ADD_INPUT, run=run_id)
     tx.wake(Wakeup.run(run_id, agent))
 
 
 def park(tx: Transaction, run_id: UUID) -> None:
-    """A blocking call waits for people, so its run does."""
+    """Park the run: a blocking call waits for people."""
     tx.add(_PARK, run=run_id)
 
 
 def work_again(tx: Transaction, run_id: UUID) -> None:
-    """A parked run works again if people are not asked about another blocking call of it."""
+    """Let a parked run work again, unless people are asked about another of its blocking calls."""
     tx.add_rows(_WORK_AGAIN, [{"id": run_id}])
 
 
 def count_answer(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
-    """The run waits for one blocking call less. ``last``: the model hears of its answers now."""
+    """Count the answer of a blocking call. ``last``: the model now reads its answers."""
     tx.add_rows(_ONE_CALL_LESS, [{"id": run_id, "inputs": int(last)}])
     if last:
         tx.wake(Wakeup.run(run_id, agent))
 
 
 def release_call(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
-    """A call goes on in the background; ``last``: the run waited for no other."""
+    """Move a call to the background; ``last``: the run waited for no other."""
     tx.add(_RELEASE, run=run_id)
     if last:
         add_input(tx, run_id, agent)
@@ -170,7 +170,7 @@ FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid) LIMIT (SELECT CAST(:
 WHERE a.id = e.id AND a.status = 'pending_approval'
   AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.state = 'asked' AND c.blocking)
 """)
-# PostgreSQL keeps a plan for an array only where it cannot know its length, hence ARRAY(…).
+# PostgreSQL keeps a plan for an array only if it cannot know the length, hence ARRAY(…).
 READ = text("""
 SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
        principal, requester_team_id, requester_user_id, awaiting_calls, branches, inputs, heard, turn,
@@ -186,7 +186,7 @@ TRY = text("""
 SELECT id FROM agent_run WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 """)
-# A statement's sub-selects are evaluated before it waits for a row lock; so the lock comes first, alone.
+# A statement evaluates its sub-selects before it waits for a row lock, so the lock comes first, alone.
 _TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
 _INSERT_RUN = text("""
 INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,

@@ -17,7 +17,7 @@ from agent.store.rows import columns, row_as
 
 @dataclass(frozen=True, slots=True)
 class DueSchedule:
-    """A schedule whose time has come, and what time it is."""
+    """A due schedule, and the current time."""
 
     schedule: Schedule
     now: datetime
@@ -34,34 +34,34 @@ async def lock(connection: Connection, schedule_id: UUID) -> Schedule | None:
 
 
 async def read(connection: Connection, schedule_id: UUID) -> Schedule:
-    """A schedule that is there."""
+    """An existing schedule."""
     [row] = await fetch(connection, _ONE, id=schedule_id)
     return row_as(Schedule, row)
 
 
 async def due(connection: Connection, limit: int = 100) -> list[DueSchedule]:
-    """Those whose time has come, the longest due first."""
+    """Due schedules, longest due first."""
     rows = await fetch(connection, _DUE, limit=limit)
     return [DueSchedule(row_as(Schedule, row), row.now) for row in rows]
 
 
 async def all_schedules(connection: Connection) -> list[Schedule]:
-    """Every schedule, in the order in which they were added."""
+    """All schedules, in the order of creation."""
     return [row_as(Schedule, row) for row in await fetch(connection, _ALL)]
 
 
 async def unknown_agents(connection: Connection, known: Sequence[str]) -> list[str]:
-    """Agents that schedules would start and that are none of these."""
+    """Agents of schedules that are not among ``known``."""
     return [row.agent for row in await fetch(connection, _UNKNOWN, known=list(known))]
 
 
 async def matching(connection: Connection, id_prefix: str) -> list[UUID]:
-    """At most two whose id begins so."""
+    """At most two ids with this prefix."""
     return [row.id for row in await fetch(connection, _LIKE, prefix=id_prefix.lower())]
 
 
 async def claim(connection: Connection, schedule_id: UUID, due_at: datetime, run_id: UUID) -> bool:
-    """Note that this time has come to this run; only one process can. The run's row comes later."""
+    """Claim this time for this run, which is inserted later; only one process can."""
     found = await fetch(connection, _CLAIM, schedule=schedule_id, due=due_at, run=run_id)
     return bool(found)
 
@@ -71,7 +71,7 @@ def note_missed(tx: Transaction, schedule_id: UUID, due_at: datetime, why: str) 
 
 
 def set_next(tx: Transaction, schedule_id: UUID, next_at: datetime | None) -> None:
-    """When it is due next; None pauses it."""
+    """Set the next time; None pauses the schedule."""
     tx.add(_NEXT, id=schedule_id, next_at=next_at)
 
 

@@ -13,7 +13,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who is signed in; ``via`` says how they came: ``link`` or ``openid``."""
+    """A signed-in person; ``via`` is the way: ``link`` or ``openid``."""
 
     person: Person
     via: str
@@ -25,13 +25,13 @@ def insert_link(tx: Transaction, digest: bytes, person: Person, life: timedelta)
 
 
 async def link_for(connection: Connection, digest: bytes) -> Person | None:
-    """Whom an unused link that has not run out would sign in."""
+    """The person of an unused, unexpired link."""
     row = (await connection.execute(_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
 
 async def use_link(connection: Connection, digest: bytes) -> Person | None:
-    """Use a link up; of several at once one finds it."""
+    """Use a link up; of concurrent uses one succeeds."""
     row = (await connection.execute(_USE_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
@@ -48,7 +48,7 @@ def insert(tx: Transaction, digest: bytes, person: Person, via: str, life: timed
 
 
 async def find(connection: Connection, digest: bytes) -> Session | None:
-    """The session of this secret, while it lasts."""
+    """The session of this secret, unless expired."""
     found = await fetch(connection, _FIND, hash=digest)
     return (
         Session(Person(found[0].team_id, found[0].user_id), found[0].via, found[0].expires_at)
@@ -58,13 +58,13 @@ async def find(connection: Connection, digest: bytes) -> Session | None:
 
 
 async def end(connection: Connection, digest: bytes) -> Person | None:
-    """End a session that lasts; whose it was."""
+    """End an unexpired session. Returns its person."""
     row = (await connection.execute(_END, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
 
 def delete_old(tx: Transaction) -> None:
-    """What ran out a day ago helps nobody any more; the record has who was signed in when."""
+    """Delete what expired a day ago; the audit log has who was signed in when."""
     tx.add(_FORGET_LINKS)
     tx.add(_FORGET)
 

@@ -1,4 +1,4 @@
-"""Messages that Slack refuses: channel problems, messages that were given up or have disappeared."""
+"""Messages that Slack refuses: channel problems, given-up messages, deleted messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DeadMessage:
 async def note_trouble(
     connection: Connection, team_id: str, channel_id: str, cause: str, ids: Sequence[UUID]
 ) -> bool:
-    """Write down why these cannot be told there. Returns whether that is news: nothing else waits for this cause."""
+    """Store why these cannot be sent. Returns whether nothing else waits for the same cause."""
     key = {"team": team_id, "channel": channel_id, "cause": cause, "ids": list(ids)}
     return bool((await connection.execute(_TROUBLE, key)).scalar_one_or_none())
 
@@ -37,27 +37,27 @@ async def note_trouble(
 async def run_to_inform(
     connection: Connection, team_id: str, channel_id: str, request_id: UUID
 ) -> tuple[UUID, Destination] | None:
-    """The run of a request that waits, if its thread lies elsewhere and has not been told of this trouble."""
+    """The run of a waiting request, if its thread is elsewhere and does not know of this trouble."""
     key = {"team": team_id, "channel": channel_id, "request": request_id}
     row = (await connection.execute(_UNINFORMED, key)).one_or_none()
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
 
 async def run_thread(connection: Connection, request_id: UUID) -> tuple[UUID, Destination] | None:
-    """The run that a request belongs to, and where its thread is."""
+    """The run of a request, and where its thread is."""
     row = (await connection.execute(_RUN_THREAD, {"request": request_id})).one_or_none()
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
 
 def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
-    """Given up, with the reason."""
+    """Give up, with the reason."""
     tx.add(_DEAD, ids=list(ids), error=error)
 
 
 def forget_message(
     tx: Transaction, ids: Sequence[UUID], destination: Destination, ts: str | None, *, again: bool
 ) -> None:
-    """The card, digest or root ``ts`` is there no more: it is due as a new message, or is left as it is."""
+    """The card, digest or root ``ts`` was deleted: post it ``again``, or leave it."""
     if again:
         key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
         tx.add(_FORGET_ROOT, **key)
@@ -67,17 +67,17 @@ def forget_message(
 
 
 async def bound_destinations(connection: Connection, pause: float, lease: float) -> int:
-    """No channel rests for longer than ``pause``, and none is leased for longer than ``lease`` (seconds)."""
+    """Limit pauses of channels to ``pause``, and their leases to ``lease`` (seconds)."""
     return (await connection.execute(_BOUND_DESTINATIONS, {"pause": pause, "lease": lease})).rowcount
 
 
 async def bound_messages(connection: Connection, pause: float) -> int:
-    """No message is put off for longer than ``pause`` seconds."""
+    """Limit pauses of messages to ``pause`` seconds."""
     return (await connection.execute(_BOUND_MESSAGES, {"pause": pause})).rowcount
 
 
 async def list_dead(connection: Connection, limit: int) -> list[DeadMessage]:
-    """Those that no later message about the same has made good, the latest first."""
+    """Given-up messages that no later one on the same subject has replaced, latest first."""
     return [row_as(DeadMessage, row) for row in await fetch(connection, _LIST_DEAD, most=limit)]
 
 
@@ -87,7 +87,7 @@ async def count_dead(connection: Connection, most: int) -> int:
 
 
 async def revive(connection: Connection, delivery_id: UUID | None) -> list[str]:
-    """Make one due again, or all; what is due under another row already is left. Returns their channels."""
+    """Make one due again, or all, except those that are due under another row. Returns their channels."""
     rows = (await connection.execute(_REVIVE, {"id": delivery_id})).all()
     return [row.channel_id for row in rows]
 

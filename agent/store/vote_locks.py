@@ -1,7 +1,7 @@
-"""What a vote or an edit locks and reads before anything is decided: one round trip for any number.
+"""Lock and read what votes and edits need before they are decided, in one round trip for any number.
 
-First the locks, level by level and by id, then what is read: PostgreSQL evaluates a locking statement's own
-expressions before it waits. Many at once wait for nothing: what somebody else holds is locked alone.
+Locks come first, level by level and by id, then reads: PostgreSQL evaluates a locking statement's own expressions
+before it waits. Many at once wait for nothing; a row that is locked elsewhere is then locked alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StoredVote:
 
 @dataclass(frozen=True, slots=True)
 class TopRun:
-    """A locked run that no other run handed its task down to."""
+    """A locked run without a parent."""
 
     id: UUID
     agent: str
@@ -49,13 +49,13 @@ class TopRun:
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """A call that its decision may claim: its run goes on unpaused, nothing was edited, repeated or prepared."""
+    """A call that its decision may claim: the run is not paused, and nothing was edited, repeated or prepared."""
 
     id: UUID
     run: TopRun
     tool: str
     request_id: UUID
-    action: bytes  # that people are asked about, as canonical bytes
+    action: bytes  # the pending one, as canonical bytes
     digest_decided: bytes
     signature_decided: bytes | None  # of the tool's parameters; None: not compared
     facts: bytes | None
@@ -63,7 +63,7 @@ class AskedCall:
     asked_version: str
     attempts: int
     policy_epoch: int
-    """Of the policy in force, which stays in force until COMMIT."""
+    """The policy in force, which stays in force until COMMIT."""
 
     @property
     def run_id(self) -> UUID:
@@ -77,10 +77,10 @@ class AskedCall:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRequest(LockedRequest):
-    """A locked request, with what reviewers did so far as it stands after the lock."""
+    """A locked request, with reviewers' acts as they are under the lock."""
 
-    digest: bytes  # of the present revision
-    editor: Person | None  # whose edit made it
+    digest: bytes  # of the current revision
+    editor: Person | None  # the editor of this revision
     votes: tuple[StoredVote, ...]
     decided_by: Person | None
     place: StoredPlace | None
@@ -88,9 +88,9 @@ class ReviewedRequest(LockedRequest):
     background: bool
     """Its call goes on in the background of its run."""
     run_channel: str | None
-    """Where the first message of its run is."""
+    """Where the run's first message is."""
     webhooks: bool
-    """Whether there are any."""
+    """Whether any exist."""
     call: AskedCall | None
 
 
@@ -102,11 +102,11 @@ async def lock(
     claims: Collection[UUID] = (),
     judged: bool = False,
 ) -> dict[UUID, ReviewedRequest]:
-    """These requests, locked, each with the place that its nonce names; unknown ones stay out.
+    """These requests, locked, each with the place of its nonce; unknown ones are left out.
 
-    Without ``wait``, those that somebody else holds stay out as well. Those of ``claims`` come with their calls,
-    where these may be claimed; neither the stop switch nor a run is waited for. ``judged``: hold the switch, for what
-    comes of a judgement.
+    Without ``wait``, requests that another transaction holds are left out, too. Those of ``claims`` come with their
+    calls, if claimable; this waits neither for the pause switch nor for runs. ``judged``: hold the switch, for the
+    result of an evaluation.
     """
     first = (pause.TRY_HOLD, _TRY_RUNS) if claims and wait else (pause.HOLD,) if judged else ()
     locks = (_TAKE_REQUESTS, call_locks.TAKE_ASKED, audit.TAKE_HEADS) if wait else (_TRY,)
@@ -134,7 +134,7 @@ async def lock(
 
 
 def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) -> bool:
-    """Whether everything that an act on the request may write is."""
+    """Whether everything that an act on the request may write is locked."""
     of_call = row.status != RequestStatus.WAITING or row.call_id is None or row.call_id in locked
     return row.id in locked and of_call and request_subject(row.id) in heads
 
@@ -163,8 +163,8 @@ def _vote(stored: Mapping[str, Any]) -> StoredVote:
     return StoredVote(UUID(stored["id"]), by, Verdict(stored["verdict"]), stored["revision"])
 
 
-# PostgreSQL keeps a plan only where it expects as much of it as of one made for these very values: of an array only
-# where it cannot know its length, hence ARRAY(…). OFFSET 0 keeps it from joining whole tables.
+# PostgreSQL keeps a plan only if it expects it to be as good as one made for the actual values: for an array, only if
+# it cannot know the length, hence ARRAY(…). OFFSET 0 keeps it from joining whole tables.
 _TRY_RUNS = text("""
 SELECT id FROM agent_run WHERE id = ANY (ARRAY(
     SELECT run_id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:claims AS uuid[]))))))
@@ -174,8 +174,8 @@ _TAKE_REQUESTS = text("""
 SELECT id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE
 """)
-# One statement, because nothing here waits: each part goes by those before it. A row that was written since the
-# statement began is locked and read as it is now.
+# One statement, because nothing here waits: each part depends on those before it. A row written since the statement
+# began is locked and read in its current state.
 _TRY = text("""
 WITH switch AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0)) AS held

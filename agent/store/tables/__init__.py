@@ -1,6 +1,6 @@
-"""The tables and columns that composed reads name. Migrations are the source of the schema.
+"""Tables and columns used by composed reads. Migrations are the source of the schema.
 
-No schema is named here: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) decides it.
+No schema is named: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) decides.
 """
 
 from agent.store.tables.audit import audit_event, audit_head

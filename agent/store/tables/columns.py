@@ -1,4 +1,4 @@
-"""What all tables share: the metadata, and column types."""
+"""Shared by all tables: the metadata, and column types."""
 
 from __future__ import annotations
 

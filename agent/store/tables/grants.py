@@ -14,9 +14,7 @@ approval_grant = Table(
     Column("agent", Text, nullable=False),
     Column("tool", Text, nullable=False),
     Column("checkpoint_id", Text, nullable=False),
-    Column(
-        "agents", ARRAY(Text), nullable=False
-    ),  # and those above it: a pause of any of them ends the grant
+    Column("agents", ARRAY(Text), nullable=False),  # with ancestors: a pause of any of them ends the grant
     Column("until", Timestamp, nullable=False),
     Column("max_uses", Integer, nullable=False),
     Column("max_sum", Numeric),

@@ -32,10 +32,10 @@ delivery = Table(
     Column("request_id", Uuid),
     Column("run_id", Uuid),
     Column("agent", Text),  # of a digest
-    Column("body", JSONB, nullable=False),  # which fact to tell; rendered when it is sent
+    Column("body", JSONB, nullable=False),  # the fact; rendered when sent
     Column("coalesce_key", Text),  # pending rows with the same key are one
     Column("state", delivery_state, nullable=False),
-    Column("wanted", Integer, nullable=False),  # grows when a sent card must change again
+    Column("wanted", Integer, nullable=False),  # incremented when a sent card must change again
     Column("attempts", SmallInteger, nullable=False),
     Column("ambiguous", Boolean, nullable=False),
     Column("ts", Text),

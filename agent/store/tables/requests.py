@@ -19,7 +19,7 @@ approval_request = Table(
     metadata,
     Column("id", Uuid, primary_key=True),
     Column("principal", Text, nullable=False),
-    Column("api_key_id", Uuid),  # of the key that opened it, if one did
+    Column("api_key_id", Uuid),  # of the key that opened it, if any
     Column("client_id", Text, nullable=False),
     Column("content_digest", LargeBinary, nullable=False),  # of everything that a re-open must repeat
     Column("source", Text, nullable=False),  # "run" or "api"
@@ -33,28 +33,30 @@ approval_request = Table(
     Column("requester_asserted", Text, nullable=False),
     Column("checkpoint_id", Text, nullable=False),
     Column("policy", JSONB, nullable=False),
-    Column("approvers", JSONB, nullable=False),  # who may decide now: the policy's, and after escalation more
+    Column(
+        "approvers", JSONB, nullable=False
+    ),  # who may decide now: the policy's, after escalation also others
     Column("risk", risk, nullable=False),
     Column("approvals_required", SmallInteger, nullable=False),
     Column("team_id", Text, nullable=False),
     Column("channel_id", Text, nullable=False),
     Column("status", request_status, nullable=False),
     Column("revision", Integer, nullable=False),
-    Column("voided_at", Timestamp),  # approved, but what was shown changed, or too late: asked again
+    Column("voided_at", Timestamp),  # approved, but its facts changed, or too late: asked again
     created(),
     Column("expires_at", Timestamp, nullable=False),
     Column("decided_at", Timestamp),
-    Column("reminded", SmallInteger, nullable=False),  # in the present window
+    Column("reminded", SmallInteger, nullable=False),  # in the current window
     Column("remind_next", Timestamp),
     Column("escalated_at", Timestamp),
-    Column("lapse_at", Timestamp),  # an approval for an executor outside can be claimed until then
+    Column("lapse_at", Timestamp),  # an external executor can claim the approval until then
     Column("lapsed_at", Timestamp),
-    Column("handed_over_at", Timestamp),  # its asker has read that it is approved
+    Column("handed_over_at", Timestamp),  # its asker has read the approval
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
-    Column("limits", JSONB),  # how the limits on its action stood when it was opened: [{name, used, …}, …]
-    Column("policy_epoch", Integer),  # of the policy that it was judged by
-    Column("rejected_before", Uuid),  # the request in which people rejected the very same action
-    Column("executor", Text),  # the key of the program that carries out a call of ours, "*" for any
+    Column("limits", JSONB),  # the limits on its action when it was opened: [{name, used, …}, …]
+    Column("policy_epoch", Integer),  # of the policy that evaluated it
+    Column("rejected_before", Uuid),  # the request in which people rejected the same action
+    Column("executor", Text),  # the key of the program that executes a run's call, "*" for any
 )
 
 request_revision = Table(
@@ -64,11 +66,11 @@ request_revision = Table(
     Column("n", Integer, primary_key=True),
     Column("tool", Text, nullable=False),
     Column("tool_version", Text, nullable=False),
-    Column("action", LargeBinary, nullable=False),  # RFC 8785 bytes: the truth of the action
+    Column("action", LargeBinary, nullable=False),  # RFC 8785 bytes: the source of truth
     Column("digest", LargeBinary, nullable=False),
     Column("arguments", JSONB(none_as_null=True)),  # a projection for queries, never read back for execution
     Column("facts", LargeBinary),  # RFC 8785 bytes
-    Column("facts_source", Text),  # "program" or "signoff"; None: the tool itself, or nobody
+    Column("facts_source", Text),  # "program" or "signoff"; None: the tool itself, or none
     Column("author", Text, nullable=False),
     Column("description", Text, nullable=False),
     Column("rationale", Text),
@@ -78,7 +80,7 @@ request_revision = Table(
     Column("changes", JSONB(none_as_null=True)),  # what the edit changed: [{path, before, after}, …]
     created(),
     Column("erased_at", Timestamp),  # action, arguments, facts and context are gone; the digest stays
-    Column("signature_digest", LargeBinary),  # of the tool's parameters then; None: not compared
+    Column("signature_digest", LargeBinary),  # of the tool's parameters at that time; None: not compared
 )
 
 vote = Table(

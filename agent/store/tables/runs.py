@@ -28,18 +28,16 @@ agent_run = Table(
     Column("id", Uuid, primary_key=True),
     Column("parent_run_id", Uuid),
     Column("parent_call_id", Uuid),  # the call of the parent that this run answers
-    # The runs that handed the task down, and their agents: the root first, the parent last.
+    # The ancestors and their agents: the root first, the parent last.
     Column("ancestor_ids", ARRAY(Uuid), nullable=False),
     Column("ancestor_agents", ARRAY(Text), nullable=False),
     Column("agent", Text, nullable=False),
     Column("agent_version", Text, nullable=False),
     Column("task", Text, nullable=False),
     Column("principal", Text, nullable=False),  # which key, command or service started it
-    Column("api_key_id", Uuid),  # of the key, if one did; its child runs have the same
+    Column("api_key_id", Uuid),  # of the key, if any; child runs have the same
     Column("start_key", Text),  # makes starting idempotent (Slack trigger, event id …)
-    Column(
-        "session_id", Text
-    ),  # the program's own name for a conversation, which a further message continues
+    Column("session_id", Text),  # the program's own id of a conversation, which a further message continues
     Column("requester_team_id", Text),
     Column("requester_user_id", Text),
     Column("requester_asserted", Text, nullable=False),  # "slack", "key:<name>", "key:<name> for U…", "none"
@@ -49,21 +47,21 @@ agent_run = Table(
     Column("status", run_status, nullable=False),
     Column("cause", Text),
     Column("answer", Text),
-    Column("progress", Text),  # what a function agent last said about how far it is
+    Column("progress", Text),  # what a function agent last reported
     Column("label", Text),  # free text beside the agent's name
     Column("turn", Integer, nullable=False),
     Column("steps", Integer, nullable=False),
     Column("tokens", BigInteger, nullable=False),
     Column("tokens_before", BigInteger, nullable=False),  # when it was last resumed
-    Column("inputs", Integer, nullable=False),  # how many things the model should hear
-    Column("heard", Integer, nullable=False),  # how many of them the last turn had read
+    Column("inputs", Integer, nullable=False),  # inputs for the model
+    Column("heard", Integer, nullable=False),  # inputs that the last turn had read
     Column("awaiting_calls", Integer, nullable=False),  # unanswered blocking calls
-    Column("branches", Boolean, nullable=False),  # each answer of them wakes it
+    Column("branches", Boolean, nullable=False),  # each of their answers wakes it
     Column("model_failures", Integer, nullable=False),
     Column("lease_epoch", BigInteger, nullable=False),
     created(),
     Column("updated_at", Timestamp, nullable=False),
-    Column("erased_at", Timestamp),  # its task, transcript and results are gone; what came later is there
+    Column("erased_at", Timestamp),  # task, transcript and results are erased; later content is there
 )
 
 tool_call = Table(
@@ -77,20 +75,20 @@ tool_call = Table(
     Column("tool", Text, nullable=False),
     Column("raw_arguments", Text, nullable=False),
     Column("tool_version", Text),
-    Column("action", LargeBinary),  # canonical bytes, once judged
+    Column("action", LargeBinary),  # canonical bytes, once evaluated
     Column("digest", LargeBinary),
     Column("state", call_state, nullable=False),
     Column("blocking", Boolean, nullable=False),
     Column("ask_no", SmallInteger, nullable=False),  # how often people were asked
     Column("repeats", Uuid),
-    Column("announced_at", Timestamp),  # the tool's on_pending hook has run, for the present revision
-    Column("held", LargeBinary),  # canonical bytes of what it has, or may have, run for; not taken back yet
+    Column("announced_at", Timestamp),  # the tool's on_pending hook has run for the current revision
+    Column("held", LargeBinary),  # canonical bytes of the prepared action, if not undone yet
     Column("answer_kind", answer_kind),
     Column("answer", Text),
     Column("answered_at", Timestamp),
     Column("retry_at", Timestamp),  # ready from then on: the end of a sleep, or the next attempt
-    Column("claim_until", Timestamp),  # handed out: another program may claim it until then
+    Column("claim_until", Timestamp),  # handed out: an external program may claim it until then
     created(),
-    Column("agent", Text),  # of its run; of a call that version 0006 or an earlier one answered, null
-    Column("place", Text),  # of a function agent's: which task of it, and the how-manieth there
+    Column("agent", Text),  # of its run; null if version 0006 or earlier answered the call
+    Column("place", Text),  # of a function agent's call: its task, and its number there
 )

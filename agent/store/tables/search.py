@@ -11,6 +11,6 @@ request_search = Table(
     "request_search",
     metadata,
     Column("request_id", Uuid, primary_key=True),
-    Column("recorded", BigInteger, nullable=False),  # how much was on record about the request then
-    Column("words", TSVECTOR, nullable=False),  # as people may read them: what is masked is not among them
+    Column("recorded", BigInteger, nullable=False),  # length of the request's record at that time
+    Column("words", TSVECTOR, nullable=False),  # as people may read them, without masked values
 )

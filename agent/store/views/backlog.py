@@ -13,18 +13,18 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How much there is of each kind, up to 1,000; ``latest`` is when something was last recorded."""
+    """The number of each kind, up to 1,000; ``latest`` is the time of the last audit event."""
 
     calls: int
-    """Calls that were let through and have not begun."""
+    """Allowed calls that have not begun."""
     outdated: int
-    """Those among them whose approval is too old by now: people are asked again."""
+    """Of these, calls whose approval is too old: people are asked again."""
     approvals: int
     """Approvals that a program may still claim."""
     attempts: int
-    """Attempts under way, which people will be asked about."""
+    """Open attempts, which people will be asked about."""
     runs: int
-    """Runs whose model is asked next."""
+    """Runs with a due model turn."""
     messages: int
     """Messages for Slack, webhooks and mail."""
     paused: bool

@@ -1,4 +1,4 @@
-"""Whether anything has happened since the last check."""
+"""Detect changes since the last check."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agent.database.transaction import Connection
 
 
 async def change_token(connection: Connection) -> str:
-    """A token that changes with every transition, from one end of an index; commits may come out of order."""
+    """A token that changes with every transition, read from one end of an index; commits may come out of order."""
     found: str = (await connection.execute(_PULSE)).scalar_one()
     return found
 
 
 async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> dict[str, str]:
-    """Those of these (``request:<id>``, ``run:<id>``) whose token is not the known one. Runs change with runs below."""
+    """Subjects (``request:<id>``, ``run:<id>``) whose token has changed. Runs change with their descendants."""
     runs = {name.removeprefix("run:"): token for name, token in known.items() if name.startswith("run:")}
     others = {name: token for name, token in known.items() if not name.startswith("run:")}
     told = {
@@ -30,7 +30,7 @@ async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> 
 
 
 async def recently_changed(connection: Connection) -> dict[str, str]:
-    """Requests with a record of the last two seconds and their tokens. A hint: slow transactions are not in it."""
+    """Requests with an event in the last two seconds, and their tokens. A hint: slow transactions are missing."""
     return {row.subject: row.token for row in await connection.execute(_TOUCHED)}
 
 
@@ -38,7 +38,7 @@ _TOUCHED = text("""
 SELECT subject, max(seq)::text AS token FROM audit_event
 WHERE at > now() - interval '2 seconds' AND subject LIKE 'request:%' GROUP BY subject
 """)
-# Only what has changed travels: with thousands of waiters that is a few rows a look.
+# Returns only changes: a few rows per poll, even with thousands of waiters.
 _CHANGED = text("""
 WITH RECURSIVE family AS (
     SELECT id AS watched, known, id FROM unnest(CAST(:runs AS uuid[]), CAST(:runs_known AS text[])) AS run (id, known)

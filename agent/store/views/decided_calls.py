@@ -15,12 +15,12 @@ from signoff.values import Person
 
 LOOKED_AT = 200
 FURTHEST = 2000
-"""Decided requests of the agent, of whatever tool, among which they are looked for."""
+"""Maximum decided requests of the agent, of any tool, to search."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedCall:
-    """A call that people decided, as it was proposed; action and facts are canonical bytes."""
+    """A decided call, as it was proposed; action and facts are canonical bytes."""
 
     id: UUID
     status: RequestStatus
@@ -32,7 +32,7 @@ class DecidedCall:
 
 
 async def decided_calls(connection: Connection, team_id: str, agent: str, tool: str) -> Sequence[DecidedCall]:
-    """The latest first; what has been erased stays out."""
+    """Latest first, without erased ones."""
     rows = await fetch(
         connection, _DECIDED, team=team_id, agent=agent, tool=tool, furthest=FURTHEST, most=LOOKED_AT
     )

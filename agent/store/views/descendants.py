@@ -13,7 +13,7 @@ from agent.store.tables import agent_run, tool_call
 
 
 def descendants(run_id: ColumnElement[UUID]) -> CTE:
-    """The runs (``id``, ``agent``) below the run with this id: a parameter, or a column of the statement around it."""
+    """The descendants (``id``, ``agent``) of this run, which is a parameter or a column of the enclosing statement."""
     call, child = tool_call.alias("call"), agent_run.alias("child")
     works_for = and_(child.c.parent_run_id == call.c.run_id, child.c.parent_call_id == call.c.id)
     below = (
@@ -30,14 +30,14 @@ def descendants(run_id: ColumnElement[UUID]) -> CTE:
 
 
 def with_descendants(run_id: ColumnElement[UUID]) -> FromClause:
-    """The id of this run and those of the runs below it."""
+    """The ids of this run and its descendants."""
     return union_all(select(run_id.label("id")).correlate_except(), select(descendants(run_id).c.id)).lateral(
         "family"
     )
 
 
 def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
-    """The agent of each request that waits in a run below, the first asked first."""
+    """The agent of each waiting request of a descendant, oldest first."""
     below, asked = descendants(run_id), tool_call.alias("asked")
     return (
         select(func.array_agg(aggregate_order_by(below.c.agent, asked.c.id)))
@@ -48,7 +48,7 @@ def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
 
 
 def descendant_waits(run_id: ColumnElement[UUID]) -> ColumnElement[bool]:
-    """Whether people are asked about something in a run below."""
+    """Whether a descendant has a waiting request."""
     below, asked = descendants(run_id), tool_call.alias("asked")
     waiting = and_(asked.c.run_id == below.c.id, asked.c.state == CallState.ASKED)
     return exists(select(1).select_from(below.join(asked, waiting)))

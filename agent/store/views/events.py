@@ -1,4 +1,4 @@
-"""Events of requests and runs, in the order of the audit log's clock: only ids and outcomes."""
+"""Events of requests and runs, by the time in the audit log: only ids and outcomes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sqlalchemy import TextClause, text
 from agent.database.transaction import Connection
 
 Key = tuple[datetime, str, int]
-"""Where an event stands in this order: its time, its subject, its number there."""
+"""An event's position in this order: its time, subject and number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One event of the record. ``outcome``: how the request or the run stands since, where the event says so."""
+    """An audit event. ``outcome``: the state of the request or run after it, if the event tells."""
 
     subject: str
     seq: int
@@ -48,7 +48,7 @@ async def transitions(
     after: Key | None = None,
     limit: int,
 ) -> list[Transition]:
-    """Events of these kinds since then and behind ``after``, oldest first; a slow commit may still appear."""
+    """Events of these kinds since then and after ``after``, oldest first; a slow commit may still add one."""
     return await _read(connection, _HAPPENED, kinds, since, after, limit)
 
 
@@ -61,7 +61,7 @@ async def run_transitions(
     after: Key | None = None,
     limit: int,
 ) -> list[Transition]:
-    """The same of one run and its requests."""
+    """Like ``transitions``, for one run and its requests."""
     return await _read(connection, _HAPPENED_IN_RUN, kinds, since, after, limit, run=run_id)
 
 

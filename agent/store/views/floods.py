@@ -14,7 +14,7 @@ from signoff.values import Risk
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """How many wait, the highest risk and the first deadline among them, how many of each tool, whom they call."""
+    """Number of waiting requests, their highest risk and first deadline, counts by tool, and whom to mention."""
 
     waiting: int = 0
     highest: Risk = Risk.LOW
@@ -24,7 +24,7 @@ class Flood:
 
 
 async def flood(connection: Connection, team_id: str, channel_id: str, sender: str) -> Flood:
-    """What is folded there of this sender (an agent, or `key:NAME`) and still waits."""
+    """Folded, waiting requests of this sender (an agent, or `key:NAME`) in the channel."""
     key = {"team": team_id, "channel": channel_id, "sender": sender}
     rows = (await connection.execute(_FLOOD, key)).all()
     if not rows:

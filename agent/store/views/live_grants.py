@@ -1,4 +1,4 @@
-"""The live grants."""
+"""Grants in force."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class LiveGrant:
-    """A grant in one line of a list."""
+    """A grant as one line of a list."""
 
     id: UUID
     description: str
@@ -35,7 +35,7 @@ class LiveGrant:
 
 
 async def live_grants(connection: Connection) -> Sequence[LiveGrant]:
-    """Those that are approved and have not ended, the first to end first, at most 200."""
+    """Approved grants that have not ended, earliest end first, at most 200."""
     return [row_as(LiveGrant, row) for row in await fetch(connection, _LIVE, most=MOST)]
 
 

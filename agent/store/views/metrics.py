@@ -11,12 +11,12 @@ from agent.database.transaction import Connection
 from agent.store.undelivered import count_dead
 
 MOST = 10_000
-"""What is counted one by one. Of waiting requests beyond it the planner's estimate is told."""
+"""Maximum that is counted exactly. Beyond it, waiting requests are the planner's estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceCounts:
-    """Counts (up to ``MOST``) and ages in seconds (0: there is none)."""
+    """Counts (up to ``MOST``) and ages in seconds (0: none)."""
 
     waiting: int
     overdue: int
@@ -35,7 +35,7 @@ class ServiceCounts:
 
 
 async def service_counts(connection: Connection) -> ServiceCounts:
-    """All of it, in four statements."""
+    """All counts, in four statements."""
     waits = (await connection.execute(_WAITS, {"most": MOST})).one()
     tells = (await connection.execute(_TELLS, {"most": MOST})).one()
     works = (await connection.execute(_WORKS, {"most": MOST})).all()
@@ -57,7 +57,7 @@ async def service_counts(connection: Connection) -> ServiceCounts:
     )
 
 
-# The oldest one per team, from team to team through the index: a team is one step, however much of it waits.
+# The oldest per team, from team to team through the index: one step per team, however much waits.
 _WAITS = text("""
 WITH RECURSIVE team AS (
     (SELECT team_id, created_at FROM approval_request WHERE status = 'waiting' ORDER BY team_id, created_at LIMIT 1)

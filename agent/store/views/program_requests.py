@@ -1,4 +1,4 @@
-"""Requests for the programs that asked: by their own names, and in pages, newest first."""
+"""Requests for the programs that asked: by client id, and in pages, newest first."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from agent.store.tables import approval_request, execution, request_revision
 from agent.store.views.request_parts import last_position, present_revision
 
 MOST_BYTES = 2**20
-"""Of a page: what is listed is read, looked through for secrets and encoded by the process that people wait for."""
+"""Maximum size of a page, because the process that people wait for reads, masks and encodes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """What was opened under a name, and the digest of what was sent with it."""
+    """The request of a client id, and the digest of its content."""
 
     request_id: UUID
     content_digest: bytes
 
 
 async def client_request(connection: Connection, principal: str, client_id: str) -> ClientRequest | None:
-    """The request that this principal has opened under this name."""
+    """The request of this principal with this client id."""
     row = (await connection.execute(OPENED_AS, {"principal": principal, "client": client_id})).one_or_none()
     return None if row is None else ClientRequest(row.id, bytes(row.content_digest))
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many requests of a key wait, and how many bytes people are shown of them, counted up to the limit."""
+    """Number of a key's waiting requests, and their displayed bytes, counted up to the limit."""
 
     requests: int
     size: int
 
 
 async def waiting_of_key(connection: Connection, principal: str, limit: int) -> Waiting:
-    """What this key has put to people and nobody has decided yet."""
+    """This key's waiting requests."""
     (row,) = await fetch(connection, _WAITING_OF_KEY, principal=principal, limit=limit)
     return row_as(Waiting, row)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPage:
-    """The ids of a page, and where the next one begins; ``None``: there is none."""
+    """The ids of a page, and where the next one begins; ``None``: no more."""
 
     ids: Sequence[UUID]
     next: UUID | None
 
 
 async def requests_by_client_id(connection: Connection, team_id: str, client_id: str) -> Sequence[UUID]:
-    """Up to two requests that programs of this team have opened under this name; two mean ambiguous."""
+    """Up to two requests of programs of this team with this client id; two mean ambiguous."""
     return list((await connection.execute(_NAMED, {"team": team_id, "client": client_id})).scalars())
 
 
@@ -74,7 +74,7 @@ async def requests_page(
     most: int = MOST_BYTES,
     after: UUID | None = None,
 ) -> RequestPage:
-    """A page of requests, newest first, of about ``most`` bytes; ``after`` is the last one of the page before."""
+    """A page of requests, newest first, of about ``most`` bytes; ``after`` is the last one of the previous page."""
     given = {"principal": principal, "agent": agent, "since": since, "after": after}
     filters = frozenset(name for name, value in given.items() if value is not None)
     page = _page(status, filters)
@@ -87,7 +87,7 @@ async def requests_page(
 OPENED_AS = text(
     "SELECT id, content_digest FROM approval_request WHERE principal = :principal AND client_id = :client"
 )
-# The size on disk, for which nothing has to be unpacked.
+# The size on disk, so that nothing is unpacked.
 _WAITING_OF_KEY = text("""
 SELECT count(*) AS requests, coalesce(sum(w.size), 0)::bigint AS size FROM (
     SELECT pg_column_size(v.action) + pg_column_size(v.context) + coalesce(pg_column_size(v.facts), 0) AS size
@@ -98,7 +98,7 @@ SELECT count(*) AS requests, coalesce(sum(w.size), 0)::bigint AS size FROM (
 _NAMED = text(
     "SELECT id FROM approval_request WHERE client_id = :client AND team_id = :team AND source = 'api' LIMIT 2"
 )
-# Adding nothing to a context unpacks it, so that its true size can be told, without writing it out as a text.
+# Adding nothing to a context unpacks it, which gives its true size without writing it out as text.
 _EMPTY: ColumnElement[Any] = literal_column("'{}'::jsonb")
 _REQUEST = approval_request.c
 _FILTERS = {
@@ -117,12 +117,12 @@ def _page(status: RequestStatus | None, filters: frozenset[str]) -> Select[tuple
         .order_by(_REQUEST.created_at.desc(), _REQUEST.id.desc())
         .limit(bindparam("limit"))
     )
-    # Part of the statement, so that the index of what waits can be used.
+    # Part of the statement, so that the index of waiting requests can be used.
     return _cut(page if status is None else page.where(_REQUEST.status == status))
 
 
 def _cut(page: Select[Any]) -> Select[tuple[UUID, int]]:
-    """As much of the page as fits, and always the first request; ``found`` is how many are on all of it."""
+    """As much of the page as fits, at least one request; ``found`` is the full page's count."""
     listed = page.cte("listed").prefix_with("MATERIALIZED")
     order = (listed.c.created_at.desc(), listed.c.id.desc())
     results = select(func.sum(func.octet_length(execution.c.result))).where(

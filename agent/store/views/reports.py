@@ -17,7 +17,7 @@ from agent.store.rows import row_as
 from signoff.values import Person, Risk
 
 MOST = 20_000
-"""Waiting requests, and outcomes, that are read."""
+"""Maximum waiting requests, and outcomes, that are read."""
 
 Audience = tuple[tuple[str, ...], str]
 """Approvers, and the channel of the card."""
@@ -25,7 +25,7 @@ Audience = tuple[tuple[str, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
-    """Whose requests a report is about: everybody's, or the reader's own and those of these audiences."""
+    """Whose requests a report covers: all, or the reader's own and those of these audiences."""
 
     reader: Person
     everything: bool = False
@@ -44,7 +44,7 @@ class ReportScope:
 
 
 async def report_audiences(connection: Connection, team_id: str, days: int) -> list[Audience]:
-    """The different sets of approvers and channels among the requests that a report is about."""
+    """The distinct pairs of approvers and channel among the requests of a report."""
     (rows,) = await query(
         connection, _AUDIENCES, team=team_id, since=_first_day(await now(connection), days), most=MOST
     )
@@ -52,7 +52,7 @@ async def report_audiences(connection: Connection, team_id: str, days: int) -> l
 
 
 async def report(connection: Connection, scope: ReportScope, days: int) -> Report:
-    """Everything that the reader may see of so many days, today included; days are those of UTC."""
+    """What the reader may see of the last ``days`` days (UTC), including today."""
     since = _first_day(await now(connection), days)
     waiting, decided, votes = await query(
         connection,

@@ -19,7 +19,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class AudienceCount:
-    """So many requests of one audience. ``own``: the person asked or decided them."""
+    """Number of requests of one audience. ``own``: the person asked or decided them."""
 
     approvers: tuple[str, ...]
     channel_id: str
@@ -29,7 +29,7 @@ class AudienceCount:
 
 @dataclass(frozen=True, slots=True)
 class FilterChoice:
-    """What requests of one audience can be filtered by. ``own``: the person asked or decided them."""
+    """Filter values of one audience's requests. ``own``: the person asked or decided them."""
 
     approvers: tuple[str, ...]
     channel_id: str
@@ -37,13 +37,13 @@ class FilterChoice:
     agents: tuple[str, ...]
     checkpoints: tuple[str, ...]
     requesters: tuple[str, ...]
-    """Their user ids."""
+    """User ids."""
 
 
 async def audience_counts(
     connection: Connection, person: Person, kind: RequestKind, wanted: RequestFilter, at_most: int
 ) -> list[AudienceCount]:
-    """How many requests a filter finds, by audience; of more than ``at_most`` the newest are counted."""
+    """Requests that match a filter, by audience; of more than ``at_most`` the newest are counted."""
     given = request_filters.values(wanted)
     of_whom = (
         {"person_team": wanted.person.team_id, "person_user": wanted.person.user_id} if wanted.person else {}
@@ -57,7 +57,7 @@ async def audience_counts(
 async def filter_choices(
     connection: Connection, person: Person, kind: RequestKind, among: int
 ) -> list[FilterChoice]:
-    """What the latest requests of a kind can be filtered by."""
+    """Filter values of the latest requests of a kind."""
     rows = await fetch(connection, _choices(kind, among), team=person.team_id, user=person.user_id)
     return [row_as(FilterChoice, row) for row in rows]
 
@@ -92,7 +92,7 @@ def _counts(kind: RequestKind, names: frozenset[str], limit: int, *, of_person: 
             decision.c.user_id == bindparam("person_user"),
         )
         found = found.where(or_(asked, decided))
-    # In the order of an index: PostgreSQL would rather read a table from its beginning, where what is old lies.
+    # In index order: otherwise PostgreSQL reads the table from its beginning, where the oldest rows are.
     newest = request_filters.order_by(kind, RequestOrder.NEWEST)
     some = found.order_by(*newest).limit(limit).subquery("some")
     return select(*some.c, func.count().label("number")).group_by(*some.c)

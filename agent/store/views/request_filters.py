@@ -31,15 +31,15 @@ from agent.store.views.request_parts import last_position
 EVERYTHING = RequestFilter()
 
 MOST_FOUND = 10_000
-"""The newest requests with certain words; older ones are not found by these."""
+"""Maximum requests found by words, newest first; older ones are not found."""
 
 _OF_KIND: Mapping[RequestKind, ColumnElement[bool]] = {
     RequestKind.WAITING: and_(request.c.status == RequestStatus.WAITING, of_team),
     RequestKind.DECIDED: and_(request.c.decided_at.is_not(None), of_team),
     RequestKind.ANY: of_team,
 }
-# The newest first, and not all: of words that most requests have, the walk ends early. PostgreSQL takes an array for
-# short, so it looks these requests up, rather than walk through all others in the order of the list.
+# Newest first and limited, so that the search for very common words ends early. PostgreSQL takes an array for short, so
+# it looks these requests up instead of walking through all others in the order of the list.
 _HAVE_WORDS = (
     select(request_search.c.request_id)
     .where(request_search.c.words.op("@@")(cast(bindparam("words", type_=Text), TSQUERY)))
@@ -65,7 +65,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 
 
 def values(wanted: RequestFilter) -> dict[str, Any]:
-    """What the filter asks for, by the names of the parameters; ``person`` is not among it."""
+    """The filter's values by parameter name, without ``person``."""
     asked = wanted.requester
     given = {
         "agent": wanted.agent or None,
@@ -85,7 +85,7 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
 
 
 def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
-    """That a request is of this kind, and the conditions for parameters of these names."""
+    """The conditions that a request is of this kind and matches parameters of these names."""
     found = [_OF_KIND[kind], *(condition for name, condition in _CONDITIONS.items() if name in names)]
     return [*found, time_of(kind) >= bindparam("since")] if "since" in names else found
 
@@ -97,19 +97,19 @@ def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any]
 
 
 def is_behind(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
-    """Whether a row comes behind the request ``:after``."""
+    """Whether a row comes after the request ``:after``."""
     column, down = _sorted_by(kind, order)
     position, last = tuple_(column, request.c.id), last_position(column)
     return position < last if down else position > last
 
 
 def time_of(kind: RequestKind) -> Column[Any]:
-    """When something of this kind became what it is."""
+    """The time at which a request became one of this kind."""
     return request.c.decided_at if kind is RequestKind.DECIDED else request.c.created_at
 
 
 def _sorted_by(kind: RequestKind, order: RequestOrder) -> tuple[Column[Any], bool]:
-    """The column, and whether it and the id behind it go down."""
+    """The column, and whether it and the id are descending."""
     time = time_of(kind)
     match order:
         case RequestOrder.OLDEST:

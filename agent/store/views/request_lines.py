@@ -46,7 +46,7 @@ _LINES = (
 def lines(page: SelectBase, *order: ColumnElement[Any]) -> Select[Any]:
     """What a line shows, looked up only for the requests of a page.
 
-    A page's limit stands in its statement: PostgreSQL keeps no plan for a limit that it does not know beforehand.
+    A page's limit is part of its statement: PostgreSQL keeps no plan for a limit unknown in advance.
     """
     ids = page.cte("page").prefix_with("MATERIALIZED")
     return _LINES.join(ids, ids.c.id == request.c.id).order_by(*order)

@@ -26,7 +26,7 @@ EMPTY_LIST: ColumnElement[Any] = literal_column("'[]'::json")
 
 
 def present_revision(request: FromClause, revision: FromClause) -> ColumnElement[bool]:
-    """Joins a request to the revision that people are asked about."""
+    """Joins a request to its current revision."""
     return and_(revision.c.request_id == request.c.id, revision.c.n == request.c.revision)
 
 
@@ -35,7 +35,7 @@ def channel_card(request: FromClause, place: FromClause) -> ColumnElement[bool]:
 
 
 def is_live(ballot: FromClause, request: FromClause) -> ColumnElement[bool]:
-    """Whether a vote counts: it is on the present revision, and its voter has not cast another."""
+    """Whether a vote counts: it is on the current revision and not superseded."""
     return and_(
         ballot.c.request_id == request.c.id,
         ballot.c.revision == request.c.revision,
@@ -44,7 +44,7 @@ def is_live(ballot: FromClause, request: FromClause) -> ColumnElement[bool]:
 
 
 def approvals(request: FromClause) -> ColumnElement[int]:
-    """How many people have approved."""
+    """The number of approvals."""
     ballot = vote.alias("ballot")
     approving = ballot.c.verdict == Verdict.APPROVE
     return (
@@ -53,7 +53,7 @@ def approvals(request: FromClause) -> ColumnElement[int]:
 
 
 def notes(request: FromClause) -> ColumnElement[Any]:
-    """What those who approved it wrote, oldest first; NULL for nothing."""
+    """Notes of the approving votes, oldest first; NULL for none."""
     ballot = vote.alias("ballot")
     words = func.json_agg(aggregate_order_by(ballot.c.reason, ballot.c.id))
     found = select(words).where(
@@ -63,7 +63,7 @@ def notes(request: FromClause) -> ColumnElement[Any]:
 
 
 def voters(request: FromClause) -> ColumnElement[Any]:
-    """Who has voted, as a list of ``[team, user]``."""
+    """Voters, as a list of ``[team, user]``."""
     ballot = vote.alias("ballot")
     people = func.json_agg(func.json_build_array(ballot.c.team_id, ballot.c.user_id))
     found = select(func.coalesce(people, EMPTY_LIST)).where(is_live(ballot, request))

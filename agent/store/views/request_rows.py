@@ -1,4 +1,4 @@
-"""The statements behind `request_view` and `request_views`: one row for each request."""
+"""The statements behind `request_view` and `request_views`: one row per request."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _previous_facts = func.coalesce(
     _earlier_facts.where(
         _earlier.c.call_id == _request.c.call_id, _earlier.c.ask_no == _request.c.ask_no - 1
     ).scalar_subquery(),
-    # What a program asks again has the name that the request before it gave up.
+    # A program's request that asks again took over the client id of the earlier one.
     _earlier_facts.where(
         _earlier.c.principal == _request.c.principal,
         _earlier.c.client_id == _request.c.client_id + literal("#") + cast(_request.c.ask_no - 1, Text),
@@ -187,10 +187,10 @@ _ids = bindparam("ids", type_=ARRAY(Uuid))
 
 ONE = _VIEW.where(_request.c.id == bindparam("id"))
 MANY = _VIEW.where(_request.c.id == any_(_ids))
-# To plan all these joins takes longer than to run them for a few, and PostgreSQL keeps a plan only where it expects as
-# much of it as of one made for these very values: of one id it does, of an array only where it cannot know its length,
-# hence the ARRAY. OFFSET 0 keeps it from joining whole tables. A kept plan is as good as what was known of the tables
-# when it was made; for many it is made anew.
+# Planning these joins takes longer than running them for a few requests. PostgreSQL keeps a plan only if it expects it
+# to be as good as one made for the actual values: for one id it does, for an array only if it cannot know the length,
+# hence the ARRAY. OFFSET 0 keeps it from joining whole tables. A kept plan is only as good as the statistics at its
+# time, so for many requests a new one is made.
 _asked = (
     func.unnest(func.array(select(func.unnest(_ids)).scalar_subquery()))
     .table_valued("id")

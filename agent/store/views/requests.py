@@ -33,12 +33,12 @@ from signoff.canonical import parse_canonical
 from signoff.values import Action, Person, Risk
 
 FEW = 32
-"""Requests that are read together with a plan that is kept."""
+"""Up to this many requests are read with a kept plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoteContext:
-    """What must be known before somebody's word on a request can be judged."""
+    """What is needed to check somebody's vote on a request."""
 
     request_id: UUID
     revision: int
@@ -50,7 +50,7 @@ class VoteContext:
 
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
-    """Who may decide this request and whose votes are live; ``None`` if there is no such request."""
+    """Who may decide this request and whose votes are live; ``None``: no such request."""
     for row in await fetch(connection, _BALLOT_PAPER, id=request_id):
         return row_as(VoteContext, row, voters=_people(row.voters))
     return None
@@ -63,7 +63,7 @@ async def request_view(connection: Connection, request_id: UUID) -> RequestView 
 
 
 async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> list[RequestView]:
-    """The same of several requests, in the order asked for; ids that are unknown stay out."""
+    """``request_view`` of several requests, in the order asked for; unknown ids are left out."""
     ids = list(dict.fromkeys(request_ids))
     rows = await fetch(connection, request_rows.FEW if len(ids) <= FEW else request_rows.MANY, ids=ids)
     found = {row.id: _view(row) for row in rows}
@@ -73,7 +73,7 @@ async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> 
 async def request_at(
     connection: Connection, request_id: UUID, nonce: str
 ) -> tuple[RequestView, StoredPlace] | None:
-    """``request_view``, with the place of the request that the nonce names; ``None`` if either is unknown."""
+    """``request_view``, with the place of this nonce; ``None``: either is unknown."""
     found = await query(connection, request_rows.ONE, _PLACE, id=request_id, nonce=nonce)
     if not all(found):
         return None
@@ -84,14 +84,14 @@ async def request_at(
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A no that stands."""
+    """A rejection in force."""
 
     request_id: UUID
     reason: str | None
 
 
 async def rejection(connection: Connection, run_id: UUID, digest: bytes) -> Rejection | None:
-    """The latest rejection in this run of this very action, as it was proposed or as it was edited."""
+    """The latest rejection of exactly this action in this run, as proposed or as edited."""
     row = (await connection.execute(_REJECTION, {"run": run_id, "digest": digest})).one_or_none()
     return Rejection(row.id, row.reason) if row is not None else None
 
@@ -99,7 +99,7 @@ async def rejection(connection: Connection, run_id: UUID, digest: bytes) -> Reje
 async def lasting_rejection(
     connection: Connection, agent: str, digest: bytes, within: timedelta
 ) -> Rejection | None:
-    """The latest rejection of this very action of the agent, in any run or of any program, not longer ago than that."""
+    """The agent's latest rejection of exactly this action within that time, in any run or of any program."""
     parameters = {"agent": agent, "digest": digest, "seconds": within.total_seconds()}
     row = (await connection.execute(_LASTING_REJECTION, parameters)).one_or_none()
     return Rejection(row.id, row.reason) if row is not None else None
@@ -166,7 +166,7 @@ def _grant(row: Row[Any], action: Action) -> GrantView | None:
 
 
 def stored_changes(rows: Sequence[dict[str, Any]] | None) -> tuple[Change, ...]:
-    """The changes of an edit, as they lie in their column."""
+    """The changes of an edit, from their column."""
     return tuple(Change(each["path"], each["before"], each["after"]) for each in rows or ())
 
 

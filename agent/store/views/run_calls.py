@@ -23,29 +23,29 @@ from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, 
 
 @dataclass(frozen=True, slots=True)
 class OpenCallDetails:
-    """A call to judge or execute; ``facts`` as people saw them (RFC 8785), ``policy`` of their decision."""
+    """A call to evaluate or execute; ``facts`` as shown to people (RFC 8785), ``policy`` of their decision."""
 
     call: CallView
     run: RunView
     requester_asserted: str
     team_id: str | None
-    words: str | None  # what the model said in the same turn: its rationale
+    words: str | None  # the model's text of the same turn: its rationale
     tool_version: str | None
     announced: bool
-    held: bytes | None  # the action that its tool's on_pending hook has run for and that was not taken back
+    held: bytes | None  # the action prepared by the tool's on_pending hook and not undone
     decided: bool
     digest_decided: bytes | None
-    digest_recorded: bytes | None  # of the decision, by the audit log
+    digest_recorded: bytes | None  # the decided digest in the audit log
     signature_decided: bytes | None  # of the tool's parameters, when people were asked; None: not compared
     action_decided: bytes | None
     facts: bytes | None
     policy: dict[str, Any] | None
     asked_version: str | None  # of its agent, when people were asked
     attempts: int
-    outdated: bool  # approved longer ago than its checkpoint's `execute_within`
-    retried_later: bool  # its last attempt failed in passing, and it is not time yet for the next one
-    handed_out: bool  # another program may claim it now
-    claim_over: bool  # another program could have claimed it, and has not
+    outdated: bool  # the approval is older than its checkpoint's `execute_within`
+    retried_later: bool  # the last attempt failed temporarily, and the next is not due yet
+    handed_out: bool  # an external program may claim it now
+    claim_over: bool  # no external program claimed it in time
 
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
@@ -66,7 +66,7 @@ class Transcript:
 def transcripts(
     found: Sequence[Row[Any]], said: Sequence[Row[Any]], proposed: Sequence[Row[Any]]
 ) -> dict[UUID, Transcript]:
-    """What the models of runs read, from the rows of ``TRANSCRIPTS``."""
+    """Transcripts of runs, from the rows of ``TRANSCRIPTS``."""
     messages: defaultdict[UUID, list[Message]] = defaultdict(list)
     for row in said:
         messages[row.run_id].append(message_of(row))
@@ -77,7 +77,7 @@ def transcripts(
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
-    """Calls of runs below, which the run waits for, that people are asked about."""
+    """Pending calls of descendants that the run waits for."""
     rows = await fetch(connection, _ASKED_BELOW, run=run_id)
     return tuple(_call(row) for row in rows)
 
@@ -92,7 +92,7 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
 
 
 async def prepared_action(connection: Connection, call_id: UUID) -> bytes | None:
-    """The action that a call's tool has prepared for, or is preparing for."""
+    """The action that a call's tool has prepared, or is preparing."""
     found: bytes | None = (await connection.execute(_HELD, {"call": call_id})).scalar_one_or_none()
     return found
 

@@ -36,14 +36,14 @@ from agent.store.views.request_parts import EMPTY_LIST, approvals, present_revis
 from agent.store.views.runs import RUN_VIEW, RUNS, run_of
 
 MOST_BYTES = 2**18
-"""Of a page: as much as is looked through for secrets in one go."""
+"""Maximum size of a page, which is masked in one go."""
 
 MOST_ASKED = 20
-"""Waiting requests that a line names."""
+"""Waiting requests named in a line."""
 
 
 class RunList(StrEnum):
-    """The lists. Whose background call or child waits for people is in ``waiting``, not in ``approved``."""
+    """The lists. A run whose background call or child waits for people is in ``waiting``, not in ``approved``."""
 
     ACTIVE = "active"
     WAITING = "waiting"
@@ -55,7 +55,7 @@ class RunList(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Lines, and where the next page begins; ``None``: there is none."""
+    """Lines, and where the next page begins; ``None``: no more."""
 
     lines: Sequence[RunLine]
     next: UUID | None
@@ -71,7 +71,7 @@ async def run_lines(
     most: int = MOST_BYTES,
     after: UUID | None = None,
 ) -> RunPage:
-    """A page of a list, of about ``most`` bytes; of runs that this principal started, if one is given."""
+    """A page of a list, of about ``most`` bytes; only runs that ``principal`` started, if given."""
     page = _page(which, of_principal=principal is not None, later=after is not None)
     given = {"team": team_id, "principal": principal, "after": after, "limit": limit, "most": most}
     rows = await fetch(connection, page, **given)
@@ -80,13 +80,13 @@ async def run_lines(
 
 
 async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
-    """One run with what it and those below it wait for, or ``None``."""
+    """One run with what it and its descendants wait for, or ``None``."""
     rows = await fetch(connection, _LINE, id=run_id)
     return _line(rows[0]) if rows else None
 
 
 async def run_of_session(connection: Connection, principal: str, session_id: str, agent: str) -> UUID | None:
-    """The latest run of this agent that the principal started for that conversation of its."""
+    """The principal's latest run of this agent in this conversation."""
     parameters = {"principal": principal, "session": session_id, "agent": agent}
     found: UUID | None = (await connection.execute(_OF_SESSION, parameters)).scalar_one_or_none()
     return found
@@ -95,7 +95,7 @@ async def run_of_session(connection: Connection, principal: str, session_id: str
 async def sessions_of(
     connection: Connection, principal: str, agent: str | None, *, limit: int, skip: int
 ) -> tuple[list[RunView], int]:
-    """The latest run of each conversation that the principal has begun, newest first, and how many there are.
+    """The latest run of each of the principal's conversations, newest first, and how many there are.
 
     Among the principal's latest 1,000 runs.
     """
@@ -109,7 +109,7 @@ async def sessions_of(
 async def runs_of_session(
     connection: Connection, principal: str, session_id: str, limit: int = 200
 ) -> list[UUID]:
-    """The runs that the principal started for that conversation of its, oldest first."""
+    """The principal's runs in this conversation, oldest first."""
     given = {"principal": principal, "session": session_id, "limit": limit}
     return [row.id for row in await connection.execute(_RUNS_OF_SESSION, given)]
 
@@ -121,9 +121,9 @@ async def run_started_with(connection: Connection, start_key: str) -> UUID | Non
 
 
 async def is_busy(connection: Connection, run_id: UUID) -> bool:
-    """Whether a turn is due, or a call judged or running, in the run or in one below that it waits for.
+    """Whether the run, or a descendant that it waits for, has a due turn or a call being evaluated or executed.
 
-    A call that is handed out to another program is neither, until that has claimed it.
+    A call handed out to an external program counts only once claimed.
     """
     (row,) = await fetch(connection, _BUSY, id=run_id)
     return bool(row.busy)
@@ -172,7 +172,7 @@ def _page(which: RunList, *, of_principal: bool, later: bool) -> Select[Any]:
 
 
 def _asking(conditions: Sequence[ColumnElement[bool]], *, later: bool) -> Select[tuple[UUID]]:
-    """Runs with a request that waits, through the index on these; its walk begins where the page does."""
+    """Runs with a waiting request, through the index of requests, starting at the page."""
     begin = [_request.c.run_id < bindparam("after")] if later else []
     return (
         select(_request.c.run_id)
@@ -189,7 +189,7 @@ def _asking(conditions: Sequence[ColumnElement[bool]], *, later: bool) -> Select
 
 
 def _delegating(of_team: Select[tuple[UUID]]) -> Select[tuple[UUID]]:
-    """Runs that wait for a run below them, which waits for people."""
+    """Runs that wait for a child run, which waits for people."""
     delegated = (
         select(tool_call.c.run_id).distinct().where(tool_call.c.state == CallState.DELEGATED).subquery()
     )
@@ -208,7 +208,7 @@ def _newest(*runs: Select[tuple[UUID]]) -> SelectBase:
 
 
 def _cut(page: SelectBase) -> Select[Any]:
-    """As much of the page as fits, and always the first run; ``found`` is how many are on all of it."""
+    """As much of the page as fits, at least one run; ``found`` is the full page's count."""
     listed = page.cte("listed").prefix_with("MATERIALIZED")
     run_id = listed.c[0]
     of_calls = select(func.sum(func.octet_length(tool_call.c.raw_arguments))).where(
@@ -217,7 +217,7 @@ def _cut(page: SelectBase) -> Select[Any]:
     size = (
         func.octet_length(agent_run.c.task)
         + func.coalesce(func.octet_length(agent_run.c.answer), 0)
-        + func.coalesce(of_calls.scalar_subquery(), 0)  # read as well: what they hide is hidden in the answer
+        + func.coalesce(of_calls.scalar_subquery(), 0)  # read as well, to mask their values in the answer
     )
     before = func.sum(size).over(order_by=run_id.desc(), rows=(None, -1)).label("before")
     sized = (
@@ -229,7 +229,7 @@ def _cut(page: SelectBase) -> Select[Any]:
 
 
 def _lines(page: SelectBase) -> Select[Any]:
-    """The runs of a page with what they, and those below them, wait for."""
+    """The runs of a page with what they and their descendants wait for."""
     ids = page.cte("page").prefix_with("MATERIALIZED")
     run_id, *others = ids.c
     return (

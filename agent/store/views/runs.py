@@ -32,13 +32,13 @@ async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
 
 
 async def waiting_card(connection: Connection, run_id: UUID) -> tuple[str, str] | None:
-    """Channel and `ts` of the first card of this run on which people are awaited, once it is posted."""
+    """Channel and `ts` of this run's first posted card that waits for people."""
     rows = await fetch(connection, _WAITING_CARD, id=run_id)
     return (rows[0].channel_id, rows[0].ts) if rows else None
 
 
 async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
-    """The run at the top of those that handed this one down; itself, if nobody did."""
+    """The root ancestor of this run, or the run itself."""
     return UUID(str((await connection.execute(_ROOT, {"id": run_id})).scalar() or run_id))
 
 
@@ -51,14 +51,14 @@ async def recent_runs(
 
 
 async def running(connection: Connection, team_id: str, limit: int = 20) -> list[RunView]:
-    """Runs of a team that are at work or wait for people, newest first."""
+    """Runs of a team that work or wait for people, newest first."""
     rows = await fetch(connection, _RUNNING, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class CancelContext:
-    """What decides who may cancel a run; ``audiences`` decide what it, or one below it, waits for."""
+    """Who may cancel a run; ``audiences`` decide requests of the run or its descendants."""
 
     run_id: UUID
     team_id: str | None
@@ -67,7 +67,7 @@ class CancelContext:
 
 
 async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext | None:
-    """Who may cancel this run; ``None`` if there is no such run."""
+    """Who may cancel this run; ``None``: no such run."""
     rows = (await connection.execute(_CANCEL_PAPER, {"id": run_id})).all()
     if not rows:
         return None
@@ -78,7 +78,7 @@ async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext 
 
 
 async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
-    """What the calls of these runs and of those below them were about, in one query however many runs."""
+    """Values in the calls of these runs and their descendants, in one query."""
     rows = (await connection.execute(_VALUES, {"ids": list(run_ids)})).all()
     return {
         row.root: RunValues(
@@ -145,7 +145,7 @@ RUN_VIEW = select(
 
 _ids = func.unnest(bindparam("runs", type_=ARRAY(Uuid)))
 NAMED = func.any(func.array(select(_ids).scalar_subquery()))
-"""The runs that a statement names, in a number that the planner cannot know: it keeps the plan then."""
+"""The runs that a statement names. The planner cannot know their number, so it keeps the plan."""
 
 RUNS = RUN_VIEW.where(agent_run.c.id == NAMED)
 _RUN = RUN_VIEW.where(agent_run.c.id == bindparam("id"))

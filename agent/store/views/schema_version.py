@@ -1,4 +1,4 @@
-"""The schema's own version."""
+"""The schema's version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agent.database.transaction import Connection
 
 
 async def schema_version(connection: Connection) -> tuple[str | None, str | None]:
-    """The migration that the schema is at, and the oldest version that works with it; ``None`` where there is none."""
+    """The schema's migration, and the oldest version of the code that works with it; ``None``: none."""
     found = await _told(connection, "alembic_version", _VERSION)
     return found, await _told(connection, "works_with", _OLDEST)
 

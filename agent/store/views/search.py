@@ -1,6 +1,4 @@
-"""Requests, runs and what happened to them, for operators, in pages by id, which is by time; narrowed agent by
-agent.
-"""
+"""Requests, runs and their events, for operators. Pages by id, which is by time; filters go agent by agent."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ from agent.store.views.descendants import descendant_waits
 from signoff.values import Person
 
 SKEW = timedelta(minutes=5)
-"""How far the clock of a process that makes ids may be from the database's."""
+"""Maximum difference between the clock of a process that makes ids and the database's."""
 
 
 async def search_requests(
@@ -49,7 +47,7 @@ async def search_requests(
     since: datetime | None = None,
     limit: int = 20,
 ) -> list[UUID]:
-    """The latest requests of which all this is true, newest first."""
+    """The latest requests that match all filters, newest first."""
     return await _newest(connection, approval_request, status, agent, since, limit)
 
 
@@ -61,7 +59,7 @@ async def search_runs(
     since: datetime | None = None,
     limit: int = 20,
 ) -> list[UUID]:
-    """The same for runs; ``status`` is that of ``RunView.shown``."""
+    """The latest runs that match all filters; ``status`` is that of ``RunView.shown``."""
     return await _newest(connection, agent_run, status, agent, since, limit)
 
 
@@ -82,14 +80,14 @@ async def _newest(
 async def requests_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[UUID]:
-    """The next requests that were opened or decided in that time (its end is not part of it), oldest first."""
+    """The next requests opened or decided from ``since`` until before ``until``, oldest first."""
     parameters = {"since": since, "until": until, "after": after or UUID(int=0), "limit": limit}
     return list((await connection.execute(_REQUESTS_BETWEEN, parameters)).scalars())
 
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """A vote as it was cast, also one that its voter has taken back since."""
+    """A vote as cast, even if superseded since."""
 
     id: UUID
     request_id: UUID
@@ -106,7 +104,7 @@ class CastVote:
 async def votes_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[CastVote]:
-    """The next votes of that time, in the order of their ids."""
+    """The next votes of that time, by id."""
     parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
     return [row_as(CastVote, row) for row in await connection.execute(_VOTES_BETWEEN, parameters)]
 
@@ -114,7 +112,7 @@ async def votes_between(
 async def events_between(
     connection: Connection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
 ) -> list[AuditEvent]:
-    """The next events of the record of that time, in the order of their clocks."""
+    """The next audit events of that time, by time."""
     parameters = {
         "until": until,
         "at": after.at if after else since,
@@ -133,7 +131,7 @@ def _before(at: datetime) -> UUID:
 def _search(
     table: Table, status: RequestStatus | RunStatus | None, *, of_agent: bool, later: bool
 ) -> Select[tuple[UUID]]:
-    """The newest rows of requests or runs: of the primary key, or of the newest of each agent and status."""
+    """The newest rows of requests or runs, from the primary key, or from the newest of each agent and status."""
     conditions: list[ColumnElement[bool]] = []
     if later:
         conditions += [table.c.id >= bindparam("first"), table.c.created_at >= bindparam("since")]
@@ -151,7 +149,7 @@ def _search(
 
 
 def _agents(table: Table) -> CTE:
-    """From one agent to the next through the index, without reading what lies between them."""
+    """From one agent to the next through the index, without reading rows in between."""
     each = select(func.min(table.c.agent).label("agent")).cte("each", recursive=True)
     following = select(func.min(table.c.agent)).where(table.c.agent > each.c.agent).scalar_subquery()
     return each.union_all(select(following).where(each.c.agent.is_not(None)))
@@ -176,7 +174,7 @@ def _standing(
 def _shown_as(
     shown: RunStatus, agents: CTE, conditions: Sequence[ColumnElement[bool]]
 ) -> list[Select[tuple[UUID]]]:
-    """Runs that ``RunView.shown`` calls so. Open calls tell whether a working or parked run waits for people."""
+    """Runs with this ``RunView.shown``. Open calls tell whether a working or parked run waits for people."""
     call, status, waits = tool_call.alias("open_call"), agent_run.c.status, descendant_waits(agent_run.c.id)
     of_calls = select(call.c.run_id).distinct().join(agent_run, agent_run.c.id == call.c.run_id)
     of_calls = of_calls.where(*conditions)

@@ -34,7 +34,7 @@ from agent.store.views.waiting_lists import USER, is_in, order_in_audience, wait
 from signoff.values import Person
 
 LOOKED_AT = 500
-"""A person's latest requests and votes and oldest reviews, among which some may wait for others."""
+"""A person's latest requests and votes and oldest reviews to search for ones that wait for others."""
 
 
 async def waiting_for_others(
@@ -47,7 +47,7 @@ async def waiting_for_others(
     wanted: RequestFilter,
     order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[HistoryLine]:
-    """The first requests that this person may see but not decide (any more); ``seen``: audiences they see."""
+    """The first requests that this person may see but not, or no longer, decide. ``seen``: audiences they see."""
     given = request_filters.values(wanted)
     whose = _whose(person, roles, channels, seen)
     rows = await fetch(connection, _page(frozenset(given), order, limit), **whose, **given)
@@ -63,7 +63,7 @@ async def count_waiting_for_others(
     wanted: RequestFilter,
     at_most: int = 1000,
 ) -> Count:
-    """How many ``waiting_for_others`` would list on all its pages, counted up to ``at_most``."""
+    """How many ``waiting_for_others`` would list on all pages, up to ``at_most``."""
     given = request_filters.values(wanted)
     whose = _whose(person, roles, channels, seen)
     ((found,),) = await fetch(connection, _count(frozenset(given), at_most + 1), **whose, **given)
@@ -113,7 +113,7 @@ def _count(names: frozenset[str], limit: int) -> Select[int]:
 
 
 def _no_longer_theirs(audience: CTE, conditions: Sequence[ColumnElement[bool]]) -> tuple[Select[Any], ...]:
-    """What the person asked for, and what they may decide with others but have voted on, or are excluded from."""
+    """The person's own requests, and reviews that they voted on or are excluded from."""
     columns = request.c["id", "revision", "excluded", "approvers", "channel_id"]
     asked = (
         select(*columns, request.c.status)

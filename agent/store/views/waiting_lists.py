@@ -39,7 +39,7 @@ from agent.store.views.request_parts import is_live
 
 
 async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 1000) -> int:
-    """How many wait, counted up to ``at_most`` so that the answer stays cheap."""
+    """How many wait, counted up to ``at_most`` to stay cheap."""
     parameters = {"team": team_id, "limit": at_most}
     found: int = (await connection.execute(_COUNT_WAITING, parameters)).scalar_one()
     return found
@@ -56,7 +56,7 @@ async def waiting_for(
     wanted: RequestFilter = EVERYTHING,
     order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[RequestLine]:
-    """What waits for this person's approval: neither voted on nor excluded. ``roles``: the person's user groups."""
+    """Requests waiting for this person's approval: neither voted on nor excluded. ``roles``: their user groups."""
     given = request_filters.values(wanted)
     rows = await fetch(
         connection,
@@ -80,7 +80,7 @@ async def count_waiting_for(
     at_most: int = 1000,
     wanted: RequestFilter = EVERYTHING,
 ) -> Count:
-    """How many ``waiting_for`` would list, up to ``at_most``; looks at twice as many rows at most."""
+    """How many ``waiting_for`` would list, up to ``at_most``; reads at most twice as many rows."""
     given = request_filters.values(wanted)
     (row,) = await fetch(
         connection,
@@ -95,7 +95,7 @@ async def count_waiting_for(
 
 
 async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
-    """The different sets of approvers among what waits, each with the card's channel: few, however much waits."""
+    """The distinct pairs of approvers and card channel among waiting requests: few, however many wait."""
     rows = await fetch(connection, _AUDIENCES, team=team_id)
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
@@ -109,14 +109,14 @@ SELECT count(*) FROM (SELECT 1 FROM approval_request WHERE status = 'waiting' AN
 
 
 USER = select(bindparam("user", type_=Text)).scalar_subquery()
-"""The reader: a subquery, because PostgreSQL makes a new plan for each person whom it knows to be rare."""
+"""The reader, as a subquery: otherwise PostgreSQL makes a new plan for each person it knows to be rare."""
 
-# PostgreSQL keeps a plan for an array only where it cannot know its length, hence ARRAY(…).
+# PostgreSQL keeps a plan for an array only if it cannot know the length, hence ARRAY(…).
 _CHANNELS = select(func.unnest(bindparam("channels", type_=ARRAY(Text)))).scalar_subquery()
 
 
 def _audiences() -> CTE:
-    """From one audience to the next through the index, without reading what lies between them."""
+    """From one audience to the next through the index, without reading rows in between."""
     order = (request.c.approvers, request.c.channel_id)
     first = select(*order).where(_waits).order_by(*order).limit(1)
     audience = first.cte("audience", recursive=True)
@@ -129,7 +129,7 @@ def _audiences() -> CTE:
 
 
 def is_in(audience: CTE) -> ColumnElement[bool]:
-    """Whether the person is one of those who may decide."""
+    """Whether the person may decide."""
     return or_(
         func.jsonb_exists_any(audience.c.approvers, bindparam("roles", type_=ARRAY(Text))),
         and_(
@@ -140,8 +140,8 @@ def is_in(audience: CTE) -> ColumnElement[bool]:
 
 
 def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
-    """Whether the person's approval would count and there is no vote of theirs."""
-    # A subquery, so that it is built once and not for each row.
+    """Whether the person's approval would count, and they have not voted."""
+    # A subquery, so that it is built once instead of for each row.
     person = select(
         func.jsonb_build_array(func.jsonb_build_object("team", team, "user", bindparam("user", type_=Text)))
     ).scalar_subquery()
@@ -151,7 +151,7 @@ def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
 
 
 def order_in_audience(order: RequestOrder) -> tuple[ColumnElement[Any], ...]:
-    """The columns of an index of audiences; the ids of an audience are in the order of their creation."""
+    """The columns of an index of audiences; ids within an audience are in order of creation."""
     match order:
         case RequestOrder.OLDEST:
             return (request.c.id.asc(),)
@@ -215,7 +215,7 @@ def _count_waiting_for(names: frozenset[str], at_most: int) -> Select[int, int]:
         .cte("looked")
         .prefix_with("MATERIALIZED")
     )
-    # PostgreSQL fetches the rows of `looked` as they are asked for: no more of them than it takes to know enough.
+    # PostgreSQL reads the rows of `looked` on demand, and no more than needed.
     some = select(looked.c.id).where(waits_for_person(looked)).limit(enough).subquery("some")
     counted = select(func.count().label("theirs")).select_from(some).subquery("counted")
     looked_at = select(func.count()).select_from(looked).scalar_subquery()
