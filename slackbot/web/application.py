@@ -1,4 +1,4 @@
-"""The web application: every route of ours, problem details, a bound on bodies, and what each answer says of itself."""
+"""The web application: all routes, problem details, body limits, and common response headers."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from slackbot.web.inbox import sign_in
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 API_VERSION = "1"
-"""Of what programs are promised, which stays while the service's own version goes on."""
+"""Version of the API contract, independent of the service's version."""
 
 API = frozenset({"agentos", "agents", "approve", "events", "executions", "pending", "runs", "webhooks"})
-"""What the paths of the API begin with."""
+"""First path segments of the API."""
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 
-"""Bytes of a body; arguments beyond that belong into a store, and their address into the request."""
+"""Bytes of a body. Larger data belongs in a store, with its address in the request."""
 
 
 def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
-    """Our routes, behind `more` (Slack's events, health): a click is not compared with all of the API's."""
+    """Our routes, after `more` (Slack's events, health): those are not matched against the whole API first."""
     app = FastAPI(
         title="Signoff",
         version=API_VERSION,
@@ -69,7 +69,7 @@ def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """Our routes, shared by all applications of a process: FastAPI takes a while to analyse their signatures."""
+    """Shared by all applications of a process: FastAPI takes a while to analyse signatures."""
     together = APIRouter(
         generate_unique_id_function=openapi.operation_id, dependencies=[Depends(refuse_unstorable)]
     )
@@ -94,13 +94,13 @@ def _routes() -> list[BaseRoute]:
 
 
 class RouteCounter:
-    """Counts answers by the pattern of their route: an address has ids in it, and there are any number of those."""
+    """Counts responses by route pattern. Paths contain ids, so their number is unbounded."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Thousands of calls wait in here, so this leaves no frame of its own behind."""
+        """Adds no frame, because thousands of waiting calls pass through here."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
 
@@ -117,7 +117,7 @@ class RouteCounter:
 class ApiForPages:
     """Lets pages of these origins call the API (CORS, WHATWG Fetch), with a key and never with cookies.
 
-    Our own pages, and everything else, answer as if there were no such origins.
+    Our own pages, and all other responses, ignore the origins.
     """
 
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
@@ -131,20 +131,20 @@ class ApiForPages:
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Without a frame of its own for calls that wait."""
+        """Adds no frame for calls that wait."""
         first = scope["path"].lstrip("/").partition("/")[0] if scope["type"] == "http" else ""
         return (self._api if first in API else self._app)(scope, receive, send)
 
 
 class BodyLimit:
-    """Refuses a body that is too large before it is read whole: 413 (RFC 9110, section 15.5.14)."""
+    """Refuses oversized bodies before reading them entirely: 413 (RFC 9110, section 15.5.14)."""
 
     def __init__(self, app: ASGIApp, most: int = MOST_BYTES) -> None:
         self._app = app
         self._most = most
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Without a body there is nothing to count, and a call that waits leaves no frame of its own behind."""
+        """Without a body there is nothing to count; a waiting call adds no frame."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
         headers = dict(scope["headers"])

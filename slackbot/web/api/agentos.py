@@ -1,7 +1,7 @@
-"""`/agentos`: what Agno's own client of AgentOS (`agno.client.AgentOSClient`) calls, in AgentOS' exact format.
+"""`/agentos`: the API that Agno's AgentOS client (`agno.client.AgentOSClient`) calls, in AgentOS's exact format.
 
-What is different is who decides: a tool is confirmed by a person who may review it, through a key of theirs, and never
-by whoever asked; and what is confirmed is what was asked, so arguments that come back changed are refused.
+It differs in who decides: tools are confirmed by a reviewer's own key, never by the key that asked, and confirmed with
+the original arguments: changed ones are refused.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _RUN: dict[int | str, dict[str, Any]] = {
 }
 
 Given = Annotated[Key | None, BeforeValidator(lambda value: value or None)]
-"""A name that may be sent empty, which is the same as not at all."""
+"""An optional name; empty is the same as missing."""
 SessionId = Annotated[Key | None, Query(description="Its session; another one is no session of that run.")]
 
 
 class AgentOSStart(BaseModel):
-    """A message for the agent. Without a `session_id` it gets one of its own."""
+    """A message for the agent. Without `session_id`, a new session begins."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -70,7 +70,7 @@ class AgentOSStart(BaseModel):
 
 
 class AgentOSContinue(BaseModel):
-    """Words on what the run waits for. What is left out, or without `confirmed`, goes on waiting."""
+    """Decisions on the calls that the run waits for. Calls that are missing, or without `confirmed`, keep waiting."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -82,7 +82,7 @@ class AgentOSContinue(BaseModel):
 
 @router.get("/config", operation_id="agentos_config", response_model_exclude_none=True, responses=_READ)
 async def config(request: Request, _: Reader) -> OSConfig:
-    """What there is: the agents. There are no teams, workflows or interfaces."""
+    """The agents of this service. There are no teams, workflows or interfaces."""
     agents = list(web_context(request).services.registry)
     models = dict.fromkeys(each.model for each in agents if each.model)
     return OSConfig(
@@ -100,7 +100,7 @@ async def config(request: Request, _: Reader) -> OSConfig:
 
 @router.get("/agents", operation_id="agentos_agents", response_model_exclude_none=True, responses=_READ)
 async def agents(request: Request, _: Reader) -> list[AgentDetails]:
-    """The agents that can be started here."""
+    """The agents that can be started."""
     return [AgentDetails.of(each) for each in web_context(request).services.registry]
 
 
@@ -129,9 +129,9 @@ async def start_run(
     wait: Wait = 50.0,
     key: IdempotencyKey = None,
 ) -> AgentOSRun | Response:
-    """Give an agent a message. With `stream` its events, else the run as soon as it pauses or ends.
+    """Send a message to an agent. With `stream`, returns events; otherwise the run, as soon as it pauses or ends.
 
-    `user_id` is a person's id in Slack, for keys that may name somebody (`on_behalf`); any other name is left aside.
+    `user_id` is a Slack user id, for keys with `on_behalf`; any other value is ignored.
     """
     ctx = web_context(request)
     found = agent_named(ctx, agent_id)
@@ -159,7 +159,7 @@ async def start_run(
 async def get_run(
     request: Request, agent_id: AgentName, run_id: UUID, caller: Reader, session_id: SessionId = None
 ) -> AgentOSRun:
-    """A run as it stands."""
+    """The current state of a run."""
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)
     return await _of_session(ctx, run_id, session_id)
@@ -182,10 +182,10 @@ async def continue_run(
     presented: Presented,
     wait: Wait = 50.0,
 ) -> AgentOSRun | Response:
-    """Confirm or refuse tools that the run waits for, as the person who owns this key; the scope `decide` is needed.
+    """Confirm or reject tool calls as the owner of this key. Needs the scope `decide`.
 
-    Each word counts by itself, in the order given. The first one that does not count ends the call, and the problem
-    names those that did. A key with the scope `request` is refused, and that is recorded with the request.
+    Each decision counts on its own, in the given order. The first refused one ends the call, and the problem lists
+    those that counted. A key with the scope `request` is refused, and the attempt is recorded with the request.
     """
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)
@@ -201,7 +201,7 @@ async def continue_run(
 
 @router.post("/agents/{agent_id}/runs/{run_id}/cancel", operation_id="agentos_cancel", responses=_POST)
 async def cancel_run(request: Request, agent_id: AgentName, run_id: UUID, caller: Reader) -> dict[str, Any]:
-    """Stop a run: what has run stays done, what it asked for is withdrawn. One that has ended stays as it is."""
+    """Cancel a run: completed calls stay done, open requests are withdrawn. A run that has ended is unchanged."""
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)
     await stop_run(ctx, caller, await run_for(ctx, caller, run_id))
@@ -210,7 +210,7 @@ async def cancel_run(request: Request, agent_id: AgentName, run_id: UUID, caller
 
 @contextmanager
 def _place(ctx: WebContext, caller: Principal, *, wanted: bool) -> Iterator[StreamPlace | None]:
-    """A place for the stream that follows the block; taken before anything counts, and given back if it fails."""
+    """Reserve a stream before anything takes effect; released if the block fails."""
     place = StreamPlace(ctx, caller) if wanted else None
     try:
         yield place

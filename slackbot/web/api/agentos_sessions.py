@@ -1,4 +1,4 @@
-"""`/agentos/sessions`: the conversations that a key has begun, as AgentOS lists them."""
+"""`/agentos/sessions`: the sessions that a key started, in AgentOS's format."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ router = APIRouter(prefix="/agentos", route_class=StrictRoute, tags=["AgentOS"])
 _PROBLEMS = documented(401, 403, 404, 422, 429, 503)
 NO_SUCH_SESSION = "There is no such session, or this key did not start it."
 WantedStatus = Annotated[Status, BeforeValidator(str.upper)]
-"""A status to filter by, in upper or lower case, as AgentOS takes it."""
+"""A status filter, in upper or lower case like AgentOS."""
 
 NAME = 100
-"""Characters of the first message that name a session."""
+"""Characters of the first message used as the session's name."""
 
 
 class SessionLine(ResponseModel):
@@ -48,7 +48,7 @@ class SessionLine(ResponseModel):
 
     @classmethod
     def of(cls, first: RunView, last: RunView, **more: Any) -> Self:
-        """Of its first and its last run, made fit to be shown."""
+        """From the session's first and last run, with secrets masked."""
         return cls(
             session_id=first.session_id or str(first.id),
             session_name=first.task[:NAME],
@@ -61,7 +61,7 @@ class SessionLine(ResponseModel):
 
 
 class SessionDetails(SessionLine):
-    """A session with what was said in it, as far as its runs tell: each first message, and each answer."""
+    """A session with its messages, as far as its runs record them: each first message and each answer."""
 
     agent_session_id: str
     chat_history: list[dict[str, str]]
@@ -87,7 +87,7 @@ class SessionRun(ResponseModel):
 
 
 class PageInfo(ResponseModel):
-    """Where in the list this page is; counts reach 1,000."""
+    """The position of this page; counts stop at 1,000."""
 
     page: int
     limit: int
@@ -117,7 +117,7 @@ async def sessions(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     page: Annotated[int, Query(ge=1, le=1000)] = 1,
 ) -> SessionPage:
-    """The conversations that this key has begun; those of teams and workflows are none."""
+    """Sessions that this key started. There are none of teams or workflows."""
     began = time.monotonic()
     ctx = web_context(request)
     found: list[RunView] = []
@@ -140,7 +140,7 @@ async def sessions(
 
 @router.get("/sessions/{session_id}", operation_id="agentos_session", responses=_PROBLEMS)
 async def session(request: Request, session_id: str, caller: Reader) -> SessionDetails:
-    """One conversation; the session of a run that has none of its own is named like the run."""
+    """One session. A run without a session has one named after the run."""
     ctx = web_context(request)
     known = [await known_run(ctx, each) for each in await _runs(ctx, caller, session_id)]
     said: list[dict[str, str]] = []
@@ -165,7 +165,7 @@ async def session_runs(
     caller: Reader,
     status: Annotated[list[WantedStatus] | None, Query()] = None,
 ) -> list[SessionRun]:
-    """The runs of a conversation, oldest first."""
+    """The runs of a session, oldest first."""
     ctx = web_context(request)
     listed = [await _run(ctx, each) for each in await _runs(ctx, caller, session_id)]
     return [each for each in listed if not status or each.status in status]
@@ -178,7 +178,7 @@ async def session_runs(
     responses=_PROBLEMS,
 )
 async def session_run(request: Request, session_id: str, run_id: UUID, caller: Reader) -> SessionRun:
-    """One run of a conversation."""
+    """One run of a session."""
     ctx = web_context(request)
     if run_id not in await _runs(ctx, caller, session_id):
         raise NotFound(NO_SUCH_SESSION)
@@ -186,7 +186,7 @@ async def session_run(request: Request, session_id: str, run_id: UUID, caller: R
 
 
 async def _runs(ctx: WebContext, caller: Principal, session_id: str) -> list[UUID]:
-    """The runs of this session, never none. Raises NotFound."""
+    """The runs of this session, at least one. Raises NotFound."""
     found = await ctx.db.read(views.runs_of_session, caller.name, session_id)
     if found:
         return found

@@ -1,4 +1,4 @@
-"""Agents, runs and events exactly as Agno's AgentOS sends them, so that its own client reads them."""
+"""Agents, runs and events in AgentOS's exact format, so that its own client can read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATUS: dict[RunStatus, Status] = {
     RunStatus.WORKING: "RUNNING",
     RunStatus.PENDING_APPROVAL: "PAUSED",
     RunStatus.COMPLETED: "COMPLETED",
-    RunStatus.DENIED: "CANCELLED",  # AgentOS knows no other end that people bring about
+    RunStatus.DENIED: "CANCELLED",  # the only AgentOS status for an end that people caused
     RunStatus.FAILED: "ERROR",
     RunStatus.CANCELLED: "CANCELLED",
 }
@@ -34,7 +34,7 @@ class ModelOut(ResponseModel):
 
 
 class AgentDetails(ResponseModel):
-    """An agent as AgentOS describes it; `tools.tools` has each tool with its JSON schema."""
+    """An agent in AgentOS's format; `tools.tools` has each tool with its JSON schema."""
 
     id: str
     name: str
@@ -56,7 +56,7 @@ class AgentDetails(ResponseModel):
 
 
 class OSConfig(ResponseModel):
-    """What this AgentOS has: its agents."""
+    """The configuration of this AgentOS: its agents."""
 
     os_id: str
     name: str
@@ -70,7 +70,7 @@ class OSConfig(ResponseModel):
 
 
 class ToolExecution(ResponseModel):
-    """A tool call. `requires_confirmation` is true exactly while people are asked about it."""
+    """A tool call. `requires_confirmation` is true while people are asked about it."""
 
     tool_call_id: UUID
     tool_name: str
@@ -89,7 +89,7 @@ class ToolExecution(ResponseModel):
 
 
 class Requirement(ResponseModel):
-    """What a run waits for, or has waited for: a confirmation. Its `id` is the request's."""
+    """A confirmation that a run waits or waited for. Its `id` is the request's."""
 
     id: UUID
     created_at: Moment
@@ -99,15 +99,15 @@ class Requirement(ResponseModel):
 
 
 class RunInput(ResponseModel):
-    """What a run was asked first."""
+    """The first input of a run."""
 
     input_content: str
 
 
 class AgentOSRun(ResponseModel):
-    """A run. `PAUSED`: those of its `requirements` without `confirmation` wait for people.
+    """A run. `PAUSED`: `requirements` without `confirmation` wait for people.
 
-    `CANCELLED` is also a run that a person's no, or nobody's answer in time, has ended; `content` is then why.
+    `CANCELLED` includes runs ended by a rejection or an expired request; `content` then has the reason.
     """
 
     run_id: UUID
@@ -155,7 +155,7 @@ class AgentOSRun(ResponseModel):
         )
 
     def event(self, name: str, **more: Any) -> str:
-        """An event of this run, as a server sends it."""
+        """A server-sent event of this run."""
         about = {
             "created_at": int(time.time()),
             "event": name,
@@ -169,7 +169,7 @@ class AgentOSRun(ResponseModel):
 
 
 class Accepted(ResponseModel):
-    """A run that goes on in the background."""
+    """A run that continues in the background."""
 
     run_id: UUID
     session_id: str
@@ -177,7 +177,7 @@ class Accepted(ResponseModel):
 
 
 async def agentos_run(ctx: WebContext, run_id: UUID) -> AgentOSRun:
-    """The run as it stands. Raises NotFound."""
+    """The current state of the run. Raises NotFound."""
     return AgentOSRun.of(await known_run(ctx, run_id))
 
 

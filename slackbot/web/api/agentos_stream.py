@@ -1,4 +1,4 @@
-"""The events of a run as AgentOS streams them: from RunStarted or RunContinued until it pauses or ends."""
+"""A run's events in AgentOS's format: from RunStarted or RunContinued until the run pauses or ends."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _BEGUN = (CallState.CLAIMED, CallState.DELEGATED, CallState.IN_DOUBT, CallState.
 
 
 async def ended_tools(ctx: WebContext, run_id: UUID) -> set[UUID]:
-    """Tool calls that a stream which begins now has nothing to tell about."""
+    """Tool calls that ended before this stream starts, so they have no events in it."""
     return {each.tool_call_id for each in (await known_run(ctx, run_id)).tools if each.result is not None}
 
 
 async def run_stream(
     ctx: WebContext, run_id: UUID, secret: str, first: str, told: set[UUID]
 ) -> AsyncIterator[str]:
-    """The run's events, from ``first`` on, without those of the tool calls in ``told``.
+    """The run's events, starting with ``first``, without those of the tool calls in ``told``.
 
-    Holds no thread, and a connection to the database only while it looks. The run goes on without it.
+    Holds no thread, and a database connection only while reading. The run does not depend on the stream.
     """
     seen: str | None = None
     started, ended = set(told), set(told)
@@ -44,7 +44,7 @@ async def run_stream(
         seen = token
         async with (
             ctx.db.connection() as connection
-        ):  # looked at first, so that its end is among what is read
+        ):  # check before reading, so that the final events are included
             busy = await views.is_busy(connection, run_id)
         known = await known_run(ctx, run_id)
         run = AgentOSRun.of(known)
@@ -57,7 +57,7 @@ async def run_stream(
 
 
 def _tool_events(known: KnownRun, run: AgentOSRun, started: set[UUID], ended: set[UUID]) -> list[str]:
-    """What is new about tools, which counts as told now. A tool that did not run has no events."""
+    """New tool events, which are then marked as sent. Tools that did not run have none."""
     lines = []
     for tool, execution in zip(known.tools, run.tools, strict=True):
         ran = tool.result is not None

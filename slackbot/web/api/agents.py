@@ -1,4 +1,4 @@
-"""Running agents as an inbox: start one, see which work and which wait, answer, cancel."""
+"""`/agents`: start agents, list running and waiting ones, answer their questions, cancel them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ IdempotencyKey = Annotated[
 
 
 class AgentStart(RequestModel):
-    """The agent and its task. The same `start_key` again starts nothing more."""
+    """The agent and its task. Repeating a `start_key` starts nothing new."""
 
     name: Annotated[str, Field(max_length=200, examples=["data_manager"])]
     task: Annotated[Task, Field(examples=["delete 50 old records from the users table"])]
@@ -51,10 +51,10 @@ class AgentStart(RequestModel):
 
 
 class QuestionOut(ResponseModel):
-    """One request for review that the agent waits for.
+    """A request for review that the agent waits for.
 
-    `agent` asks it: the agent itself, or one that it handed a task down to; `above` are those between them and at the
-    top, the first one first.
+    `agent` is the agent that asks: this one, or one that it delegated a task to. `above` lists the agents between the
+    top and `agent`, topmost first.
     """
 
     request_id: UUID
@@ -72,13 +72,12 @@ class QuestionOut(ResponseModel):
 
 
 class AgentStatus(ResponseModel):
-    """An agent at work on a task.
+    """An agent working on a task.
 
-    `status` is `pending_approval` exactly while a person's word is waited for, and `question` is then what they are
-    asked; where several requests wait, `requests` has each. An agent that waits for one below it, which waits for
-    people, waits for them, too: `requests` has those questions as well. `above` are the agents that handed the task
-    down to this one, the first one first. `in_doubt` counts its calls of which
-    nobody knows whether they happened. `cause` says why a run ended denied, failed or cancelled.
+    `status` is `pending_approval` while a person's decision is needed, and `question` is then what people are asked;
+    `requests` lists every open request, including those of agents that this one delegated to. `above` lists the agents
+    that delegated the task to this one, topmost first. `in_doubt` counts calls whose outcome is unknown. `cause` says
+    why a run was denied, failed or was cancelled.
     """
 
     agent_id: UUID
@@ -101,7 +100,7 @@ class AgentStatus(ResponseModel):
 
     @classmethod
     def of(cls, line: RunLine) -> Self:
-        """Of a line that `clean_run_lines` has made fit to be shown."""
+        """From a line that `clean_run_lines` has masked."""
         run, asked = line.run, [QuestionOut.of(each) for each in line.asked]
         more = f" (and {run.asked - 1} more)" if run.asked > 1 else ""
         return cls.copy_of(
@@ -116,16 +115,16 @@ class AgentStatus(ResponseModel):
 
 
 class AgentStarted(AgentStatus):
-    """The run of this start."""
+    """The started run."""
 
     ok: Literal[True] = True
 
 
 class HumanResponse(RequestModel):
-    """A person's word. `request_id` says on which request, where the agent waits for several.
+    """A person's decision. `request_id` selects the request if the agent waits for several.
 
-    `revision` is the one that was looked at; to approve a request that was edited it has to be named. A program that
-    names both is refused when it is another question by now that the agent waits for.
+    `revision` is the revision that the person saw; it is required to approve an edited request. With both fields, the
+    call is refused if the agent has moved on to another question.
     """
 
     response: Annotated[Literal["approve", "deny"], Field(examples=["approve"])]
@@ -135,7 +134,7 @@ class HumanResponse(RequestModel):
 
 
 class Responded(ResponseModel):
-    """The vote counts. `status` stays `waiting` while further approvals are needed."""
+    """The vote counts. `status` stays `waiting` while more approvals are needed."""
 
     ok: Literal[True] = True
     request_id: UUID
@@ -145,14 +144,14 @@ class Responded(ResponseModel):
 
 
 class Cancelled(ResponseModel):
-    """The run has ended; `cancelled` is false if it had ended before."""
+    """The run has ended; `cancelled` is false if it had already ended."""
 
     ok: Literal[True] = True
     cancelled: bool
 
 
 def question(description: str) -> str:
-    """The question to people, as a sentence."""
+    """The question for people, as a sentence."""
     return description if description.endswith("?") else f"Should I proceed: {description}?"
 
 
@@ -168,9 +167,9 @@ def question(description: str) -> str:
 async def start_agent(
     request: Request, response: Response, body: AgentStart, caller: Asker, key: IdempotencyKey = None
 ) -> AgentStarted:
-    """Start an agent on a task; 200 instead of 201 when this `start_key` (or `Idempotency-Key`) had done it before.
+    """Start an agent on a task. Returns 200 instead of 201 if this `start_key` (or `Idempotency-Key`) was used before.
 
-    A run of its own begins, in a thread in Slack in which people see it work and can talk to it.
+    The run gets its own Slack thread, where people can follow it and talk to the agent.
     """
     ctx = web_context(request)
     agent = agent_named(ctx, body.name)
@@ -243,9 +242,9 @@ async def get_agent(request: Request, agent_id: UUID, caller: Reader) -> AgentSt
 async def respond_to_agent(
     request: Request, agent_id: UUID, body: HumanResponse, caller: Reader
 ) -> Responded:
-    """Approve or deny what an agent waits for, as the person who owns this key; the scope `decide` is needed.
+    """Approve or deny an agent's request as the owner of this key. Needs the scope `decide`.
 
-    409 when nothing waits, and when several requests wait and the body names none: the answer then lists them.
+    409 if nothing waits, or if several requests wait and the body names none: the response lists them.
     """
     ctx = web_context(request)
     (line,) = await clean_run_lines(ctx, [await run_for(ctx, caller, agent_id)])
@@ -271,7 +270,7 @@ async def respond_to_agent(
 
 
 def _chosen(line: RunLine, request_id: UUID | None) -> PendingQuestion:
-    """The one question that this answers. Raises ProblemRaised."""
+    """The question that this decision answers. Raises ProblemRaised."""
     if request_id is not None:
         found = next((each for each in line.asked if each.request_id == request_id), None)
         if found is None:
@@ -294,16 +293,16 @@ def _chosen(line: RunLine, request_id: UUID | None) -> PendingQuestion:
     responses=documented(401, 403, 404, 422, 429, 503),
 )
 async def cancel_agent(request: Request, agent_id: UUID, caller: Reader) -> Cancelled:
-    """Stop an agent: what has run stays done, what it asked for is withdrawn.
+    """Cancel an agent: completed calls stay done, open requests are withdrawn.
 
-    The key that started it may, and as a person its owner: the requester, or a reviewer of what it waits for.
+    Allowed for the key that started the run, and for a key whose owner is the requester or a reviewer of its requests.
     """
     ctx = web_context(request)
     return Cancelled(cancelled=await stop_run(ctx, caller, await run_for(ctx, caller, agent_id)))
 
 
 async def stop_run(ctx: WebContext, caller: Principal, line: RunLine) -> bool:
-    """Cancel a run that this key may see; false if it had already ended. Raises Refused."""
+    """Cancel a run that this key may see; false if it already ended. Raises Refused."""
     if caller.name == line.run.principal and caller.may(Scope.REQUEST):
         return await runs.cancel_by_program(ctx.db, line.run.id, caller.name)
     if caller.owner is None or not (caller.may(Scope.REQUEST) or caller.may(Scope.DECIDE)):

@@ -1,7 +1,7 @@
-"""Runs in the shapes that clients of Agno's AgentOS know: start one, see it pause, confirm its tools, go on.
+"""`/runs` in the format of Agno's AgentOS: start a run, see it pause, confirm its tools, continue.
 
-What is different: a tool is confirmed by a person who may review it, through a key of theirs, and never by whoever
-asked; what is confirmed is what was asked, so arguments that come back changed are refused.
+It differs in who decides: tools are confirmed by a reviewer's own key, never by the key that asked, and confirmed with
+the original arguments: changed ones are refused.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ SentConfirmations = Annotated[
 
 
 class RunContinue(BaseModel):
-    """Confirmations for what the run waits for. Tools left out, or with `confirmed: null`, continue to wait."""
+    """Confirmations for the calls that the run waits for. Calls left out, or with `confirmed: null`, keep waiting."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -84,7 +84,7 @@ class RunContinue(BaseModel):
 
 @router.get("/agents", operation_id="list_agents", responses=documented(401, 403, 429, 503))
 async def list_agents(request: Request, _: Reader) -> list[AgentOut]:
-    """The agents that can be started here."""
+    """The agents that can be started."""
     return [AgentOut.of(each) for each in web_context(request).services.registry]
 
 
@@ -102,9 +102,9 @@ async def create_agent_run(
     wait: Wait = 30.0,
     key: IdempotencyKey = None,
 ) -> RunOutput:
-    """Give an agent a message, and wait until its run pauses for people, completes or fails.
+    """Send a message to an agent, and wait until its run pauses for people, completes or fails.
 
-    `user_id` is a person's id in Slack, for keys that may name somebody (`on_behalf`); any other name is left aside.
+    `user_id` is a Slack user id, for keys with `on_behalf`; any other value is ignored.
     """
     ctx = web_context(request)
     agent = agent_named(ctx, agent_id)
@@ -122,7 +122,7 @@ async def create_agent_run(
 async def get_agent_run(
     request: Request, agent_id: AgentName, run_id: UUID, caller: Reader, wait: Wait = 0.0
 ) -> RunOutput:
-    """The current state of a run; with `wait` as soon as it pauses or ends."""
+    """The current state of a run; with `wait`, returns as soon as it pauses or ends."""
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)
     await until_settled(ctx, run_id, wait)
@@ -143,10 +143,10 @@ async def continue_agent_run(
     caller: Reader,
     wait: Wait = 30.0,
 ) -> RunOutput:
-    """Confirm or refuse tools that the run waits for, as the person who owns this key; the scope `decide` is needed.
+    """Confirm or reject tool calls as the owner of this key. Needs the scope `decide`.
 
-    Each word counts by itself, in the order given. The first one that does not count ends the call, and the problem
-    names those that did. A key with the scope `request` is refused, and that is recorded with the request.
+    Each decision counts on its own, in the given order. The first refused one ends the call, and the problem lists
+    those that counted. A key with the scope `request` is refused, and the attempt is recorded with the request.
     """
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)

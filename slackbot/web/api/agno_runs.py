@@ -1,4 +1,4 @@
-"""What clients of Agno's AgentOS do with runs, in whichever shapes they read them: say something, confirm, wait."""
+"""What AgentOS clients do with runs, independent of format: send a message, confirm, wait."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ CHANGED_ARGUMENTS = (
 
 
 class Confirmation(BaseModel):
-    """A word on one tool call. Other members of a tool may come along; arguments must be those that were asked.
+    """A decision on one tool call. Other fields of the tool may be included; `tool_args` must be the original ones.
 
-    To confirm a call that was edited its `revision` or its arguments have to come along.
+    To confirm an edited call, its `revision` or its arguments must be included.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -61,9 +61,9 @@ async def say(
     user_id: str | None,
     key: str | None,
 ) -> UUID:
-    """Give the agent a message: the run of this session hears it, or one begins.
+    """Send a message to the session's run, or start one.
 
-    `user_id` is a person's id in Slack, for keys that may name somebody; any other name is left aside.
+    `user_id` is a Slack user id, for keys with `on_behalf`; any other value is ignored.
     """
     named = user_id if user_id and looks_like_somebody(user_id) else None
     requester = claimed_requester(ctx, caller, named)
@@ -73,17 +73,17 @@ async def say(
 
 
 async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id: str | None) -> UUID | None:
-    """The run that the next message of this session goes to."""
+    """The run that receives the session's next message."""
     if session_id is None:
         return None
     return await ctx.db.read(views.run_of_session, caller.name, session_id, agent)
 
 
 async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Sequence[Confirmation]) -> None:
-    """Count these words on tools of the run, as those of the person who owns this key.
+    """Apply these decisions as votes of the key's owner.
 
-    Each counts by itself, in the order given. The first one that does not count ends the call, and the problem names
-    those that did. A key with the scope `request` is refused, and that is recorded with the request.
+    Each counts on its own, in the given order. The first refused one ends the call, and the problem lists those that
+    counted. A key with the scope `request` is refused, and the attempt is recorded with the request.
     """
     said = [each for each in tools if each.confirmed is not None]
     waiting = _matched(said, await run_tools(ctx, run_id))
@@ -94,7 +94,7 @@ async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Seque
     counted: list[str] = []
     for word, (request_id, revision) in zip(said, asked, strict=True):
         verdict = Verdict.APPROVE if word.confirmed else Verdict.REJECT
-        # Who sends the arguments along, which were compared, has looked at them.
+        # Arguments that were sent along matched this revision, so the caller has seen it.
         named = word.revision if word.tool_args is None else revision
         try:
             await cast_key_vote(
@@ -117,14 +117,14 @@ async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Seque
 
 
 async def check_agent(ctx: WebContext, caller: Principal, agent: str, run_id: UUID) -> None:
-    """Raises NotFound for a run that is none of this agent's, or none that this key may see."""
+    """Raises NotFound for another agent's run, or one that this key may not see."""
     line = await run_for(ctx, caller, run_id)
     if line.run.agent != agent:
         raise NotFound(NO_SUCH_RUN)
 
 
 async def until_settled(ctx: WebContext, run_id: UUID, seconds: float) -> None:
-    """Wait until nothing more happens in the run without people, for so many seconds at most."""
+    """Wait until the run needs people or ends, for at most this many seconds."""
     deadline, seen = time.monotonic() + seconds, None
     while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
         seen = await ctx.watch.run(run_id, seen, left)
@@ -141,7 +141,7 @@ async def _conversation(
     requester: Requester,
     key: str | None,
 ) -> UUID | None:
-    """The run of this session, which has heard the message now; ``None``: one has to begin."""
+    """The session's run, after it received the message; ``None``: a run must be started."""
     found = await latest_run(ctx, caller, agent, session_id)
     if found is None:
         return None
@@ -167,7 +167,7 @@ async def _begin(
     requester: Requester,
     key: str | None,
 ) -> UUID:
-    """A run of its own. Of two that begin one session at once, one finds the other's."""
+    """Start a run. If two calls start the same session at once, one finds the other's run."""
     if key is None and session_id is not None:
         key = f"session:{agent.name}:{session_id}:{await latest_run(ctx, caller, agent.name, session_id)}"
     started = await start(ctx, caller, agent, message, requester, start_key=key, session_id=session_id)
@@ -175,7 +175,7 @@ async def _begin(
 
 
 def _matched(said: Sequence[Confirmation], tools: Sequence[AgnoTool]) -> list[AgnoTool]:
-    """The tools that these words are on, in their order. Raises ProblemRaised before any of them counts."""
+    """The tool calls of these decisions, in their order. Raises ProblemRaised before any decision counts."""
     by_id = {tool.tool_call_id: tool for tool in tools}
     matched = []
     for word in said:

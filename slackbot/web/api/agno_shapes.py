@@ -1,4 +1,4 @@
-"""A run, its tools and its agents as clients of Agno's AgentOS read them, with members of ours beside theirs."""
+"""Runs, tools and agents in the format of Agno's AgentOS, with additional fields."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AgentOut(ResponseModel):
 
 
 class AgnoTool(ResponseModel):
-    """A tool call. `requires_confirmation` and no `confirmed` yet: people are asked, as the request `request_id`."""
+    """A tool call. With `requires_confirmation` and no `confirmed`, people are asked, in the request `request_id`."""
 
     tool_call_id: UUID
     tool_name: str
@@ -71,8 +71,8 @@ class AgnoTool(ResponseModel):
 class RunOutput(ResponseModel):
     """A run. `paused`: its `tools` with `requires_confirmation` and without `confirmed` wait for people.
 
-    Where an agent below it has asked them, the tool is that agent's.
-    `denied`: a person's no, or nobody's answer in time, ended it; `content` is then why.
+    A tool may belong to an agent that this one delegated to. `denied`: a rejection or an expired request ended the run;
+    `content` then has the reason.
     """
 
     run_id: UUID
@@ -89,7 +89,7 @@ class RunOutput(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run and its tools as they stand, without secrets; `began` says when each tool call was proposed."""
+    """A run and its tools, masked; `began` says when each tool call was proposed."""
 
     run: RunView
     tools: list[AgnoTool]
@@ -97,7 +97,7 @@ class KnownRun:
 
     @property
     def content(self) -> str | None:
-        """What came of it, or why it ended."""
+        """The result, or why the run ended."""
         ended = self.run.status in (RunStatus.DENIED, RunStatus.FAILED)
         return self.run.cause if ended else self.run.answer
 
@@ -107,7 +107,7 @@ class KnownRun:
 
 
 async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:
-    """The run as it stands. Raises NotFound."""
+    """The current state of the run. Raises NotFound."""
     run, calls, asked_views, hidden = await _rows(ctx, run_id)
     return KnownRun(
         await clean_run(run, hidden),
@@ -117,7 +117,7 @@ async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:
 
 
 async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
-    """The run as it stands. Raises NotFound."""
+    """The current state of the run. Raises NotFound."""
     known = await known_run(ctx, run_id)
     run = known.run
     return RunOutput(
@@ -135,7 +135,6 @@ async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
 
 
 async def run_tools(ctx: WebContext, run_id: UUID) -> list[AgnoTool]:
-    """The run's tools alone."""
     return (await known_run(ctx, run_id)).tools
 
 
@@ -199,7 +198,7 @@ def _confirmed(view: RequestView) -> bool | None:
 
 
 def _arguments(call: CallView) -> dict[str, Any] | None:
-    """What the model proposed; ``None`` when that is no JSON object."""
+    """The proposed arguments; ``None`` if they are not a JSON object."""
     try:
         proposed = json.loads(call.raw_arguments)
     except (ValueError, RecursionError):

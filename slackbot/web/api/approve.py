@@ -1,4 +1,4 @@
-"""`/approve`: a person's vote, through their own key."""
+"""`/approve`: a person's vote, with their own key."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _VERDICTS = {VerdictIn.APPROVED: Verdict.APPROVE, VerdictIn.REJECTED: Verdict.RE
 
 
 class DecideIn(RequestModel):
-    """The word of the key's owner.
+    """The decision of the key's owner.
 
-    `revision` is the one that was looked at: if a reviewer has changed the request since, that is 409. To approve a
-    request that was edited it has to be named; to reject it has not.
+    `revision` is the revision that the person saw: 409 if a reviewer has edited the request since. It is required to
+    approve an edited request, not to reject it.
     """
 
     model_config = ConfigDict(
@@ -61,7 +61,7 @@ class DecideIn(RequestModel):
     responses=documented(400, 401, 403, 404, 409, 413, 422, 429, 503),
 )
 async def decide(request: Request, request_id: RequestId, principal: Decider, body: DecideIn) -> ReviewOut:
-    """Approve or reject. While more approvals are needed, the request stays `waiting`."""
+    """Approve or reject. The request stays `waiting` while more approvals are needed."""
     ctx = web_context(request)
     known = await request_lookup.find_vote_context(ctx, principal, request_id)
     if principal.owner is None:
@@ -85,7 +85,7 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
 
 
 async def _told(ctx: WebContext, request_id: UUID, refused: Refused) -> Exception:
-    """For a decided request: by whom and when, as members of the problem."""
+    """For a decided request, adds who decided and when to the problem."""
     if refused.code not in (Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN):
         return refused
     now = await _now(ctx, request_id)

@@ -1,7 +1,7 @@
-"""What happens, told to any number of listeners at the cost of one: ids and states, never what is in a request.
+"""Events for any number of listeners at the cost of one database reader. Ids and states, never a request's content.
 
-Each event, with an id for good, is told at least once: after a break a listener hears again what lies shortly before
-the last one, as transactions do not commit in the order of their clocks.
+Delivery is at least once: each event has a permanent id, and after reconnecting a listener receives events again from
+shortly before its last one, because transactions do not commit in timestamp order.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from slackbot.web.http.watch import ChangeWatch
 log = structlog.get_logger(__name__)
 
 OVERLAP = timedelta(seconds=15)
-"""How much older than the newest event a further one may be: more than any transaction of ours takes."""
+"""How far events may arrive out of order: longer than any of our transactions."""
 
 MOST_MISSED = 10_000
-"""Events that are told after a break; whoever has missed more is told to look at everything anew."""
+"""Events replayed after a break; a listener that missed more is told to reload everything."""
 
 MOST_WAITING = 1_000
-"""Events that lie ready for one listener; one that is slower is let go, and comes back with its last one."""
+"""Queue size per listener; a slower one is disconnected and reconnects with its last event id."""
 
 _BATCH = 1_000
 _ID = re.compile(r"([0-9T:.+Z-]{20,32})/((?:request|run):[0-9a-f-]{36})/([0-9]{1,9})")
@@ -58,31 +58,31 @@ TYPES: dict[AuditKind, str] = {
     AuditKind.RUN_RESUMED: "run.changed",
     AuditKind.RUN_ENDED: "run.changed",
 }
-"""What listeners are told of, and under which name."""
+"""Event types by kind."""
 
 KINDS = [kind.value for kind in TYPES]
 
 
 @dataclass(frozen=True, slots=True)
 class EventPosition:
-    """The last event that a listener had."""
+    """The last event that a listener received."""
 
     at: datetime
     id: str
 
     @property
     def subject(self) -> str:
-        """What it is about."""
+        """The id of its request or run."""
         return self.id.split("/")[1]
 
     @property
     def seq(self) -> int:
-        """Its number there."""
+        """Its sequence number within the subject."""
         return int(self.id.split("/")[2])
 
     @classmethod
     def read(cls, text: str) -> EventPosition:
-        """An event's id. Raises ValueError."""
+        """Parse an event id. Raises ValueError."""
         if not (found := _ID.fullmatch(text)):
             raise ValueError("is not the id of an event")
         at = datetime.fromisoformat(found[1])
@@ -92,28 +92,28 @@ class EventPosition:
 
 
 def event_id(event: Transition) -> str:
-    """What names the event for good."""
+    """The event's permanent id."""
     return f"{rfc3339(event.at)}/{event.subject}/{event.seq}"
 
 
 class Listening(Protocol):
-    """Somebody who is told."""
+    """A receiver of events."""
 
     def tell(self, event: Transition) -> bool:
-        """False: too slow."""
+        """False: its queue is full."""
 
     def end(self) -> None:
-        """There will be no more."""
+        """No more events follow."""
 
 
 @dataclass(eq=False)
 class Listener:
-    """Somebody who is told everything; ``None`` is the end."""
+    """Queues all events; ``None`` marks the end."""
 
     queue: asyncio.Queue[Transition | None] = field(default_factory=lambda: asyncio.Queue(MOST_WAITING + 1))
 
     def tell(self, event: Transition) -> bool:
-        """False: too slow."""
+        """False: the queue is full."""
         if self.queue.qsize() >= MOST_WAITING:
             self.queue.put_nowait(None)
             return False
@@ -121,13 +121,13 @@ class Listener:
         return True
 
     def end(self) -> None:
-        """There will be no more."""
+        """No more events follow."""
         if not self.queue.full():
             self.queue.put_nowait(None)
 
 
 class Feed:
-    """One look at the record for all who listen, whenever something has changed and only while somebody listens."""
+    """Reads the audit log once for all listeners, on changes and only while somebody listens."""
 
     def __init__(self, db: Database, watch: ChangeWatch) -> None:
         self._db = db
@@ -140,7 +140,7 @@ class Feed:
 
     @asynccontextmanager
     async def listener(self, listener: Listening) -> AsyncIterator[None]:
-        """Tell them what is recorded from now on."""
+        """Deliver events recorded from now on."""
         async with self._starting:
             if self._task is None or self._task.done():
                 await self._begin()
@@ -152,7 +152,7 @@ class Feed:
             self._listeners.discard(listener)
 
     async def missed(self, since: EventPosition) -> list[Transition] | None:
-        """What was recorded after that event, and shortly before; ``None``: too much to tell."""
+        """Events after that one and shortly before it; ``None``: too many."""
         found: list[Transition] = []
         start = since.at - OVERLAP
         async with self._db.connection() as connection:
@@ -165,7 +165,7 @@ class Feed:
         return None
 
     async def _begin(self) -> None:
-        """Nothing that is there by now is news."""
+        """Skip everything recorded before now."""
         async with self._db.connection() as connection:
             self._newest = await views.now(connection)
             recent = await views.transitions(connection, KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
@@ -179,7 +179,7 @@ class Feed:
                 for event in await self._news():
                     slow = {each for each in self._listeners if not each.tell(event)}
                     self._listeners -= slow
-            except Exception as error:  # whatever it is, the next look tells it
+            except Exception as error:  # whatever it is, the next read delivers it
                 log.warning(
                     "the feed missed a poll", action="feed.failed", error=str(error) or type(error).__name__
                 )
@@ -199,7 +199,7 @@ class Feed:
         return news
 
     async def stop(self) -> None:
-        """Tell everybody that there will be no more."""
+        """End all listeners."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

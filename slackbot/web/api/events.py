@@ -32,10 +32,10 @@ from slackbot.web.http.problems import documented, retry_later
 router = APIRouter(route_class=StrictRoute, tags=["Events"])
 
 HEARTBEAT = 15.0
-"""Seconds of silence after which a comment keeps the connection open; then the key is checked again, too."""
+"""Seconds of silence before a comment keeps the connection open; the key is checked again then, too."""
 
 MOST_STREAMS = 20
-"""How many streams a key may have open at once."""
+"""Open streams per key."""
 
 _FIRST_STATE = {
     AuditKind.REQUEST_OPENED: "waiting",
@@ -47,7 +47,7 @@ id: 2026-11-21T09:30:00.5Z/request:01980000-0000-7000-8000-000000000000/1
 event: request.opened
 data: {"request_id": "01980000-0000-7000-8000-000000000000", "status": "waiting", "at": "2026-11-21T09:30:00.5Z", "kind": "request.opened"}
 
-"""  # noqa: E501 - as it is sent
+"""  # noqa: E501 - sent verbatim
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events, until either side ends it",
@@ -66,7 +66,7 @@ LastEventID = Annotated[
 
 
 class StreamPlace:
-    """One of the streams that a key may have at once. Raises ProblemRaised (429) where there is none left."""
+    """Reserves one of a key's streams. Raises ProblemRaised (429) if none is left."""
 
     def __init__(self, ctx: WebContext, caller: Principal) -> None:
         self._open, self._name = ctx.streams, caller.name
@@ -76,14 +76,13 @@ class StreamPlace:
         self._open[self._name] += 1
 
     def give_back(self) -> None:
-        """The stream has ended."""
         self._open[self._name] -= 1
         if not self._open[self._name]:
             del self._open[self._name]
 
 
 class Events(StreamingResponse):
-    """A stream of them, in its place."""
+    """An event stream that releases its reservation at the end."""
 
     media_type = "text/event-stream"
 
@@ -92,7 +91,7 @@ class Events(StreamingResponse):
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Here and not in the lines, which are never begun where the caller is gone already."""
+        """Released here, because the body generator never starts if the caller has already disconnected."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -112,10 +111,10 @@ async def watch_events(
     caller: Annotated[Principal, Depends(RequireScope(KeyScope.READ, KeyScope.ADMIN))],
     last_event_id: LastEventID = None,
 ) -> StreamingResponse:
-    """Follow what happens: `request.opened`, `request.changed`, `request.decided` and `run.changed`.
+    """Stream events: `request.opened`, `request.changed`, `request.decided` and `run.changed`.
 
-    Each event is told at least once; its `id` names it. After a break send the last one as `Last-Event-ID` (a
-    browser's EventSource does so by itself). `reset` means that too much was missed: look at everything anew.
+    Delivery is at least once; each event has a stable `id`. After a disconnect, send the last one as `Last-Event-ID` (a
+    browser's EventSource does so by itself). `reset` means that too much was missed: reload everything.
     """
     ctx = web_context(request)
     since = position(last_event_id)
@@ -125,7 +124,7 @@ async def watch_events(
 
 
 def position(text: str | None) -> EventPosition | None:
-    """The event with this id. Raises RequestValidationError."""
+    """Parse an event id. Raises RequestValidationError."""
     try:
         return EventPosition.read(text) if text else None
     except ValueError as error:
@@ -135,7 +134,7 @@ def position(text: str | None) -> EventPosition | None:
 
 
 async def _lines(feed: Feed, since: EventPosition | None, db: Database, secret: str) -> AsyncIterator[str]:
-    """Holds no thread, and a database connection only while it catches up."""
+    """Holds no thread, and a database connection only while catching up."""
     listener = Listener()
     async with feed.listener(listener):
         yield "retry: 2000\n\n"
@@ -162,7 +161,7 @@ async def _lines(feed: Feed, since: EventPosition | None, db: Database, secret: 
 
 
 async def _next(listener: Listener, seconds: float) -> tuple[Transition | None, bool]:
-    """The next event, or nothing in that time; and whether there will be no more."""
+    """The next event, or None after that time; and whether the stream has ended."""
     try:
         async with asyncio.timeout(seconds):
             event = await listener.queue.get()
@@ -179,7 +178,7 @@ async def _still_valid(db: Database, secret: str) -> bool:
 
 
 def line(event: Transition, run_id: UUID | None = None) -> str:
-    """The event as it is sent, in the stream of this run or of everything."""
+    """Format the event for the stream of this run, or of everything."""
     kind = AuditKind(event.event)
     of_run = {} if run_id is None else {"run_id": str(run_id)}
     data = of_run | {
@@ -188,5 +187,5 @@ def line(event: Transition, run_id: UUID | None = None) -> str:
         "at": rfc3339(event.at),
         "kind": kind.value,
     }
-    name = TYPES[kind] if event.about == "request" else "run.changed"  # of a call that nobody was asked about
+    name = TYPES[kind] if event.about == "request" else "run.changed"  # a call that needed no approval
     return f"id: {event_id(event)}\nevent: {name}\ndata: {json.dumps(data)}\n\n"

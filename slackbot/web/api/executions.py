@@ -1,4 +1,4 @@
-"""`/pending/{request_id}/claim` and `/result`: programs execute approved actions, once, and report the result."""
+"""`/pending/{request_id}/claim` and `/result`: programs execute approved actions once and report the result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ClaimIn(RequestModel):
     )
     lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE)] = Field(
         default=LEASE_SECONDS,
-        validation_alias=AliasChoices("lease", "lease_seconds"),  # the second is what earlier clients send
+        validation_alias=AliasChoices("lease", "lease_seconds"),  # earlier clients send lease_seconds
         description="How long the action may take. Without a result by then, people are asked what happened.",
     )
 
@@ -57,9 +57,9 @@ NOTHING_KNOWN = ClaimIn()
 
 
 class ClaimOut(ResponseModel):
-    """The right to do it once, with the arguments in full as they were decided.
+    """The right to act once, with the decided arguments in full.
 
-    `token` goes with the result. `idempotency_key` is the same for every attempt: hand it on to whatever can use one.
+    Send `token` with the result. `idempotency_key` is the same for every attempt: pass it on to APIs that accept one.
     """
 
     id: UUID
@@ -83,7 +83,7 @@ class ReportedOutcome(StrEnum):
 
 
 class ResultIn(RequestModel):
-    """The outcome. `seconds` is the duration, if the program has measured it."""
+    """The outcome. `seconds` is the duration, if the program measured it."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -111,7 +111,7 @@ class ResultIn(RequestModel):
 
     @property
     def outcome(self) -> Outcome:
-        """The same for the record. Raises MalformedArguments."""
+        """The outcome to store. Raises MalformedArguments."""
         if self.error is not None:
             return Outcome(ExecutionStatus.FAILED, self.error, self.seconds or 0.0)
         if self.result is None:
@@ -124,10 +124,10 @@ class ResultIn(RequestModel):
 async def claim_request(
     request: Request, request_id: RequestId, principal: Asker, body: ClaimIn = NOTHING_KNOWN
 ) -> ClaimOut:
-    """Take what was approved, to do it now. Only the key that asked can, once, and before the approval lapses.
+    """Claim an approved action to carry it out now: once, only by the key that asked, and before the approval lapses.
 
-    Where facts have changed since people approved it, the answer is 409 `facts-changed`: that approval is void, people
-    are asked again, `id` is the request to wait for, and `changes` is what differs.
+    If facts have changed since the approval, the response is 409 `facts-changed`: the approval is void, people are
+    asked again, `id` is the request to wait for, and `changes` lists the differences.
     """
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
@@ -167,7 +167,7 @@ async def claim_request(
 async def report_result(
     request: Request, request_id: RequestId, principal: Asker, body: ResultIn
 ) -> ReviewOut:
-    """Report how a claimed attempt ended. Repeating the report changes nothing."""
+    """Report how a claimed attempt ended. Repeating a report has no effect."""
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
     try:

@@ -24,15 +24,15 @@ router = APIRouter(prefix="/executions", route_class=StrictRoute, tags=["Executo
 
 _PROBLEMS = documented(400, 401, 403, 404, 409, 413, 422, 429, 503)
 PAUSE = 1.0
-"""Seconds between two looks while nothing is recorded."""
+"""Seconds between checks while nothing is recorded."""
 
 LONGEST = 60.0
 
 
 class HandedOut(ResponseModel):
-    """A call that may be claimed until `claim_until`. Its arguments come with the claim.
+    """A call that may be claimed until `claim_until`. The claim returns its arguments.
 
-    `description` says what it does, as people approved it; without a `request_id` policy lets it run unasked.
+    `description` is the text that people approved; without `request_id`, policy allows the call without approval.
     """
 
     call_id: UUID
@@ -46,9 +46,9 @@ class HandedOut(ResponseModel):
 
 
 class CallClaimed(ResponseModel):
-    """The right to carry the call out once, with the arguments in full as they were decided.
+    """The right to carry out the call once, with the decided arguments in full.
 
-    `token` goes with the result. `idempotency_key` is the same for every attempt: hand it on to whatever can use one.
+    Send `token` with the result. `idempotency_key` is the same for every attempt: pass it on to APIs that accept one.
     """
 
     call_id: UUID
@@ -115,10 +115,10 @@ async def list_executions(
 async def claim_execution(
     request: Request, call_id: UUID, caller: Executor, body: CallClaimIn = NOTHING_KNOWN
 ) -> CallClaimed:
-    """Take a call, to carry it out now, once. It is judged first, by the policy and the facts of now.
+    """Claim a call to carry it out now, once. It is first judged again by current policy and facts.
 
-    Where something has changed since people approved it, the answer is 409: they are asked again, and the call is
-    handed out again when they approve.
+    If something has changed since the approval, the response is 409: people are asked again, and the call is offered
+    again once they approve.
     """
     ctx = web_context(request)
     digest = bytes.fromhex(body.digest) if body.digest else None
@@ -137,7 +137,7 @@ async def claim_execution(
     "/{call_id}/result", operation_id="report_execution", dependencies=[IDEMPOTENT], responses=_PROBLEMS
 )
 async def report_execution(request: Request, call_id: UUID, caller: Executor, body: ResultIn) -> Reported:
-    """Report how a claimed call ended: the agent reads the result. Repeating the report changes nothing."""
+    """Report how a claimed call ended; the agent receives the result. Repeating a report has no effect."""
     ctx = web_context(request)
     try:
         await external_calls.report(ctx.services, call_id, caller, body.token, body.outcome)

@@ -1,4 +1,4 @@
-"""Facts of programs: supplied with a question or a claim, and what follows if they have changed."""
+"""Facts from programs, sent with a question or a claim, and what follows if they have changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
 
 MAX_DIFFERENCES = 50
-"""Differences in one answer; the request itself has all facts."""
+"""Differences per response; the request itself has all facts."""
 
 
 def check_may_tell_facts(principal: Principal) -> None:
@@ -45,17 +45,17 @@ def told_facts(values: dict[str, Any] | None) -> Facts:
 
 
 def narrowed(rule: Rule, facts: Facts) -> Rule:
-    """The rule as it holds for a request with these facts.
+    """The rule, adapted to a request with these facts.
 
-    Told facts are about the arguments as they are, and nobody but the program could tell those of an edit.
+    Facts describe the original arguments, and only the program could supply those of an edit, so edits are not allowed.
     """
     return rule.model_copy(update={"allow_edit": False}) if facts.source is FactsSource.PROGRAM else rule
 
 
 async def facts_at_claim(ctx: WebContext, view: RequestView, told: dict[str, Any] | None) -> Facts | None:
-    """The facts of now, as the program tells them, or as Signoff looks them up where it did so before.
+    """Current facts: sent by the program, or looked up by Signoff if it did so before.
 
-    Raises MalformedArguments, and ProblemRaised (503) when they cannot be looked up.
+    Raises MalformedArguments, and ProblemRaised (503) if the look-up fails.
     """
     if view.facts_source is not FactsSource.SIGNOFF or view.status is not RequestStatus.APPROVED:
         return None if told is None else told_facts(told)
@@ -71,9 +71,9 @@ async def facts_at_claim(ctx: WebContext, view: RequestView, told: dict[str, Any
 
 
 async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, facts: Facts) -> ProblemRaised:
-    """Put the question again, with the facts of now, and say so: the answer to the claim that found them.
+    """Ask people again with current facts, and return the answer for the claim.
 
-    Raises ProblemRaised (403: policy denies it now; 503: Slack is away), OutdatedPolicy, NotFound and
+    Raises ProblemRaised (403: policy now denies it; 503: Slack is unavailable), OutdatedPolicy, NotFound and
     ClaimRefused.
     """
     requester = view.requester.user_id if view.requester else None
@@ -103,7 +103,7 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
 
 
 async def _asked_again(ctx: WebContext, request_id: UUID) -> ProblemRaised:
-    """What the program gets: the request to wait for now, and the changes."""
+    """The answer to the claim: the request to wait for, and the changes."""
     view = await ctx.snapshots.get(request_id)
     if view is None:
         raise not_found()

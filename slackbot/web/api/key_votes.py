@@ -1,4 +1,4 @@
-"""A vote by API key. It is its owner's vote, and a key that asks has none."""
+"""Votes by API key. They are the owner's votes; keys that can ask cannot vote."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised
 
 PATH = "api"
-"""The door, as the record names it."""
+"""The vote's path in the audit log."""
 
 
 async def key_owner(ctx: WebContext, principal: Principal, asked: Sequence[tuple[UUID, int]]) -> Person:
-    """The person whose vote this key carries. Refused (recorded) for a key that asks; else ProblemRaised."""
+    """The person whose vote this key carries. Raises Refused (recorded) for a key that can ask, otherwise
+    ProblemRaised.
+    """
     if principal.may(Scope.DECIDE) and principal.owner is not None:
         return principal.owner
     if principal.may(Scope.REQUEST):
@@ -49,10 +51,10 @@ async def cast_key_vote(
     present: int,
     known: VoteContext | None = None,
 ) -> VoteOutcome:
-    """Cast a vote of the key's owner. ``named`` is the revision that the caller gives, ``present`` the latest one.
+    """Cast a vote of the key's owner. ``named`` is the revision given by the caller, ``present`` the latest one.
 
-    An approval that names none is on the first: nobody approves what they may not have seen. A rejection is one of
-    every revision. What a card would not offer for approval is refused.
+    An approval without a revision applies to the first: nobody approves what they may not have seen. A rejection
+    applies to every revision. Approvals that a card would not offer are refused.
     """
     revision = named or (1 if verdict is Verdict.APPROVE else present)
     if verdict is Verdict.APPROVE and await _is_unreadable(ctx, request_id):
@@ -66,7 +68,7 @@ async def cast_key_vote(
 
 
 async def _is_unreadable(ctx: WebContext, request_id: UUID) -> bool:
-    """Whether it waits and cannot be shown to people completely."""
+    """Whether the request waits and cannot be shown completely."""
     view = await ctx.snapshots.get(request_id)
     if view is None or view.status is not RequestStatus.WAITING:
         return False

@@ -1,4 +1,4 @@
-"""A program asks: its call, the policy evaluation, and the request to people."""
+"""Handle a program's question: its call, the policy evaluation, and the request to people."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ from slackbot.web.http.problems import ProblemRaised, retry_later
 
 MAX_DESCRIPTION = 2000
 MAX_WAITING = 5_000
-"""Requests of one key that may wait for people at a time."""
+"""Open requests per key."""
 MAX_WAITING_BYTES = 64 * 2**20
-"""Their maximum size in the database."""
+"""Their total size in the database."""
 LATER = 60.0
-"""Seconds after which it is worth asking again: people have to decide first."""
+"""Seconds for Retry-After: people have to decide first."""
 
 RequestName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128)
 ]
-"""A caller's own name for a request: what can stand in an address as it is."""
+"""A caller's name for a request; usable in a URL without escaping."""
 
 AgentName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=80)]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]*$", max_length=128)]
@@ -73,12 +73,12 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class AskIn(RequestModel):
-    """A question to be put to people.
+    """A question for people.
 
-    With `action` (a tool's name) and `arguments` the checkpoints judge whether anybody has to be asked; without,
-    somebody always is, and what they agree to is all of these fields. `requester` (a Slack user id) takes a key with
-    `on_behalf`. `facts` is what the program itself has looked up about the arguments, never the model's words; it takes
-    a key with `facts`. `facts_failed` says that they could not be looked up: then somebody is asked.
+    With `action` (a tool's name) and `arguments` the checkpoints judge whether approval is needed; without, it always
+    is, and people approve all of these fields. `requester` (a Slack user id) needs a key with `on_behalf`. `facts` is
+    what the program itself looked up about the arguments, never the model's words; it needs a key with `facts`.
+    `facts_failed` says that the look-up failed: people are then asked.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
@@ -109,36 +109,36 @@ class AskIn(RequestModel):
 
     @property
     def tells_facts(self) -> bool:
-        """Whether it says anything of facts, which takes a key that may."""
+        """Whether the body mentions facts, which needs a key with that scope."""
         return self.facts is not None or self.facts_failed
 
     @property
     def traits(self) -> ToolTraits:
-        """What is known of its tool: nothing. Whoever names no action wants to be asked about."""
+        """Nothing is known about an external tool; a question without an action always asks people."""
         return ToolTraits(self.action or EXTERNAL, EXTERNAL, requires_approval=self.action is None)
 
     def as_action(self) -> Action:
-        """What people agree to. Raises MalformedArguments."""
+        """The action that people approve. Raises MalformedArguments."""
         if self.action is not None:
             return Action(self.action, EXTERNAL, self.arguments or {})
         told = {"request_id", "action_description", "agent_context", "timestamp"}
         return Action(EXTERNAL, EXTERNAL, self.model_dump(mode="json", include=told))
 
     def with_fitting_context(self) -> AskIn:
-        """The same with as much of its context as has room. Raises MalformedArguments."""
+        """A copy with its context cut to fit. Raises MalformedArguments."""
         others = self.model_dump(mode="json", exclude={"agent_context", *_ABOUT_FACTS})
         return self.model_copy(update={"agent_context": fit_context(self.agent_context, others)})
 
     def content(self) -> bytes:
-        """SHA-256 over everything but facts: whoever asks again under the same id must repeat all of it.
+        """SHA-256 of everything except facts; a repeated id must have the same content.
 
-        Facts change by themselves. Those of the first time stand until the claim, which tells them again.
+        Facts change by themselves. Those of the first call are kept until the claim, which sends them again.
         """
         told = self.model_dump(mode="json", exclude=_ABOUT_FACTS)
         return hashlib.sha256(canonical_bytes(told)).digest()
 
     def told_facts(self) -> Facts:
-        """What the program has looked up, if it says anything of that. Raises MalformedArguments."""
+        """The facts that the program sent, if any. Raises MalformedArguments."""
         return (
             told_facts(self.facts)
             if not self.facts_failed
@@ -147,7 +147,7 @@ class AskIn(RequestModel):
 
 
 class OpenedRequest(ResponseModel):
-    """The request for this question."""
+    """The request opened for this question."""
 
     id: UUID
     created: bool = Field(description="False: it was asked before.")
@@ -156,10 +156,10 @@ class OpenedRequest(ResponseModel):
 async def ask(
     ctx: WebContext, principal: Principal, body: AskIn, size: int
 ) -> OpenedRequest | NotRequiredOut:
-    """Put the question, unless it was put before or policy says something else; ``size`` of the body in bytes.
+    """Open a request, unless it exists or policy needs none; ``size`` of the body in bytes.
 
-    ProblemRaised: 403 policy denies it, or the key may not ask so; 429 too much of it waits; 503 Slack is away. Also
-    raises OutdatedPolicy, Conflict and MalformedArguments.
+    Raises ProblemRaised (403: policy denies it, or the key may not ask this; 429: too many requests are open; 503:
+    Slack is unavailable), OutdatedPolicy, Conflict and MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
     if body.tells_facts:
@@ -258,7 +258,7 @@ async def _judge_and_open(
 
 
 def _agent(principal: Principal, body: AskIn) -> str:
-    """Whose request it is. A key that belongs to one agent speaks for no other."""
+    """The agent of the request. A key bound to one agent cannot name another."""
     if principal.agent is not None and body.agent not in (None, principal.agent):
         words = (
             f"The key {principal.key} is bound to the agent {principal.agent} and cannot ask for another one."
@@ -278,7 +278,9 @@ def _asserted(principal: Principal, requester: Requester) -> str:
 async def _description(
     rule: Rule, judged: Judgement, body: AskIn, action: Action, facts: FactValues | None
 ) -> str:
-    """The operator's description if there is one; else the program's, in quotation marks that it cannot close."""
+    """The operator's description if there is one; otherwise the program's, quoted so that it cannot close the
+    quotation.
+    """
     if rule.description_template is not None:
         return judged.description
     said = f"The agent says: {quoted(body.action_description, MAX_DESCRIPTION)}"
@@ -286,13 +288,13 @@ async def _description(
 
 
 def _rationale(rule: Rule, body: AskIn) -> str | None:
-    """The program's own words, which the card labels as such."""
+    """The program's own words; the card labels them as such."""
     told = [body.action_description] if rule.description_template is not None else []
     return "\n\n".join([*told, *([body.rationale] if body.rationale else [])]) or None
 
 
 def _context(body: AskIn) -> dict[str, Any]:
-    """What the program had before it. Without an action its fields are the arguments already."""
+    """Context from the program. Without an action, its fields are already the arguments."""
     if body.action is None:
         return {}
     told = {"action_description", "agent_context", "timestamp"}

@@ -31,7 +31,7 @@ from slackbot.web.http.problems import ProblemRaised, documented
 router = APIRouter(route_class=StrictRoute, tags=["Requests"])
 
 LONGEST_WAIT = 300
-"""Seconds that a call may wait. Many proxies cut a connection after a minute without a byte; not everybody has one."""
+"""Maximum wait in seconds. Many proxies cut connections after a silent minute, but not every caller has one."""
 
 
 @router.post(
@@ -52,7 +52,7 @@ async def open_request(
 ) -> ReviewOut | NotRequiredOut:
     """Ask people for a review.
 
-    The same question again (same `request_id`, same content) is answered with the same request.
+    Repeating a question (same `request_id`, same content) returns the same request.
     """
     ctx = web_context(request)
     opened = await ask(ctx, principal, body, len(await request.body()))
@@ -78,10 +78,10 @@ async def list_requests(
     limit: Limit = 50,
     cursor: After = None,
 ) -> Page[ReviewOut]:
-    """Requests, newest first: with the scope `read` those of the team, else those that this key has opened.
+    """Requests, newest first: the team's with the scope `read`, otherwise those that this key opened.
 
-    A page ends after `limit` items or about a megabyte; there is more as long as `next` is given. A key gets one list
-    at a time.
+    A page ends after `limit` items or about a megabyte; `next` is present while there are more. A key gets one list at
+    a time.
     """
     ctx = web_context(request)
     async with ctx.db.connection() as connection:
@@ -110,11 +110,14 @@ async def read_request(
         Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the decision."),
     ] = 0,
 ) -> ReviewOut:
-    """The current state of a request, or its state as soon as it no longer waits."""
+    """The current state of a request; with `wait`, as soon as it no longer waits."""
     ctx = web_context(request)
     view: RequestView | None = await request_lookup.find_visible_request(ctx, principal, request_id)
     if view is not None and wait and view.status is RequestStatus.WAITING:
-        waited, view = (view.id, view.recorded), None  # thousands wait: nobody keeps what will be read again
+        waited, view = (
+            (view.id, view.recorded),
+            None,
+        )  # thousands may wait: do not keep a view that will be read again
         view = await _decided(ctx, *waited, wait)
     if view is None:
         raise request_lookup.not_found()
@@ -123,7 +126,7 @@ async def read_request(
 
 @router.delete("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
 async def withdraw_request(request: Request, request_id: RequestId, principal: Reader) -> ReviewOut:
-    """Withdraw the request. Only the key that opened it can, or one with the scope `admin`."""
+    """Withdraw the request. Allowed for the key that opened it, and for keys with the scope `admin`."""
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
     if view.principal != principal.name and not principal.may(Scope.ADMIN):
@@ -134,7 +137,7 @@ async def withdraw_request(request: Request, request_id: RequestId, principal: R
 
 
 async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) -> None:
-    """Withdrawing twice is withdrawing once. Raises Conflict if it was decided."""
+    """Idempotent. Raises Conflict if the request was decided."""
     if await external.withdraw(ctx.db, view.id, principal):
         return
     now = await _again(ctx, view)
@@ -143,7 +146,7 @@ async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) ->
 
 
 async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:
-    """The same request, once it no longer waits or the time is over. Holds nothing while it waits."""
+    """The request once decided, or None after that time. Holds no resources while waiting."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         now = await ctx.watch.request(request_id, recorded, left)
@@ -156,7 +159,7 @@ async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: fl
 
 
 async def _handed_over(ctx: WebContext, principal: Principal, view: RequestView) -> RequestView:
-    """What the caller is told of it. That its asker reads an approval is written before: it may act on it unseen."""
+    """The view for the caller. First records that the asker reads an approval: it may then act without a claim."""
     if view.principal != principal.name or view.lapse_at is None or view.handed_over_at is not None:
         return view
     at = await ctx.hand_overs.join(view.id)

@@ -1,4 +1,4 @@
-"""Which request an address means, and whether the caller may know of it."""
+"""Find the request that a path names, and check that the caller may see it."""
 
 from __future__ import annotations
 
@@ -29,21 +29,23 @@ RequestId = Annotated[
 
 
 async def find_visible_request(ctx: WebContext, principal: Principal, name: str) -> RequestView:
-    """The request, if this caller may know of it. Raises as `named` does, and Refused."""
+    """The request, if this caller may see it. Raises as `find_request` does, and Refused."""
     view = await find_request(ctx, principal, name)
     await _may_see(ctx, principal, view)
     return view
 
 
 async def find_request(ctx: WebContext, principal: Principal, name: str) -> RequestView:
-    """The request; our own ids go before names. Raises ProblemRaised (404; 409: several have that name)."""
+    """The request; our ids take precedence over callers' names. Raises ProblemRaised (404; 409: several have that
+    name).
+    """
     if _is_id(name) and (view := await ctx.snapshots.get(UUID(name))) is not None:
         return _of_team(ctx, view)
     return await _read(ctx, principal, name, views.request_view)
 
 
 async def find_vote_context(ctx: WebContext, principal: Principal, name: str) -> VoteContext:
-    """What has to be known of the request before a vote. Raises as `named` does."""
+    """The vote context of the request. Raises as `find_request` does."""
     return await _read(ctx, principal, name, views.vote_context)
 
 
@@ -87,12 +89,14 @@ def _of_team(ctx: WebContext, found: _Found) -> _Found:
 
 
 def not_found() -> ProblemRaised:
-    """There is none, or none that this caller may know of."""
+    """The same for a missing request and one that this caller may not see."""
     return ProblemRaised(404, "not-found", "Not found", "There is no such request.")
 
 
 async def _may_see(ctx: WebContext, principal: Principal, view: RequestView) -> None:
-    """Programs see their own; who reads, all; who decides, what their owner may see. Raises ProblemRaised, Refused."""
+    """Programs see their own requests; `read` keys all; `decide` keys what their owner may see. Raises ProblemRaised,
+    Refused.
+    """
     if view.principal == principal.name or principal.sees_all:
         return
     if not principal.may(Scope.DECIDE) or principal.owner is None:

@@ -1,4 +1,4 @@
-"""On whose behalf a program asks: its key's owner, or a person that it may name."""
+"""The requester for a program's question: its key's owner, or a person that it may name."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}")
 
 
 def looks_like_somebody(named: str) -> bool:
-    """Whether this could be a person's id in Slack."""
+    """Whether this could be a Slack user id."""
     return _USER_ID.fullmatch(named) is not None
 
 
 def claimed_requester(ctx: WebContext, principal: Principal, named: str | None) -> Requester:
-    """Whose wish the key says that it is. Raises ProblemRaised (403) for a name that it may not say."""
+    """The requester that the key asserts. Raises ProblemRaised (403) for a name that it may not use."""
     owner = principal.owner
     if named is None or (owner is not None and owner == Person(ctx.slack.team_id, named)):
         return Requester(owner, "key-owner") if owner else Requester(None, "none")

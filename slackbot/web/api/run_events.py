@@ -50,10 +50,10 @@ _ENDED = (RunStatus.COMPLETED, RunStatus.DENIED, RunStatus.FAILED, RunStatus.CAN
 async def watch_run(
     request: Request, run_id: UUID, presented: Presented, caller: Reader, last_event_id: LastEventID = None
 ) -> Response:
-    """Follow one run: what has happened in it, then what happens, until it ends. Its requests are part of it.
+    """Stream one run: past events, then new ones until it ends, including those of its requests.
 
-    Each event is told at least once; its `id` names it. After a break send the last one as `Last-Event-ID`. Once the
-    run has ended and nothing more follows, the answer is 204, after which a browser's EventSource stops asking.
+    Delivery is at least once; each event has a stable `id`. After a disconnect, send the last one as `Last-Event-ID`.
+    Once the run has ended and nothing more follows, the response is 204, which stops a browser's EventSource.
     """
     ctx = web_context(request)
     since = position(last_event_id)
@@ -68,20 +68,19 @@ async def watch_run(
 
 @dataclass(eq=False)
 class RunListener:
-    """Woken when the run's record may have grown: it has no queue, so it cannot be too slow."""
+    """Wakes when the run may have new events. It has no queue, so it cannot fall behind."""
 
     subjects: set[str]
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     ended: bool = False
 
     def tell(self, event: Transition) -> bool:
-        """A request that is new here may be one of the run's."""
+        """An unknown request may belong to the run."""
         if event.subject in self.subjects or event.event == AuditKind.REQUEST_OPENED:
             self.woken.set()
         return True
 
     def end(self) -> None:
-        """There will be no more."""
         self.ended = True
         self.woken.set()
 
@@ -94,16 +93,16 @@ class _RunRecord:
     run_id: UUID
     newest: datetime
     told: dict[str, int]
-    """The last number of each subject. Numbers have no gaps, and a subject's events are committed in their order."""
+    """Last sequence number per subject. Numbers have no gaps and commit in order."""
 
     @classmethod
     def after(cls, db: Database, run_id: UUID, since: EventPosition | None) -> _RunRecord:
-        """What follows this event, and lies shortly before it in other subjects; without one, everything."""
+        """Events after this one, and shortly before it in other subjects; all events without one."""
         told = {run_subject(run_id): 0} | ({since.subject: since.seq} if since else {})
         return cls(db, run_id, since.at if since else _BEGINNING, told)
 
     async def news(self) -> tuple[list[Transition], bool]:
-        """What has not been told, which counts as told now; and whether nothing more will follow."""
+        """Unsent events, which are then marked as sent; and whether no more will follow."""
         over, found = await self._look()
         news = [each for each in found if each.seq > self.told.get(each.subject, 0)]
         self.told |= {each.subject: each.seq for each in news}
@@ -111,14 +110,14 @@ class _RunRecord:
         return news, over
 
     async def is_at_its_end(self) -> bool:
-        """Whether there is nothing to tell, now or later."""
+        """Whether there is nothing to send, now or later."""
         over, found = await self._look()
         return over and all(each.at <= self.newest for each in found)
 
     async def _look(self) -> tuple[bool, list[Transition]]:
-        """Whether the run has ended, and what was recorded lately: read in this order, so that its end is among it.
+        """Whether the run has ended, and recent events. Reads in this order, so that the final event is included.
 
-        A person may resume it later, or go on with its conversation.
+        A person may later resume the run, or continue its conversation.
         """
         found: list[Transition] = []
         async with self.db.connection() as connection:
@@ -137,7 +136,7 @@ class _RunRecord:
 
 
 async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -> AsyncIterator[str]:
-    """Holds no thread, and a database connection only while it reads."""
+    """Holds no thread, and a database connection only while reading."""
     listener = RunListener(set(record.told))
     async with feed.listener(listener):
         yield "retry: 2000\n\n"
@@ -162,7 +161,7 @@ async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -
 
 
 async def may_still_see(ctx: WebContext, secret: str, run_id: UUID) -> bool:
-    """Whether this key is still valid, and the run one that it may see."""
+    """Whether the key is still valid and may see the run."""
     try:
         caller = await api_keys.authenticate(ctx.db, secret)
         if caller is None:

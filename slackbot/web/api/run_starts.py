@@ -1,4 +1,4 @@
-"""Setting agents to work for programs: which agent, on whose behalf, in which channel's thread, and only once."""
+"""Start agents for programs: the agent, the requester, the Slack thread, and idempotency."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slackbot.web.http.problems import ProblemRaised
 
 
 def agent_named(ctx: WebContext, name: str) -> Agent:
-    """The agent of this name. Raises ProblemRaised (404), which tells those of a similar one."""
+    """The agent of this name. Raises ProblemRaised (404), which suggests similar names."""
     agents = ctx.services.registry
     if (found := agents.find(name)) is not None:
         return found
@@ -38,7 +38,7 @@ async def start(
     session_id: str | None = None,
     label: str | None = None,
 ) -> StartOutcome:
-    """Start the agent, with a thread in the service's own channel. Conflict: its start key began something else."""
+    """Start the agent in a new thread of the service's channel. Raises Conflict if the start key was used otherwise."""
     started = await run_starts.start(
         ctx.services,
         ctx.slack.directory,

@@ -1,4 +1,4 @@
-"""Which runs a program may see, and what of them: secrets masked, and never another workspace's."""
+"""Which runs a program may see, with secrets masked, and never another workspace's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_SUCH_RUN = "There is no such run, or this key may not see it."
 
 
 async def run_for(ctx: WebContext, principal: Principal, run_id: UUID) -> RunLine:
-    """The run with what it waits for. Raises NotFound, also if this key may not see it."""
+    """The run with its open requests. Raises NotFound, also if this key may not see it."""
     async with ctx.db.connection() as connection:
         known = await views.cancel_context(connection, run_id)
         line = await views.run_line(connection, run_id)
@@ -34,7 +34,7 @@ async def run_for(ctx: WebContext, principal: Principal, run_id: UUID) -> RunLin
 
 
 async def _sees(ctx: WebContext, person: Person, run: RunView, known: views.CancelContext) -> bool:
-    """As in Slack: one's own run, one in a channel where one is, one that one may decide about, or all of them."""
+    """As in Slack: one's own runs, those in one's channels, those one may decide on, or all for administrators."""
     directory = ctx.slack.directory
     if (await directory.identify(person)).refusal is not None:
         return False
@@ -45,7 +45,7 @@ async def _sees(ctx: WebContext, person: Person, run: RunView, known: views.Canc
 
 
 async def clean_run_lines(ctx: WebContext, lines: Sequence[RunLine]) -> list[RunLine]:
-    """Copies with secrets masked, and without what the checkpoints of a run's calls hide."""
+    """Masked copies, also without what the checkpoints of a run's calls hide."""
     runs = await without_secrets(ctx.db, [line.run for line in lines])
     asked = await clean_value([[each.description for each in line.asked] for line in lines])
     return [

@@ -1,4 +1,4 @@
-"""JSON formats: times, pages, people, and a masked request; only a claim returns more."""
+"""Shared JSON formats: times, pages, people, and masked requests. Only a claim returns unmasked arguments."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _in_utc(at: datetime) -> datetime:
 
 
 def rfc3339(at: datetime) -> str:
-    """`2026-11-21T11:20:33.5Z`: the one way in which times are written (RFC 3339, in UTC)."""
+    """`2026-11-21T11:20:33.5Z`: the format of all times (RFC 3339, in UTC)."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _written(value: object) -> object:
-    """Nothing but a time with its offset: pydantic would take a bare number for seconds since 1970."""
+    """Only a time with offset: pydantic would read a bare number as seconds since 1970."""
     if not isinstance(value, datetime) and not (isinstance(value, str) and "T" in value.upper()):
         raise ValueError("is not an RFC 3339 time such as 2026-11-21T09:30:00Z")
     return value
@@ -50,7 +50,7 @@ Moment = Annotated[
     AfterValidator(_in_utc),
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
-"""A point in time in JSON: read with any offset, written in UTC."""
+"""A point in time in JSON: any offset on input, UTC on output."""
 
 _DATE_AND_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 
@@ -67,24 +67,22 @@ SentTime = Annotated[
     AfterValidator(lambda at: _in_utc(at if at.tzinfo else at.replace(tzinfo=UTC))),
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
-"""A program's own time: a number is seconds since 1970, and a time without offset is UTC."""
+"""A time given by a program: a number is seconds since 1970, and a time without offset is UTC."""
 
 Length = Annotated[float, BeforeValidator(seconds_of, json_schema_input_type=float | str)]
 """A duration in JSON: `"72h"`, or a number of seconds."""
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
 After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]
-"""The start of a page: `None` for the first."""
+"""Start of a page: `None` for the first."""
 
 
 class ResponseModel(BaseModel):
-    """What we answer with."""
-
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
     @classmethod
     def copy_of(cls, source: object, **given: object) -> Self:
-        """Made of the source's attributes that bear the names of fields, and of the fields ``given``."""
+        """Copy the source's attributes that have field names, plus the ``given`` fields."""
         copied = {
             name: getattr(source, name)
             for name, field in cls.model_fields.items()
@@ -94,25 +92,25 @@ class ResponseModel(BaseModel):
 
 
 class RequestModel(BaseModel):
-    """What we are sent: a field that is not known is an error that names it, not a wish that is ignored."""
+    """A request body. Unknown fields are errors, so that no wish is silently ignored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Page(ResponseModel, Generic[T]):
-    """A part of a list. `next`, if there is more, is the `cursor` of the part behind it."""
+    """Part of a list. `next`, if present, is the `cursor` of the next page."""
 
     items: list[T]
     next: str | None = None
 
 
 def page(items: Sequence[T], following: UUID | None) -> Page[T]:
-    """The page that these items are; `following` is the id behind which the next one begins, if there may be one."""
+    """A page of these items; `following` is the id after which the next page begins, if there is one."""
     return Page(items=list(items), next=following.hex if following is not None else None)
 
 
 class PersonOut(ResponseModel):
-    """Somebody in Slack."""
+    """A person in Slack."""
 
     team_id: str
     user_id: str
@@ -123,7 +121,7 @@ class PersonOut(ResponseModel):
 
 
 class ActionOut(ResponseModel):
-    """What would be done, with secrets masked. The request's `digest` is that of the action itself."""
+    """The action, with secrets masked. The request's `digest` is that of the unmasked action."""
 
     tool: str
     tool_version: str
@@ -135,7 +133,7 @@ class ActionOut(ResponseModel):
 
 
 class VoteOut(ResponseModel):
-    """One reviewer's word on the present revision."""
+    """A reviewer's vote on the current revision."""
 
     person: PersonOut
     verdict: Verdict
@@ -144,7 +142,7 @@ class VoteOut(ResponseModel):
 
 
 class ExecutionOut(ResponseModel):
-    """The latest attempt to do what was approved, and a person's word on it where its outcome was in doubt."""
+    """The latest attempt to carry out the approved action, and how a person settled it if its outcome was in doubt."""
 
     id: UUID
     attempt: int
@@ -159,17 +157,17 @@ class ExecutionOut(ResponseModel):
 
 
 class ReviewOut(ResponseModel):
-    """A request for review as it stands now.
+    """The current state of a request for review.
 
-    `request_id` is the caller's own name for it, `id` is ours. `status` says what people decided; `lapsed`: approved,
-    but nobody has claimed it in time. `handed_over_at`: the asker has read the approval then, so it may have been done
-    although nothing was reported; without it, what has lapsed was not done. `digest` (SHA-256, hex) stands for exactly
-    the action of this `revision`, which is another one after each edit. `description` is what people are shown;
-    `action_description` is what the asker called it. `above` are the agents that handed the task down to `agent`, the
-    first one first. `erased_at`: arguments, facts and context are gone since. `facts_source`: the program told the
-    facts, or Signoff looked them up; `null`: the agent's own tool did, or nobody. `voided`: the facts changed after the
-    approval, so nothing was done, and people are asked again. `executor`: the key of the program that carries out a
-    call of one of our agents (`*`: any); `claim_until`: it may begin until then.
+    `request_id` is the caller's name for it, `id` is ours. `status` is the decision; `lapsed`: approved, but not
+    claimed in time. `handed_over_at`: when the asker read the approval, so the action may have been carried out even if
+    nothing was reported; without it, a lapsed action was not carried out. `digest` (SHA-256, hex) identifies exactly
+    the action of this `revision`; each edit changes it. `description` is the text shown to people; `action_description`
+    is the asker's own. `above` lists the agents that delegated the task to `agent`, topmost first. `erased_at`: when
+    arguments, facts and context were erased. `facts_source`: the program sent the facts, or Signoff looked them up;
+    `null`: the agent's own tool did, or there are none. `voided`: the facts changed after the approval, so nothing was
+    carried out, and people are asked again. `executor`: the key of the program that carries out a call of one of our
+    agents (`*`: any); `claim_until`: the deadline for its claim.
     """
 
     request_id: str
@@ -213,7 +211,7 @@ class ReviewOut(ResponseModel):
 
     @classmethod
     def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
-        """Of a view that `clean_view` has made fit to be shown."""
+        """From a view that `clean_view` has masked."""
         return cls.copy_of(
             view,
             request_id=view.client_id if view.source == API else str(view.id),
@@ -232,31 +230,31 @@ class ReviewOut(ResponseModel):
 
 
 def agent_context(view: RequestView) -> Any:
-    """What the agent had before it: of a program's request what it sent, of a run's its task and transcript."""
+    """The agent's context: for a program's request what it sent, for a run's request its task and transcript."""
     told = _told(view)
     return dict(view.context) if told is None else told.get("agent_context")
 
 
 def own_words(view: RequestView) -> str:
-    """How the asker itself described it; of a run's request what people are shown."""
+    """The asker's own description; for a run's request, the text shown to people."""
     words = (_told(view) or {}).get("action_description")
     return words if isinstance(words, str) else view.description
 
 
 def _told(view: RequestView) -> dict[str, Any] | None:
-    """What a program sent along; `None` for a run's request. Without an action it is the arguments themselves."""
+    """Context sent by a program; `None` for a run's request. Without an action it is the arguments themselves."""
     if view.source != API:
         return None
     return json_text.arguments_of(view.action) if view.action.tool == EXTERNAL else dict(view.context)
 
 
 def page_url(public_url: str | None, request_id: UUID) -> str | None:
-    """Where people see the request outside Slack; `None` while nobody has said how this service is reached."""
+    """URL of the request's page; `None` if no public URL is configured."""
     return f"{public_url}/inbox/requests/{request_id}" if public_url else None
 
 
 async def reviews(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewOut]:
-    """Requests as programs may see them: without secrets, with their addresses."""
+    """Requests as programs may see them: masked, with URLs."""
     clean = [await clean_view(view) for view in views]
     connected = ctx.slack_or_none()
     cards = {view.id: (view.channel_id, view.message_ts) for view in views if view.message_ts}
@@ -272,5 +270,4 @@ async def reviews(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewO
 
 
 async def review(ctx: WebContext, view: RequestView) -> ReviewOut:
-    """One request, the same way."""
     return (await reviews(ctx, [view]))[0]

@@ -1,4 +1,4 @@
-"""Webhooks for operators: add, list, remove, and what could not be delivered."""
+"""Webhooks for operators: add, list, remove, and retry dead deliveries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Name = Annotated[str, Path(description="The webhook's name.", examples=["ops"])]
 
 
 class WebhookIn(RequestModel):
-    """A webhook to be added."""
+    """A webhook to add."""
 
     name: str = Field(examples=["ops"])
     url: str = Field(examples=["https://example.com/signoff"])
@@ -35,14 +35,14 @@ class WebhookIn(RequestModel):
 
 
 class WebhookAdded(ResponseModel):
-    """The secret that signs everything that is sent there. It is shown this once."""
+    """The secret that signs every delivery. It is shown only once."""
 
     name: str
     secret: str
 
 
 class WebhookOut(ResponseModel):
-    """A webhook and how it is doing."""
+    """A webhook and its delivery state."""
 
     name: str
     url: str
@@ -55,7 +55,7 @@ class WebhookOut(ResponseModel):
 
 
 class DeadNoticeOut(ResponseModel):
-    """A notice that was given up after a day of attempts, or because its receiver is gone."""
+    """A message that was given up after a day of attempts, or because its receiver is gone."""
 
     id: UUID
     target: str
@@ -69,7 +69,7 @@ class DeadNoticeOut(ResponseModel):
 
 @router.post("", status_code=201, responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
 async def add(request: Request, admin: Admin, new: WebhookIn) -> WebhookAdded:
-    """Tell an address of these events from now on."""
+    """Send these events to an address from now on."""
     ctx = web_context(request)
     try:
         secret = await webhooks.add(
@@ -92,7 +92,7 @@ async def list_webhooks(request: Request, admin: Admin) -> Page[WebhookOut]:
     "/{name}", status_code=204, response_class=Response, responses=documented(401, 403, 404, 422, 429, 503)
 )
 async def remove(request: Request, admin: Admin, name: Name) -> None:
-    """Tell it nothing more, also not what is pending."""
+    """Remove a webhook, with its pending deliveries."""
     await webhooks.remove(web_context(request).db, name, by=admin.name)
 
 
@@ -100,7 +100,7 @@ async def remove(request: Request, admin: Admin, name: Name) -> None:
 async def list_dead(
     request: Request, admin: Admin, limit: Limit = 50, after: After = None
 ) -> Page[DeadNoticeOut]:
-    """What was given up, webhooks and e-mail, latest first."""
+    """Messages that were given up, webhooks and e-mail, latest first."""
     found = await webhooks.list_dead(web_context(request).db, limit, after)
     return page(
         [DeadNoticeOut.copy_of(each) for each in found], found[-1].id if len(found) >= limit else None
@@ -114,5 +114,5 @@ async def list_dead(
     responses=documented(401, 403, 404, 422, 429, 503),
 )
 async def replay(request: Request, admin: Admin, notice_id: UUID) -> None:
-    """Tell it again, as from the beginning."""
+    """Send it again, with a fresh series of attempts."""
     await webhooks.replay(web_context(request).db, notice_id)

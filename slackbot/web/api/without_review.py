@@ -1,4 +1,4 @@
-"""What a program may do without anybody being asked now: policy lets it, or reviewers have allowed it in advance."""
+"""Actions that a program may carry out without asking now: policy allows them, or a reviewer's grant covers them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRANTED = "reviewers have allowed similar calls in advance"
 
 
 class NotRequiredOut(ResponseModel):
-    """Nobody has to be asked: the checkpoints let this action run. It is on record that they did."""
+    """No approval is needed: the checkpoints allow this action. The evaluation is recorded."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -67,7 +67,7 @@ async def within_limits(
     facts: Facts,
     judged: Judgement,
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """The judgement with the limits over time in it. What may run is counted, and on record, when this returns."""
+    """Apply the limits to the judgement. If the action may run, its use is counted and recorded on return."""
     if not asked.uses or judged.verdict == "deny":
         return judged, ()
     if judged.verdict == "ask":
@@ -80,9 +80,9 @@ async def within_limits(
 async def without_review(
     ctx: WebContext, principal: Principal, asked: ProgramCall, action: Action, facts: Facts, judged: Judgement
 ) -> NotRequiredOut:
-    """Policy lets it run, or denies it. Either is on record with the facts it rests on, in the chain of the key."""
+    """Policy allows or denies the action. Both are recorded with their facts, in the key's chain of the audit log."""
     denied = judged.verdict != "run"
-    if denied or not asked.uses:  # else it is on record with its uses
+    if denied or not asked.uses:  # otherwise recorded with its uses
         kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
         detail = _detail(asked, action, facts)
         await external.record_judgement(ctx.db, principal, kind, detail, judged)
@@ -98,7 +98,7 @@ def _detail(asked: ProgramCall, action: Action, facts: Facts) -> dict[str, objec
 
 
 async def use_grant(ctx: WebContext, call: CallToCover, asked: ProgramCall, judged: Judgement) -> UUID | None:
-    """The grant of which this question is a use, now or before; ``None``: people have to be asked."""
+    """The grant that this question uses, now or earlier; ``None``: people must be asked."""
     if ctx.services.policy.grants is None or not call.rule.allow_grants or judged.rejected is not None:
         return None
     if (used := await grants.find_use(ctx.db, asked)) is not None:
@@ -112,7 +112,6 @@ async def use_grant(ctx: WebContext, call: CallToCover, asked: ProgramCall, judg
 async def not_required(
     request_id: str, action: Action, facts: Facts, *, because: str, grant: UUID | None = None
 ) -> NotRequiredOut:
-    """The answer to a question that nobody has to be asked."""
     arguments = await clean_value(dict(action.arguments))
     return NotRequiredOut(
         request_id=request_id,

@@ -1,1 +1,1 @@
-"""People who are signed in: sessions and forms of our own pages."""
+"""Sessions and forms of people who are signed in."""

@@ -1,4 +1,4 @@
-"""Who visits a page, and forms that only our pages send. Rights are looked up for each request, as for a click."""
+"""Signed-in visitors, and CSRF protection for forms. Rights are checked on every request, as for a click."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from slackbot.web.http.context import WebContext, web_context
 
 NAME = "signoff_session"
 MOST_FIELDS = 300
-"""Fields of one form; the largest edit form has about eighty."""
+"""Fields per form; the largest edit form has about eighty."""
 
 
 class NotSignedIn(SignoffError):
-    """Nobody is signed in here, or their session is over."""
+    """No session, or it has expired."""
 
 
 class ForeignForm(SignoffError):
-    """A form that none of our pages has sent, or one of an earlier session. Nothing was changed."""
+    """A form that did not come from our pages, or came from an earlier session. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A member of the workspace who is signed in. ``token`` proves that a form comes from a page of theirs."""
+    """A signed-in member of the workspace. ``token`` proves that a form comes from one of their pages."""
 
     person: Person
     secret: str = field(repr=False)
 
     @property
     def token(self) -> str:
-        """Derived from the session's secret, which the page itself never holds."""
+        """Derived from the session's secret, which never appears in a page."""
         return hmac.new(self.secret.encode(), b"form", hashlib.sha256).hexdigest()
 
 
 async def visitor(request: Request) -> Visitor:
-    """Who is signed in. Raises NotSignedIn, and Refused for who may not act here (any more), or in doubt."""
+    """The signed-in visitor. Raises NotSignedIn, and Refused if they may no longer act here or this is in doubt."""
     ctx = web_context(request)
     secret = request.cookies.get(cookie_name(NAME, ctx), "")
     session = await sessions.find(ctx.db, secret)
@@ -58,7 +58,7 @@ async def visitor(request: Request) -> Visitor:
 
 
 async def check_member(ctx: WebContext, person: Person) -> None:
-    """Raises Refused for who is not an active member of our workspace, or when Slack does not tell."""
+    """Raises Refused unless the person is an active member of our workspace, or if Slack does not answer."""
     slack = ctx.slack
     if person.team_id != slack.team_id:
         raise Refused(Refusal.EXTERNAL)
@@ -78,7 +78,7 @@ async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visit
 
 
 def check_origin(request: Request) -> None:
-    """Raises ForeignForm unless the browser says that the page was ours, by `Sec-Fetch-Site` or `Origin`."""
+    """Raises ForeignForm unless `Sec-Fetch-Site` or `Origin` says that the page was ours."""
     ctx = request.headers.get("sec-fetch-site")
     if ctx is not None:
         if ctx != "same-origin":
@@ -93,17 +93,17 @@ def check_origin(request: Request) -> None:
 
 
 def is_secure(ctx: WebContext) -> bool:
-    """Whether people reach us over https."""
+    """Whether the public URL is https."""
     return (ctx.public_url or "").startswith("https://")
 
 
 def cookie_name(name: str, ctx: WebContext) -> str:
-    """Over https a name that browsers take from nobody but this very host (RFC 6265bis, `__Host-`)."""
+    """Over https, a `__Host-` name: browsers accept it only from this exact host (RFC 6265bis)."""
     return f"__Host-{name}" if is_secure(ctx) else name
 
 
 def set_cookie(response: Response, ctx: WebContext, name: str, value: str, seconds: int) -> None:
-    """A cookie that no script can read. Lax, because people come by links; following one changes nothing."""
+    """An HttpOnly cookie. Lax, because people arrive through links; following one changes nothing."""
     response.set_cookie(
         cookie_name(name, ctx),
         value,

@@ -1,6 +1,6 @@
-"""Who calls: the bearer key of a call, recognised, with the scope that a route needs (RFC 6750)."""
+"""Authenticate the bearer key of a call (RFC 6750), and check the route's scope."""
 
-# No `from __future__ import annotations`: FastAPI does not resolve those of an instance that is called (`Needs`).
+# No `from __future__ import annotations`: FastAPI cannot resolve them on a callable instance (`RequireScope`).
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -18,7 +18,7 @@ bearer = HTTPBearer(auto_error=False, description="A key created with `signoff k
 async def caller(
     request: Request, presented: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Principal:
-    """Whose call this is. Raises ProblemRaised (401) without a valid key, TooManyCalls."""
+    """The caller. Raises ProblemRaised (401) without a valid key, and TooManyCalls."""
     known: Principal | None = getattr(request.state, "principal", None)
     if known is not None:
         return known
@@ -33,7 +33,7 @@ async def caller(
 
 
 class RequireScope:
-    """A dependency: the caller, who has at least one of these scopes. Raises ProblemRaised (403)."""
+    """A dependency: the caller, with at least one of these scopes. Raises ProblemRaised (403)."""
 
     def __init__(self, *scopes: Scope) -> None:
         self.scopes = scopes
@@ -53,12 +53,12 @@ class RequireScope:
         return known
 
     async def admit(self, request: Request) -> Principal:
-        """The same before the route is asked, which then has the caller from here. Raises as `caller` does."""
+        """Authenticate before the route runs, and cache the caller for it. Raises as `caller` does."""
         return await self(await caller(request, await bearer(request)))
 
 
 def needed(dependant: Dependant) -> RequireScope:
-    """What a route needs of its caller. Raises TypeError for a route that anybody could call."""
+    """The scope that a route requires. Raises TypeError for a route without one."""
     for each in dependant.dependencies:
         if isinstance(each.call, RequireScope):
             return each.call

@@ -1,4 +1,4 @@
-"""Bodies and addresses, read only for callers who may call: `APIRouter(route_class=StrictRoute)`."""
+"""Bodies and parameters, read only after authentication: `APIRouter(route_class=StrictRoute)`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from slackbot.web.http.problems import ProblemRaised, invalid
 T = TypeVar("T")
 
 MOST_BYTES = 2**20
-"""Bytes of one body. What may be arguments of an action is bounded by itself (`signoff.canonical`)."""
+"""Bytes per body. Action arguments have their own limit (`signoff.canonical`)."""
 
 MOST_VALUES = 20_000
-"""JSON values in one body: objects, arrays and what stands in them. Reading more would hold up everybody else."""
+"""JSON values per body: objects, arrays and members. Parsing more would block other callers."""
 
 AT_ONCE = 16_384
-"""Bytes of a body that is read in the event loop: about a millisecond."""
+"""Bytes parsed in the event loop: about a millisecond."""
 
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="bodies")
 
@@ -39,7 +39,7 @@ _EMPTY = re.compile(rb"\[\s*+\]|\{\s*+\}")
 
 
 class StrictRequest(Request):
-    """Reads JSON as `read_json` does: no duplicate keys, no NaN, no integer that a double cannot hold."""
+    """Parses JSON with `read_json`: no duplicate keys, no NaN, no integer that a double cannot hold."""
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
@@ -52,7 +52,7 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route that checks key and scope before a body is read, which FastAPI would not, and makes a POST once."""
+    """Checks key and scope before reading the body, which FastAPI does not, and makes POST idempotent."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle, caller = super().get_route_handler(), needed(self.dependant)
@@ -66,14 +66,14 @@ class StrictRoute(APIRoute):
 
 
 async def by_size(size: int, work: Callable[[], T]) -> T:
-    """Do what a body of so many bytes needs; for a large one in a thread, so that others are answered meanwhile."""
+    """Run work in a thread if the body is large, so that the loop stays responsive."""
     if size <= AT_ONCE:
         return work()
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
 def read_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
-    """`parse_json` for what somebody sends. Raises MalformedArguments, also for more than MOST_VALUES values."""
+    """`parse_json` for untrusted bodies. Raises MalformedArguments, also for more than MOST_VALUES values."""
     encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if len(encoded) <= most_bytes and _has_too_many_values(encoded):
         raise MalformedArguments("$", f"has more than {MOST_VALUES:,} values")
@@ -81,7 +81,7 @@ def read_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
 
 
 def _has_too_many_values(encoded: bytes) -> bool:
-    """Counts without parsing, a value for each comma, array and object: too high for strings, but never too low."""
+    """Counts commas, arrays and objects without parsing: may overcount because of strings, never undercounts."""
     if _delimiters(encoded) < MOST_VALUES:
         return False
     bare = _STRING.sub(b"0", encoded)
@@ -93,21 +93,21 @@ def _delimiters(encoded: bytes) -> int:
 
 
 async def read_form(request: Request, most_fields: int) -> FormData:
-    """The fields of a form, without files. Raises ProblemRaised for one that cannot be read or stored."""
+    """The fields of a form, without files. Raises ProblemRaised if it cannot be read or stored."""
     try:
         form = await request.form(max_files=0, max_fields=most_fields)
     except ProblemRaised:
         raise
     except HTTPException as error:
         raise invalid(("body", f"cannot be read: {error.detail}")) from None
-    except UnicodeError:  # the body names a `charset` that cannot decode it
+    except UnicodeError:  # the body's `charset` cannot decode it
         raise invalid(("body", "cannot be read in its charset")) from None
     _check_storable((name, each) for name, value in form.multi_items() for each in (name, value))
     return form
 
 
 async def refuse_unstorable(request: Request) -> None:
-    """A dependency of every route: ProblemRaised for a parameter or header that cannot be stored."""
+    """A dependency of every route: raises ProblemRaised for a parameter or header that cannot be stored."""
     _check_storable((name, str(value)) for name, value in request.path_params.items())
     _check_storable(
         (name, each) for name, value in request.query_params.multi_items() for each in (name, value)
@@ -116,7 +116,7 @@ async def refuse_unstorable(request: Request) -> None:
 
 
 def _check_storable(texts: Iterable[tuple[str, Any]]) -> None:
-    """Raises ProblemRaised (422) with the name of the first text that PostgreSQL cannot store."""
+    """Raises ProblemRaised (422) naming the first text that PostgreSQL cannot store."""
     for name, text in texts:
         if isinstance(text, str) and (problem := unstorable(text)) is not None:
             raise invalid((name.encode(errors="replace").decode(), problem))

@@ -1,7 +1,7 @@
-"""Connections that are only half read: each has little time and little room, and there are few of them.
+"""Limits on half-read connections: their time, size and number.
 
-Too many of them: the one that has waited longest is closed, so who has just connected, like Slack with a click, is
-heard. A limit on all connections would turn Slack away.
+If there are too many, the one that has waited longest is closed, so that new connections, such as a click from Slack,
+are served. A limit on all connections would turn Slack away.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What a caller may take before it has said all: bytes of a head, seconds for head and body.
+    """Limits until a request is complete: bytes of a head, seconds for head and body.
 
-    ``linger``: seconds for the rest of a body that was answered early. ``half_read`` connections may wait for bytes;
-    one of an unknown caller counts while it idles, too.
+    ``linger``: seconds for the rest of a body that was answered early. ``half_read``: connections that may wait for
+    bytes; idle connections of unknown callers count too.
 
-    ``idle`` seconds without a request end a connection. That is longer than pools of clients (httpx: 5) and load
-    balancers (AWS: 60) keep one, so that no request is sent into a connection that is being closed.
+    A connection is closed after ``idle`` seconds without a request. That is longer than client pools (httpx: 5) and
+    load balancers (AWS: 60) keep one, so that no request is sent into a closing connection.
     """
 
     head_bytes: int = 65_536
@@ -45,14 +45,14 @@ class _Reading(Enum):
 
 
 class HalfRead:
-    """The connections of a server that wait for bytes, the longest first."""
+    """The connections of a server that wait for bytes, longest wait first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()
 
     def add(self, connection: GuardedProtocol) -> None:
-        """It waits from now on. Closes the one that has waited longest where there are too many."""
+        """Add a waiting connection. Closes the one that has waited longest if there are too many."""
         self._waiting[connection] = None
         self._waiting.move_to_end(connection)
         if len(self._waiting) > self._most:
@@ -60,12 +60,11 @@ class HalfRead:
             oldest.close("crowd")
 
     def discard(self, connection: GuardedProtocol) -> None:
-        """It does not wait any more."""
         self._waiting.pop(connection, None)
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol within these limits; answers may take their time."""
+    """uvicorn's protocol with these limits; responses may take any time."""
 
     def __init__(self, *, limits: ConnectionLimits, half_read: HalfRead, **more: Any) -> None:
         super().__init__(**more)
@@ -76,7 +75,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._message, self._armed = 0, (-1, _Reading.NOTHING)
         self._deadline: asyncio.TimerHandle | None = None
 
-    # --- what asyncio and the parser tell ---------------------------------------------------------------
+    # --- callbacks of asyncio and the parser ----------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -112,7 +111,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._reading = _Reading.NOTHING
-        if self.cycle is not None:  # else the head was refused
+        if self.cycle is not None:  # otherwise the head was refused
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -131,7 +130,7 @@ class GuardedProtocol(HttpToolsProtocol):
     # --- waiting ------------------------------------------------------------------------------------------
 
     def close(self, because: str) -> None:
-        """Close it without another word."""
+        """Close without a response."""
         self._disarm()
         CONNECTIONS_CLOSED.labels(because).inc()
         self.transport.abort()
@@ -141,7 +140,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._message += 1
 
     def _arm(self) -> None:
-        """Begin to count the time of what is read now, unless it is counted already."""
+        """Start the timer for the current read, unless it runs."""
         now = (self._message, self._reading)
         if now == self._armed:
             return
@@ -152,7 +151,7 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._reading is _Reading.BODY:
             self._wait(self._limits.body_seconds)
         elif self.cycle.response_complete:
-            self._wait(self._limits.linger)  # the rest of a body that was answered before its end has come
+            self._wait(self._limits.linger)  # the rest of a body that was answered early
 
     def _wait(self, seconds: float) -> None:
         self._disarm()

@@ -1,4 +1,4 @@
-"""What the HTTP side needs from the rest of the house, and what it knows of Slack once Slack has been reached."""
+"""What the HTTP side needs from other rooms, and the Slack connection once it exists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slackbot.web.http.watch import ChangeWatch
 
 @dataclass(frozen=True, slots=True)
 class SlackConnection:
-    """What is known since Slack told us who we are: people can be looked up, and cards posted."""
+    """Available once Slack has identified us: people can be looked up, and cards posted."""
 
     team_id: str
     directory: Directory
@@ -39,7 +39,9 @@ class SlackConnection:
 
 @dataclass(frozen=True)
 class WebContext:
-    """What a route may use. ``public_url``: no slash behind. ``webhook_networks``: open though barred."""
+    """Dependencies of routes. ``public_url``: no trailing slash. ``webhook_networks``: allowed although normally
+    refused.
+    """
 
     db: Database
     services: Services
@@ -50,36 +52,36 @@ class WebContext:
     openid: OpenID | None = None
     webhook_networks: tuple[Network, ...] = ()
     cors_origins: tuple[str, ...] = ()
-    """Whose pages may call the API."""
+    """Origins whose pages may call the API."""
 
     @cached_property
     def list_turns(self) -> dict[str, asyncio.Lock]:
-        """Held by each key while a list is made for it."""
+        """One lock per key, held while a list is built for it."""
         return {}
 
     @cached_property
     def exact_count(self) -> asyncio.Lock:
-        """Held while one list is counted to its end: that reads every entry, so no two do it at once."""
+        """Held during an exact count: it reads every entry, so only one runs at a time."""
         return asyncio.Lock()
 
     @cached_property
     def streams(self) -> Counter[str]:
-        """How many streams of events each key has open."""
+        """Open event streams per key."""
         return Counter()
 
     @cached_property
     def snapshots(self) -> RequestSnapshots:
-        """Requests, read once for all who ask at the same moment."""
+        """Shared reads of requests for callers at the same moment."""
         return RequestSnapshots(self.db)
 
     @cached_property
     def hand_overs(self) -> Wave[UUID, datetime | None]:
-        """Writes that askers have read approvals, together for all who are told at the same moment."""
+        """Batched writes of hand-overs (askers that read an approval) for callers at the same moment."""
         return Wave(partial(external.hand_over_together, self.db), key=lambda request_id: request_id)
 
     @property
     def slack(self) -> SlackConnection:
-        """Slack, without which nobody's rights can be known. Raises ProblemRaised (503) until it is reached."""
+        """The Slack connection, needed to check rights. Raises ProblemRaised (503) until it exists."""
         connected = self.slack_or_none()
         if connected is None:
             words = (
@@ -90,6 +92,5 @@ class WebContext:
 
 
 def web_context(request: Request) -> WebContext:
-    """The site that serves this call."""
     ctx: WebContext = request.app.state.ctx
     return ctx

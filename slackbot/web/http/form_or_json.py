@@ -1,4 +1,4 @@
-"""One body, three ways to send it: `multipart/form-data`, `application/x-www-form-urlencoded` or JSON."""
+"""Bodies as `multipart/form-data`, `application/x-www-form-urlencoded` or JSON."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Body = TypeVar("Body", bound=BaseModel)
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 MOST_FIELDS = 50
 MODELS: dict[str, type[BaseModel]] = {}
-"""Bodies read here; FastAPI does not know of them, so the OpenAPI document is given them."""
+"""Body models read here; FastAPI does not see them, so the OpenAPI document adds them."""
 
 
 def form_or_json(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
-    """A dependency that reads such a body. Raises RequestValidationError, and ProblemRaised (415, 422)."""
+    """A dependency that parses such a body. Raises RequestValidationError, and ProblemRaised (415, 422)."""
 
     async def read(request: Request) -> Body:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -37,7 +37,7 @@ def form_or_json(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
 
 
 def openapi_body(model: type[BaseModel]) -> dict[str, Any]:
-    """What the OpenAPI document says of it."""
+    """Its description in the OpenAPI document."""
     MODELS[model.__name__] = model
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     kinds = ("application/json", *FORMS)
@@ -61,7 +61,7 @@ async def _json(request: Request, kind: str) -> Any:
 
 
 def from_text(value: Any) -> Any:
-    """For a `BeforeValidator`: a form has a field of several values as JSON. Raises ValueError."""
+    """For a `BeforeValidator`: forms carry structured fields as JSON. Raises ValueError."""
     try:
         return read_json(value) if isinstance(value, str) else value
     except MalformedArguments as fault:

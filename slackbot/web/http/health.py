@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`.
 
-Ready: the database answers with a current schema, and the process is not stopping. Slack, model and workers being
-away is told in the body, and is no reason to take the service out of traffic: what arrives is kept.
+Ready means: the database answers, its schema is current, and the process is not stopping. Unreachable Slack, model or
+workers are reported in the body but do not take the service out of traffic, because incoming requests are stored.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from starlette.routing import Route
 from slackbot.masking import clean_value
 
 Checks = Callable[[], Awaitable[tuple[bool, Mapping[str, Any]]]]
-"""Whether the service is ready, and how each part is."""
+"""Whether the service is ready, and the health of each component."""
 
 Exposition = Callable[[], Awaitable[bytes]]
-"""Every figure, in Prometheus' text format."""
+"""All metrics in Prometheus's text format."""
 
 
 def health_routes(checks: Checks, exposition: Exposition) -> list[Route]:
-    """The three routes, for a Starlette or FastAPI application."""
+    """The routes, for a Starlette or FastAPI application."""
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -43,5 +43,5 @@ def health_routes(checks: Checks, exposition: Exposition) -> list[Route]:
 
 
 def health_application(checks: Checks, exposition: Exposition) -> Starlette:
-    """These three routes alone: for a port of their own, which also a process without the role ``web`` can have."""
+    """Only these routes, for a separate port; also for processes without the role ``web``."""
     return Starlette(routes=health_routes(checks, exposition))

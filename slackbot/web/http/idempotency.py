@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: a call that is repeated with the same key is made once and answered the same.
+"""`Idempotency-Key`: a repeated call with the same key runs once and returns the same response.
 
-Only successes are kept. An answer may hold secrets, so it is encrypted with a key derived from the caller's API key,
-which the database does not have.
+Only successes are stored. A response may contain secrets, so it is encrypted with a key derived from the caller's API
+key, which the database does not have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ Handle = Callable[[Request], Awaitable[Response]]
 
 
 async def once(request: Request, principal: Principal, handle: Handle) -> Response:
-    """Make this caller's call, unless it was made before with the same key. Raises ProblemRaised (409, 422) too."""
+    """Run the call, or return the stored response of an earlier call with this key. Also raises ProblemRaised (409,
+    422).
+    """
     key = request.headers.get(HEADER)
     if request.method != "POST" or key is None:
         return await handle(request)
@@ -77,7 +79,7 @@ async def _first(
 
 
 async def _quietly(work: Awaitable[None]) -> None:
-    """What was done is done and has to be told; without this note a repetition waits until patience is over."""
+    """The call already took effect and must be answered. If storing fails, a repetition waits until the time limit."""
     try:
         await work
     except Exception as error:
@@ -85,7 +87,7 @@ async def _quietly(work: Awaitable[None]) -> None:
 
 
 def _again(kept: StoredResponse, encryption: OctKey) -> Response:
-    """The answer that was kept. Raises ProblemRaised (422) when another API key of this name was given it."""
+    """The stored response. Raises ProblemRaised (422) if it belongs to another API key of this name."""
     try:
         content = jwe.decrypt_compact(str(kept.content), encryption).plaintext
     except (JoseError, ValueError):
@@ -95,7 +97,7 @@ def _again(kept: StoredResponse, encryption: OctKey) -> Response:
 
 
 def _encryption_key(request: Request, key: str) -> OctKey:
-    """Derived from the caller's API key, for the answer to this call alone."""
+    """Derived from the caller's API key, for this response only."""
     _, _, presented = request.headers["Authorization"].partition(" ")
     return OctKey.import_key(hmac.digest(presented.strip().encode(), f"{HEADER}: {key}".encode(), "sha256"))
 
@@ -106,7 +108,7 @@ def _used_before() -> ProblemRaised:
 
 
 async def _fingerprint(request: Request) -> bytes:
-    """SHA-256 over everything that the call says, but the facts of a claim: they change while an attempt goes on."""
+    """SHA-256 of the whole call except a claim's facts, which change during an attempt."""
     body = await request.body()
     if request.url.path.endswith("/claim") and b'"facts"' in body:
         told = await request.json()
@@ -126,7 +128,7 @@ async def _header(
         ),
     ] = None,
 ) -> None:
-    """Names the header in the documentation of a route; `once` acts on it before the route is asked."""
+    """Documents the header on a route; `once` handles it before the route runs."""
 
 
 IDEMPOTENT = Depends(_header)

@@ -1,4 +1,4 @@
-"""Callers whom nobody knows are refused late: whoever floods with wrong keys waits, and leaves the loop to others."""
+"""Delay 401 responses, so that a flood of wrong keys waits and leaves the event loop to others."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import suppress
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PAUSE = 0.25
-"""Seconds between a 401 and its caller's next attempt on the same connection."""
+"""Seconds before a 401 is sent."""
 
 MOST = 256
-"""Refusals that wait at the same time. Of more, the one that has waited longest is sent."""
+"""Delayed refusals at a time. Beyond that, the oldest is sent."""
 
 
 class LateRefusals:
-    """Holds every 401 back for a moment. No call that is let in is touched."""
+    """Delays every 401. Calls with a valid key are unaffected."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._waiting: dict[asyncio.Future[None], None] = {}
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Without a frame of its own for calls that wait."""
+        """Adds no frame for calls that wait."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
 

@@ -1,4 +1,4 @@
-"""One list at a time for each key: a page may weigh a megabyte, and all callers share one event loop."""
+"""One list per key at a time: a page may take a megabyte, and all callers share one event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackbot.web.http.context import web_context
 from slackbot.web.http.problems import retry_later
 
 WAIT = 5.0
-"""Seconds that a list waits for the one before it."""
+"""Seconds that a list waits for an earlier one."""
 
 
 async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
@@ -31,4 +31,4 @@ async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
 
 
 ONE_LIST = Depends(_one_list)
-"""For `dependencies` of every route that lists."""
+"""For `dependencies` of every list route."""

@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI 3.1) and a page that shows it and tries it out, with nothing from elsewhere."""
+"""The OpenAPI 3.1 document and its interactive page, without external resources."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ async def docs(request: Request) -> HTMLResponse:
 
 @router.get("/docs/start.js")
 async def start() -> Response:
-    """What sets the page going; a file of its own, because nothing inline may run."""
+    """The page's start script; a file of its own because the CSP forbids inline scripts."""
     return Response(_START, media_type="text/javascript", headers=_HEADERS)
 
 
 @router.get("/docs/{name}")
 async def asset(name: str) -> Response:
-    """A part of Swagger UI."""
+    """A file of Swagger UI."""
     if name not in _ASSETS:
         return problems.problem(404, "not-found", "Not found", "Not found")
     content = (resources.files("fastapi_swagger.resources") / name).read_bytes()
@@ -108,12 +108,12 @@ async def asset(name: str) -> Response:
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of the function is that of the operation."""
+    """The function's name."""
     return route.name
 
 
 def describe(app: FastAPI) -> None:
-    """Give the application its document."""
+    """Set the application's OpenAPI document."""
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
 
 
@@ -139,7 +139,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _add_models(document: dict[str, Any]) -> None:
-    """The bodies that come as form or JSON, which FastAPI does not see."""
+    """Add bodies sent as form or JSON, which FastAPI does not see."""
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for name, model in MODELS.items():
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -148,7 +148,7 @@ def _add_models(document: dict[str, Any]) -> None:
 
 
 def _tell_problems(operation: dict[str, Any]) -> None:
-    """Each error is problem details, also the ones that FastAPI thought of by itself."""
+    """Document every error as problem details, including FastAPI's own."""
     for status, answer in operation["responses"].items():
         if status.isdigit() and int(status) >= 400:
             reference = {"schema": {"$ref": "#/components/schemas/Problem"}}

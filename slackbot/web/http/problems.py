@@ -1,4 +1,4 @@
-"""What a caller is told when something cannot be done: problem details (RFC 9457), one sentence for people in each."""
+"""Error responses: problem details (RFC 9457), each with one sentence for people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class ProblemDetails(BaseModel):
-    """Problem details (RFC 9457). `type` names the kind of problem and is stable; `detail` is for people."""
+    """Problem details (RFC 9457). `type` identifies the kind of problem and is stable; `detail` is for people."""
 
     type: str
     title: str
@@ -36,7 +36,7 @@ class ProblemDetails(BaseModel):
 
 
 class ProblemRaised(HTTPException):
-    """Ends a call with these details. An HTTPException, which FastAPI lets pass while it reads a body."""
+    """Ends a call with these details. An HTTPException, because FastAPI lets those through while it reads a body."""
 
     def __init__(
         self,
@@ -55,7 +55,6 @@ class ProblemRaised(HTTPException):
 
     @property
     def response(self) -> JSONResponse:
-        """The answer that tells it."""
         return problem(
             self.status_code, self.kind, self.title, self.detail, headers=self.headers, **self.more
         )
@@ -76,7 +75,7 @@ _MEANINGS = {
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """These answers of a route, for its documentation: each is problem details."""
+    """Error responses of a route, for its documentation."""
     content = {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}
     return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
 
@@ -89,14 +88,14 @@ def problem(
 
 
 def retry_later(kind: str, title: str, detail: str, seconds: float, status: int = 503) -> ProblemRaised:
-    """Nothing has happened; the same call may succeed after so many seconds."""
+    """Nothing happened; the same call may succeed after this many seconds."""
     return ProblemRaised(
         status, kind, title, detail, headers={"Retry-After": str(max(1, math.ceil(seconds)))}
     )
 
 
 def invalid(*faults: tuple[str, str]) -> ProblemRaised:
-    """422 with each fault: where it is, and what, as a phrase. Values are not repeated, they may be secrets."""
+    """422 with each error's location and description. Values are not repeated because they may be secrets."""
     errors = [{"path": path, "problem": phrase} for path, phrase in faults]
     words = "; ".join(f"{path}: {phrase}" for path, phrase in faults[:5])
     return ProblemRaised(422, "invalid", "Invalid", clean_now(words, assigned=False), errors=errors)
@@ -106,7 +105,7 @@ GONE = frozenset({Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN, R
 
 
 def handle(app: FastAPI) -> None:
-    """Every error of this application is told as problem details, and none shows what only we should know."""
+    """Return every error as problem details, without internal information."""
     app.add_exception_handler(ProblemRaised, _raised)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(OutdatedPolicy, _outdated_policy)
@@ -127,13 +126,13 @@ async def _outdated_policy(_: Request, error: Exception) -> Response:
 
 
 async def _raised(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemRaised)  # noqa: S101 - for the type checker; so registered
+    assert isinstance(error, ProblemRaised)  # noqa: S101 - for the type checker: guaranteed by registration
     return error.response
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """404 for what the caller may not know of, 409 for what is settled, 503 for doubt, 403 for the rest."""
-    assert isinstance(error, Refused)  # noqa: S101 - for the type checker; so registered
+    """404 for what the caller may not see, 409 for what is settled, 503 if in doubt, otherwise 403."""
+    assert isinstance(error, Refused)  # noqa: S101 - for the type checker: guaranteed by registration
     kind = error.code.value.replace("_", "-")
     if error.code is Refusal.UNKNOWN_REQUEST:
         return problem(404, "not-found", "Not found", "There is no such request.")
@@ -154,12 +153,12 @@ async def _conflict(_: Request, error: Exception) -> Response:
 
 
 async def _malformed(_: Request, error: Exception) -> Response:
-    assert isinstance(error, MalformedArguments)  # noqa: S101 - for the type checker; so registered
+    assert isinstance(error, MalformedArguments)  # noqa: S101 - for the type checker: guaranteed by registration
     return invalid((error.path, error.problem)).response
 
 
 async def _too_many(_: Request, error: Exception) -> Response:
-    assert isinstance(error, TooManyCalls)  # noqa: S101 - for the type checker; so registered
+    assert isinstance(error, TooManyCalls)  # noqa: S101 - for the type checker: guaranteed by registration
     return retry_later("too-many-calls", "Too many calls", str(error), error.seconds, status=429).response
 
 
@@ -174,8 +173,8 @@ async def _unavailable(_: Request, __: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """422 with every field that is wrong, by its path; values are not repeated, they may be secrets."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - for the type checker; so registered
+    """422 with every invalid field, by path; values are not repeated because they may be secrets."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - for the type checker: guaranteed by registration
     known = _fields(request)
     found = [{"path": _path(each["loc"]), "problem": _phrase(each, known)} for each in error.errors()]
     words = "; ".join(f"{each['path']}: {each['problem']}" for each in found[:5])
@@ -185,7 +184,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 def _phrase(fault: Mapping[str, Any], known: Iterable[str]) -> str:
-    """What is wrong, as a phrase; a field that is not known comes with the one that was perhaps meant."""
+    """The error as a phrase; for an unknown field, with a similar known name."""
     if fault["type"] == "extra_forbidden":
         name = str(fault["loc"][-1])
         return f"there is no such field{meant(name, known) if len(fault['loc']) == 2 else ''}"
@@ -193,7 +192,7 @@ def _phrase(fault: Mapping[str, Any], known: Iterable[str]) -> str:
 
 
 def _fields(request: Request) -> Iterable[str]:
-    """The names at the top of the body that this route takes."""
+    """Top-level field names of this route's body."""
     field = getattr(request.scope.get("route"), "body_field", None)
     model = getattr(getattr(field, "field_info", None), "annotation", None)
     return getattr(model, "model_fields", {}).keys()
@@ -204,14 +203,14 @@ def _path(location: tuple[Any, ...]) -> str:
 
 
 async def _http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker; so registered
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker: guaranteed by registration
     kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
     title = str(error.detail)
     return problem(error.status_code, kind, title, title, headers=error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    # The route, not the address: that may hold the secret of a sign-in link.
+    # The route, not the path: a path may contain the secret of a sign-in link.
     route = getattr(request.scope.get("route"), "path", None)
     log.error("a call failed", action="http.failed", route=route, exc_info=error)
     return problem(500, "failed", "Failed", "Something went wrong here; it has been logged.")

@@ -1,4 +1,4 @@
-"""Requests as they stand, read once for all who ask in the same breath: many wait, and are told at the same moment."""
+"""Batch reads of requests: many callers wait and wake at the same moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.store import views
 
 
 class RequestSnapshots:
-    """Reads what callers ask for with one query, begun after the last of them has asked."""
+    """Reads all requested ids with one query that starts after the last caller asked."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -19,7 +19,7 @@ class RequestSnapshots:
         self._reading: set[asyncio.Task[None]] = set()
 
     async def get(self, request_id: UUID) -> RequestView | None:
-        """The request as it stands after this was called; ``None``: there is none. Raises what reading raises."""
+        """The request's state after this call; ``None``: no such request. Raises what reading raises."""
         if not self._asked:
             task = asyncio.create_task(self._read(), name="views")
             self._reading.add(task)
@@ -27,17 +27,17 @@ class RequestSnapshots:
         future = self._asked.get(request_id)
         if future is None:
             future = self._asked[request_id] = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(future)  # one caller who hangs up is not all of them
+        return await asyncio.shield(future)  # one caller's disconnect must not cancel the others
 
     async def _read(self) -> None:
-        """Begins when the loop has heard all who were woken together with the first."""
+        """Starts after all callers woken together with the first have asked."""
         asked, self._asked = self._asked, {}
         try:
             found = {view.id: view for view in await self._db.read(views.request_views, list(asked))}
-        except Exception as error:  # theirs to judge, each by itself
+        except Exception as error:  # each caller handles it
             for future in asked.values():
                 future.set_exception(error)
-                future.exception()  # looked at, in case that everybody has hung up
+                future.exception()  # mark as retrieved, in case every caller has disconnected
             return
         except BaseException:
             for future in asked.values():

@@ -1,4 +1,4 @@
-"""The HTTP server of a process: takes the port it was given, or the next free one, and stops when it is told."""
+"""The HTTP server of a process: listens on the given port or the next free one, and stops on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BACKLOG = 2048
 
 
 class HttpServer:
-    """Serves this application on ``port`` (after ``start``); only ``trusted_proxies`` are believed."""
+    """Serves an application on ``port`` (set by ``start``); trusts forwarding headers of ``trusted_proxies`` only."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class HttpServer:
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http=cast("type[asyncio.Protocol]", protocol),  # called, and nothing else
+                http=cast("type[asyncio.Protocol]", protocol),  # only ever called
                 ws="none",
                 log_config=None,
                 access_log=False,
@@ -58,20 +58,20 @@ class HttpServer:
         self.port: int | None = None
 
     async def start(self) -> None:
-        """Listen. Raises SignoffError when there is no port to be had."""
+        """Listen. Raises SignoffError if no port is free."""
         listening = listen(self._host, self._wanted)
         self.port = listening.getsockname()[1]
         self._task = asyncio.create_task(self._server.serve([listening]), name="http")
 
     async def stop(self) -> None:
-        """Take no new connection, end those there are."""
+        """Accept no new connections, and close the existing ones."""
         self._server.should_exit = True
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
 
 class _Server(uvicorn.Server):
-    """Leaves the signals to whoever runs the process."""
+    """Leaves signal handling to the process."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -79,7 +79,7 @@ class _Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket at the port, or at the next free one; 0 lets the system choose. Raises SignoffError."""
+    """A socket listening on the port, or the next free one; 0 lets the system choose. Raises SignoffError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     why = ""
     for candidate in range(port, min(port + PORTS_TO_TRY, 65536)) if port else [0]:

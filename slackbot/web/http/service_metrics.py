@@ -1,4 +1,4 @@
-"""How the service is doing, in numbers: read from the database at most once in five seconds, however many ask."""
+"""Service metrics, read from the database at most every five seconds, regardless of callers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from agent.usecases import limits
 log = structlog.get_logger(__name__)
 
 PACE = 5.0
-"""Seconds for which what was read is good enough."""
+"""Seconds for which a reading is reused."""
 
 QUEUES = ("runs", "calls", "notices")
 
 PATIENCE = 2.0
-"""Seconds that a database may take to answer; then these figures are left out."""
+"""Seconds to wait for the database; after that its metrics are omitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessPart:
-    """What a process knows of itself. ``None``: it does not have that role."""
+    """This process's own state. ``None``: it does not have that role."""
 
     draining: bool
     slack: bool
@@ -44,7 +44,7 @@ class ProcessPart:
 
 
 class ServiceMetrics:
-    """`/metrics`, and the part of `/readyz` that counts."""
+    """`/metrics`, and the counts of `/readyz`."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ServiceMetrics:
         self._reading = asyncio.Lock()
 
     async def known(self) -> views.ServiceCounts | None:
-        """The figures, at most five seconds old; ``None`` when the database did not tell them."""
+        """The counts, at most five seconds old; ``None`` if the database did not answer."""
         async with self._reading:
             if time.monotonic() - self._read_at >= self._pace:
                 self._known = await self._read()
@@ -72,7 +72,7 @@ class ServiceMetrics:
         return self._known
 
     async def told(self) -> dict[str, Any]:
-        """Those that say whether people hear of what waits for them."""
+        """The counts that show whether people are notified of waiting requests."""
         known = await self.known()
         if known is None:
             return {}
@@ -86,21 +86,21 @@ class ServiceMetrics:
         }
 
     async def exposition(self) -> bytes:
-        """All of it in Prometheus' text format: this process's counters, then the figures."""
+        """All metrics in Prometheus's text format: this process's counters, then the database's."""
         return generate_latest() + generate_latest(_Families(list(self._families(await self.known()))))
 
     async def _read(self) -> views.ServiceCounts | None:
         try:
             async with asyncio.timeout(PATIENCE), self._db.connection() as connection:
                 return await views.service_counts(connection)
-        except Exception as error:  # whatever it is, a scrape is answered with what is known
+        except Exception as error:  # whatever it is, answer the scrape with what is available
             log.warning(
                 "figures could not be read", action="figures.failed", error=str(error) or type(error).__name__
             )
             return None
 
     async def _read_limits(self) -> Mapping[str, float]:
-        """What share of each limit is used, by whom it is used most; nothing when that was not told in time."""
+        """The share of each limit used by its heaviest user; empty if the database did not answer in time."""
         of = [limit for limit in self._limits() if limit.max]
         with suppress(TimeoutError, DatabaseError):
             async with asyncio.timeout(PATIENCE):
@@ -160,7 +160,7 @@ class _Families(Collector):
 
 
 def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
-    """The same from every process, so take the maximum of them, not the sum."""
+    """Identical in every process, so aggregate with max, not sum."""
     for name, words, value in (
         ("requests_waiting", "Requests that wait for people.", known.waiting),
         ("requests_overdue", "Requests past their deadline that no sweep has ended yet.", known.overdue),
@@ -192,7 +192,7 @@ def _gauge(name: str, words: str, value: float) -> Metric:
 def _labelled(
     name: str, words: str, label: str, values: list[str] | tuple[str, ...], counts: Mapping[str, float]
 ) -> Metric:
-    """One sample for each value that there can be, so that none comes and goes."""
+    """One sample for every possible value, so that no series comes and goes."""
     family = GaugeMetricFamily(name, words, labels=[label])
     for value in values:
         family.add_metric([value], counts.get(value, 0))

@@ -1,7 +1,7 @@
-"""Waiting for something to change, for any number of callers at the cost of one look at the database.
+"""Wait for changes, for any number of callers at the cost of one database poll.
 
-Nobody who waits holds a thread or a connection: one task looks, four times a second, while somebody waits. What ends
-in this process is told at once.
+Waiters hold no thread or connection: one task polls four times a second while anybody waits. Decisions made in this
+process wake waiters immediately.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from agent.store import views
 log = structlog.get_logger(__name__)
 
 PACE = 0.25
-"""Seconds between two looks at what was recorded lately."""
+"""Seconds between polls for recent changes."""
 
 SWEEP = 3.0
-"""Seconds between two looks at everything that somebody waits for. What was recorded lately is a hint."""
+"""Seconds between full polls of all watched subjects. Recent changes are only a hint."""
 
 ANYTHING = "anything"
 
 
 @dataclass(slots=True)
 class _Watched:
-    """What one or more wait for: its token as last looked at, and the waiters with the token that each has seen."""
+    """A watched subject: its last token, and its waiters with the token that each has seen."""
 
     token: str = ""
     waiters: dict[asyncio.Future[str], str | None] = field(default_factory=dict)
 
     def is_now(self, token: str) -> None:
-        """Tell those who have seen another token. The others go on waiting, and are not woken."""
+        """Wake waiters that have seen another token. The others keep waiting."""
         self.token = token
         for future, seen in self.waiters.items():
             if seen != token and not future.done():
@@ -46,7 +46,7 @@ class _Watched:
 
 
 class ChangeWatch:
-    """Tells waiters when a request or a run, or anything, is no longer as they saw it, by an opaque token."""
+    """Wakes waiters when a request, a run, or anything at all changes, by an opaque token."""
 
     def __init__(self, db: Database, pace: float = PACE) -> None:
         self._db = db
@@ -56,27 +56,27 @@ class ChangeWatch:
         self._sweep_at = 0.0
         self._listen_no_more = db.on_ending(self._ended)
         self.closing = False
-        """The service stops: nobody is kept waiting, and whoever waits in a loop leaves it."""
+        """The service is stopping: waits return at once, and loops that wait end."""
 
     @property
     def waiting(self) -> int:
-        """How many wait here now."""
+        """Number of waiters."""
         return sum(len(watched.waiters) for watched in self._watched.values())
 
     def request(self, request_id: UUID, recorded: int, seconds: float) -> Awaitable[str]:
-        """How many things are on record about the request, as soon as it is another number than ``recorded``."""
+        """The number of audit entries of the request, once it differs from ``recorded``."""
         return self._until(request_subject(request_id), str(recorded), seconds)
 
     async def run(self, run_id: UUID, seen: str | None, seconds: float) -> str:
-        """The run's token, as soon as it is not ``seen``, or after so many seconds whatever it is."""
+        """The run's token once it differs from ``seen``, or the current one after that time."""
         return await self._until(run_subject(run_id), seen, seconds)
 
     async def anything(self, seen: str | None, seconds: float) -> str:
-        """The same for everything that is recorded."""
+        """The same for any change."""
         return await self._until(ANYTHING, seen, seconds)
 
     async def let_go(self) -> None:
-        """Let everybody go who waits here, now and from now on."""
+        """Release all waiters, now and from now on."""
         self.closing = True
         for watched in self._watched.values():
             for future, seen in watched.waiters.items():
@@ -84,7 +84,7 @@ class ChangeWatch:
                     future.set_result(watched.token or seen or "")
 
     async def stop(self) -> None:
-        """Look no more; those who wait are let go at their time."""
+        """Stop polling; waiters return at their time limit."""
         self._listen_no_more()
         if self._task is not None:
             self._task.cancel()
@@ -92,13 +92,15 @@ class ChangeWatch:
                 await self._task
 
     async def _until(self, subject: str, seen: str | None, seconds: float) -> str:
-        """What was there before the call is not missed: `touched` reaches back before it, and a sweep to everything."""
+        """Changes before the call are not missed: `recently_changed` looks back before it, and the sweep covers
+        everything.
+        """
         if self.closing:
             return seen or ""
         watched = self._watched.setdefault(subject, _Watched(seen or ""))
         if watched.token and seen is None:
             return watched.token
-        if watched.token != seen:  # one of the two is late: the next look tells which
+        if watched.token != seen:  # one of the two is stale: the next poll tells which
             watched.token = ""
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         watched.waiters[future] = seen
@@ -118,7 +120,7 @@ class ChangeWatch:
             future.set_result(watched.token or watched.waiters[future] or "")
 
     def _ended(self, request_id: UUID, recorded: int) -> None:
-        """Told at once; the number of things on record is a request's token, and a run's is another."""
+        """Wakes at once. A request's token is its number of audit entries; a run's is different."""
         if (watched := self._watched.get(request_subject(request_id))) is not None:
             watched.is_now(str(recorded))
 
@@ -130,7 +132,9 @@ class ChangeWatch:
         while self._watched:
             try:
                 found = await self._found()
-            except Exception as error:  # whatever it is, the next look may succeed; nobody is told a change
+            except (
+                Exception
+            ) as error:  # whatever it is, the next poll may succeed; nobody is told of a change
                 log.warning("a poll failed", action="watch.failed", error=str(error) or type(error).__name__)
                 self._sweep_at = 0.0
                 found = {}
@@ -140,7 +144,7 @@ class ChangeWatch:
             await asyncio.sleep(self._pace)
 
     async def _found(self) -> dict[str, str]:
-        """Tokens of what may have changed. Of requests only those that are new here or were touched."""
+        """Tokens of subjects that may have changed: for requests, only new or recently changed ones."""
         sweeps = time.monotonic() >= self._sweep_at
         known = {
             subject: watched.token

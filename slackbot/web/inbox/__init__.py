@@ -1,4 +1,4 @@
-"""The inbox page. Complete without a script; with one, parts are fetched when they change."""
+"""The inbox pages. They work without a script; with one, changed parts are fetched."""
 
 from fastapi import APIRouter
 

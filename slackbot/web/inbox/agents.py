@@ -1,4 +1,4 @@
-"""What people do with agents on the pages of runs: start one, cancel its run, pause agents and let them go on."""
+"""Forms on the runs pages: start an agent, cancel a run, pause and resume agents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.post("/inbox/runs")
 async def start(request: Request, who: Signed, form: Form) -> Response:
-    """Start an agent on behalf of the visitor; the same form sent twice starts one run."""
+    """Start an agent with the visitor as requester; submitting the same form twice starts one run."""
     ctx = web_context(request)
     name, task, once = (_text(form.get(each)) for each in ("agent", "task", "once"))
     agent = ctx.services.registry.find(name)
@@ -46,7 +46,7 @@ async def start(request: Request, who: Signed, form: Form) -> Response:
 
 @router.post("/inbox/runs/{run_id}/cancel")
 async def cancel(request: Request, run_id: str, who: Signed, _: Form) -> Response:
-    """End the run, and what it asked for; a run that is over stays as it is."""
+    """Cancel the run and its requests; a run that has ended is unchanged."""
     ctx = web_context(request)
     view = await visible_run(ctx, who, run_id)
     await cancellation.cancel(ctx.db, ctx.slack.directory, who.person, view.id, path=PATH)
@@ -65,7 +65,7 @@ async def pause(request: Request, who: Signed, form: Form) -> Response:
 
 @router.post("/inbox/resume")
 async def resume(request: Request, who: Signed, form: Form) -> Response:
-    """Let an agent go on, or end the stop of all."""
+    """Resume one agent, or end the pause of all."""
     ctx, agent = web_context(request), _text(form.get("agent")) or None
     await pausing.resume(ctx.db, ctx.slack.directory, who.person, agent)
     return redirect_after_form("/inbox/runs")

@@ -1,4 +1,4 @@
-"""Scripts and styles, under addresses that change with their content. htmx lies here as released, with its licence."""
+"""Scripts and styles, under URLs that change with their content. htmx is included as released, with its licence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file as it is served; ``name`` has a part of its SHA-256 in it."""
+    """A served file; ``name`` contains part of its SHA-256."""
 
     name: str
     content: bytes
@@ -32,7 +32,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get(PREFIX + "/{name}")
 async def asset(name: str) -> Response:
-    """A file by the name that has its hash."""
+    """A file by its hashed name."""
     found = next((each for each in assets().values() if each.name == name), None)
     if found is None:
         return Response("There is no such file.\n", 404, media_type="text/plain")
@@ -40,13 +40,13 @@ async def asset(name: str) -> Response:
 
 
 def address(name: str) -> str:
-    """Where `inbox.css`, say, is served."""
+    """The URL of `inbox.css`, for example."""
     return f"{PREFIX}/{assets()[name].name}"
 
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """All of them, by their plain names."""
+    """All files by plain name."""
     return {name: _read(Path(__file__).parent / "static" / name) for name in _FILES}
 
 

@@ -1,4 +1,4 @@
-"""What led to a request, as stored. Programs write it too, so whatever has another shape is shown as JSON."""
+"""A request's stored context, for its page. Programs also write it, so unknown formats are shown as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KNOWN = ("task", "transcript", "earlier_calls", "omitted")
 
 @dataclass(frozen=True, slots=True)
 class EarlierCall:
-    """An earlier call: its arguments and answer as text."""
+    """An earlier call, with arguments and answer as text."""
 
     tool: str
     state: str
@@ -31,7 +31,7 @@ class TranscriptLine:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """All of it; nothing here is escaped or inert."""
+    """The parsed context; neither escaped nor masked."""
 
     task: str
     calls: Sequence[EarlierCall]

@@ -1,4 +1,4 @@
-"""The edit form of a page, read as Slack's modal is: the same fields, the same rules for what comes back."""
+"""The edit form of a page, parsed with the fields and rules of Slack's modal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PREFIX = "signoff:edit:"
 
 
 def read_form(form: FormData) -> list[str]:
-    """The ids of the inputs that the form had: an unticked box sends nothing, so each says that it was there."""
+    """The ids of the form's inputs. An unticked box sends nothing, so each input has a marker."""
     return [each for each in form.getlist("there") if isinstance(each, str) and each.startswith(PREFIX)]
 
 
 def states(form: FormData, schema: Mapping[str, Any], original: Action) -> dict[str, Any]:
-    """The inputs' values in the shape of `view.state.values` (Slack, "View submissions")."""
+    """The values in the format of `view.state.values` (Slack, "View submissions")."""
     there = set(read_form(form))
     found = {}
     for each in argument_fields(original, schema):

@@ -1,4 +1,4 @@
-"""What the address of a list asks for, and what its form offers."""
+"""Filters of a list: from its URL, and offered by its form."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 _NAMES = ("q", "status", "agent", "rule", "risk", "due", "requester", "person", "channel", "since", "sort")
 _OF_HISTORY = {"status", "person", "since"}
 LONGEST = 200
-"""Characters of one value of an address."""
+"""Characters per query value."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOffer:
-    """What a form offers to filter by; people and channels are pairs of id and name."""
+    """Filter choices; people and channels are pairs of id and name."""
 
     agents: Sequence[str]
     rules: Sequence[str]
@@ -56,34 +56,34 @@ class FilterOffer:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """The filters of an address, read forgivingly: what is not understood is left out, and said in ``unclear``."""
+    """Filters of a URL, parsed leniently: invalid ones are skipped and listed in ``unclear``."""
 
     asked: Mapping[str, str]
     unclear: list[str] = field(default_factory=list)
 
     @classmethod
     def of_waiting(cls, request: Request) -> ListQuery:
-        """The filters of the lists of the inbox, which ignore those of the history alone."""
+        """Filters of the inbox lists, which ignore history-only filters."""
         query = cls.of_history(request)
         return cls({name: "" if name in _OF_HISTORY else value for name, value in query.asked.items()})
 
     @classmethod
     def of_history(cls, request: Request) -> ListQuery:
-        """The filters of the history: all of them."""
+        """Filters of the history: all of them."""
         return cls({name: request.query_params.get(name, "")[:LONGEST] for name in _NAMES})
 
     @property
     def narrows(self) -> bool:
-        """Whether anything is left out of the list."""
+        """Whether any filter is set."""
         return any(value for name, value in self.asked.items() if name != "sort")
 
     def address(self, path: str, **more: str) -> str:
-        """The address of this list, with a little more."""
+        """The URL of this list, with more parameters."""
         query = {name: value for name, value in {**self.asked, **more}.items() if value}
         return f"{path}?{urlencode(query)}" if query else path
 
     def turns(self, path: str, list_page: ListPage[Any]) -> dict[str, str | None]:
-        """The addresses of the pages before and behind."""
+        """URLs of the previous and next page."""
 
         def to(cursor: object) -> str | None:
             return None if cursor is None else self.address(path, at=str(cursor))
@@ -91,7 +91,7 @@ class ListQuery:
         return {"back": to(list_page.back), "forward": to(list_page.forward)}
 
     def kind(self) -> RequestKind:
-        """Which list of the history is meant: what was decided; with words, everything."""
+        """The kind of requests in the history: decided ones; with a search, all."""
         status = self.asked["status"]
         if status in set(RequestKind):
             return RequestKind(status)

@@ -1,4 +1,4 @@
-"""The record of a request in people's words: one line for each event of its chain."""
+"""A request's audit entries in plain words, one line per event."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """One event: who (a Slack id, or a name of ours), what, by which door, and why not."""
+    """One event: the actor (a Slack id or a system name), the action, its path, and the refusal if any."""
 
     at: datetime
     user_id: str | None
@@ -77,12 +77,12 @@ class HistoryStep:
 
 
 def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
-    """The chain, in order."""
+    """The events in order."""
     return [_step(event) for event in events]
 
 
 def doer(actor: str) -> tuple[str | None, str]:
-    """Who did it, from the name that the record has: somebody's id in Slack if it is a person, and a name."""
+    """The actor's Slack id, if it is a person, and name, from the name in the audit log."""
     return (actor.rpartition("/")[2] if actor.startswith(_SLACK) else None), _name(actor)
 
 

@@ -1,4 +1,4 @@
-"""The lists: what waits, and what was decided, with filters and search."""
+"""The list pages: open and decided requests, with filters and search."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ At = Annotated[str, Query(max_length=1000)]
 Word = Annotated[str, Query(max_length=200)]
 
 LONGEST_COUNT = 5.0
-"""Seconds that counting a list to its end may take, with waiting for the count before it."""
+"""Seconds for an exact count, including the wait for an earlier one."""
 
 TOO_MANY = "There are too many to count now."
 
 
 class CountedList(StrEnum):
-    """The lists whose headings have a number."""
+    """Lists whose headings show a count."""
 
     MINE = "mine"
     OTHERS = "others"
@@ -56,13 +56,13 @@ _ID = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{0,28}\Z", re.ASCII)
 
 @router.get("/")
 async def start() -> Response:
-    """The address without a path leads to the inbox."""
+    """Redirect from the root to the inbox."""
     return redirect_after_form("/inbox")
 
 
 @router.get("/inbox")
 async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> Response:
-    """What waits for the visitor, or for others, and the latest outcomes; ``done``: just answered from its row."""
+    """Requests for the visitor, requests for others, and recent outcomes; ``done``: just answered from its row."""
     ctx, query = web_context(request), ListQuery.of_waiting(request)
     answered, offered, waiting = await asyncio.gather(
         _answered(ctx, who, done),
@@ -82,7 +82,7 @@ async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> 
 
 @router.get("/inbox/waiting")
 async def waiting(request: Request, who: Signed, at: At = "") -> Response:
-    """The lists of the inbox alone, for a page that is open already."""
+    """Only the lists, to refresh an open page."""
     return page(
         "waiting.html",
         visitor=who,
@@ -92,7 +92,7 @@ async def waiting(request: Request, who: Signed, at: At = "") -> Response:
 
 @router.get("/inbox/history")
 async def history(request: Request, who: Signed, at: At = "") -> Response:
-    """What was decided (or waits, by filter), a page at a time; a search is of both."""
+    """Decided requests (or open ones, by filter), page by page; a search covers both."""
     ctx, query = web_context(request), ListQuery.of_history(request)
     wanted_id = query.asked["q"].strip()
     if _ID.match(wanted_id) and (found := await _by_id(ctx, who, wanted_id)):
@@ -118,7 +118,7 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
 
 @router.get("/inbox/count/{name}")
 async def count(request: Request, who: Signed, name: CountedList) -> Response:
-    """How many are on a list of more than the page counted, to the last one. 503 after a few seconds."""
+    """The exact length of a list that the page only counted in part. 503 after a few seconds."""
     ctx = web_context(request)
     try:
         async with asyncio.timeout(LONGEST_COUNT), ctx.exact_count:
@@ -160,7 +160,7 @@ async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> 
 
 
 async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | None:
-    """The request that an address names as just answered, unless it waits and the visitor has not voted on it."""
+    """The just-answered request, unless it waits and the visitor has not voted on it."""
     wanted = parse_id(done) if done else None
     if wanted is None:
         return None
@@ -173,7 +173,7 @@ async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | N
 
 
 async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:
-    """The one request whose id begins so, if the visitor may see it; of others they do not learn that there are any."""
+    """The only request whose id has this prefix, if the visitor may see it; otherwise its existence is not revealed."""
     found = await ctx.db.read(views.requests_like, team_id=ctx.slack.team_id, id_prefix=text)
     if len(found) != 1:
         return None
@@ -190,12 +190,12 @@ def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:
 async def _offered(
     ctx: WebContext, who: Visitor, kind: RequestKind, query: ListQuery, shown: Collection[str] | None = None
 ) -> FilterOffer:
-    """What the form of the filters offers: what there is, and what is chosen; people, where some are ``shown``."""
+    """Filter choices: existing and selected values; people, if some are ``shown``."""
     choices, asked = await _lists(ctx, who).choices(kind), query.asked
     requesters = {*choices.requesters, asked["requester"]} - {""}
     people = set() if shown is None else {*requesters, *shown, asked["person"]} - {""}
     names = await ctx.slack.directory.names(requesters | people)
-    # What a channel is called is told only of those whose requests the visitor sees; a chosen one stays an id.
+    # Channel names are shown only if the visitor sees requests there; a selected channel stays an id.
     channel_names = await ctx.slack.directory.channel_names(choices.channels)
     channels = {*choices.channels, asked["channel"]} - {""}
 
@@ -220,7 +220,7 @@ def _decider(line: RequestLine) -> Any:
 
 
 async def _named(ctx: WebContext, who: Visitor, lines: Sequence[RequestLine]) -> dict[str, Any]:
-    """What the people, groups and channels in these lines are called."""
+    """Names of the people, groups and channels in these lines."""
     ids = {who.person.user_id, *_people(lines)} | {each for line in lines for each in line.approvers}
     directory = ctx.slack.directory
     names: Names = await directory.names(ids)

@@ -1,4 +1,4 @@
-"""Tells an open page by server-sent events (WHATWG HTML, 9.2) that it should fetch again. Costs no thread."""
+"""Server-sent events (WHATWG HTML, 9.2) that tell an open page to refresh. Uses no thread."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from slackbot.web.http.problems import ProblemRaised
 from slackbot.web.inbox.rendering import HEADERS, PageRoute
 
 PATIENCE = 20.0
-"""Seconds of silence after which a comment keeps the connection open, and the session is looked at again."""
+"""Seconds of silence before a comment keeps the connection open and the session is checked again."""
 
 PAUSE = 0.3
-"""Seconds between two events at least."""
+"""Minimum seconds between two events."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/inbox/events")
 async def events(request: Request, _: Signed) -> StreamingResponse:
-    """`changed`, whenever something has."""
+    """Sends `changed` after every change."""
     headers = {**HEADERS, "X-Accel-Buffering": "no"}
     return StreamingResponse(_changes(request), media_type="text/event-stream", headers=headers)
 
 
 async def _changes(request: Request) -> AsyncIterator[str]:
-    """The first event tells how things are now, so that nothing between page and stream is missed."""
+    """The first event carries the current state, so nothing between page load and stream is missed."""
     watch, seen = web_context(request).watch, None
     yield "retry: 2000\n\n"
     while not (watch.closing or await request.is_disconnected()):

@@ -1,4 +1,4 @@
-"""Addresses below the inbox that lead nowhere: told on a page."""
+"""A page for unknown paths below the inbox."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/{rest:path}")
 async def nowhere(rest: str, _: Signed) -> None:
-    """Last of all routes here. Always raises NotFound."""
+    """The last route. Always raises NotFound."""
     raise NotFound(rest)

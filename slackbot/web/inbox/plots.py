@@ -1,4 +1,4 @@
-"""Numbers as bars and columns in SVG, and beside them in words. Labels are text of the page, which never shrinks."""
+"""Bar and column charts in SVG, with the same numbers in words. Labels are page text, which keeps its size."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from slackbot.cards.stats import outcomes_said, votes_said
 
 WIDTH = 100.0
 COLUMN = 10.0
-"""Width of a day, in the units of its drawing."""
+"""Width of a day in drawing units."""
 
 MOST_BARS = 20
-"""Bars of one plot; the numbers of the rest are in its last line."""
+"""Bars per chart; the last line sums up the rest."""
 
 Part = tuple[str, int]
 """A kind, which has a colour, and a number."""
@@ -23,7 +23,7 @@ Part = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a bar or a column, where it begins and how long it is."""
+    """Part of a bar or column: start and length."""
 
     kind: str
     start: float
@@ -32,7 +32,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One line of a plot: its name, its marks, and the same in words."""
+    """One line of a chart: its name, its marks, and the same in words."""
 
     label: str
     segments: tuple[Segment, ...]
@@ -48,7 +48,7 @@ class Column:
 
 
 def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
-    """How many there are in each class; the longest bar is the largest class."""
+    """Count per class; the largest class has the longest bar."""
     most, whole = max(counts, default=0), sum(counts)
     return [
         Bar(name, _segments([(kind, count)], most, WIDTH), str(Share(count, whole)))
@@ -57,7 +57,7 @@ def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
 
 
 def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
-    """Outcomes of agents or rules; the longest bar is the largest of them."""
+    """Outcomes per agent or rule; the largest has the longest bar."""
     most = max((group.outcomes.total for group in groups), default=0)
     return [
         Bar(
@@ -82,7 +82,7 @@ def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
 
 
 def unread(report: Report, names: Names) -> list[Bar]:
-    """Votes without a look at Details: of each risk, then of each person. A full bar is all of their votes."""
+    """Votes cast without opening Details: by risk, then by person. A full bar is all of their votes."""
     of_people = [
         (names.of(each.person.user_id), Share(each.unread, each.votes))
         for each in report.reviewers[:MOST_BARS]
@@ -95,7 +95,7 @@ def unread(report: Report, names: Names) -> list[Bar]:
 
 
 def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
-    """A column for each day, from the ground up: 100 is the height of the highest."""
+    """A column per day; 100 is the height of the highest."""
     listed = list(days)
     most = max((outcomes.total for _, outcomes in listed), default=0)
     return [
@@ -105,7 +105,7 @@ def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
 
 
 def left_out(number: int) -> str:
-    """What a plot says of the bars that it has no room for."""
+    """The line for bars that are left out."""
     return f"and {number - MOST_BARS:,} more" if number > MOST_BARS else ""
 
 

@@ -1,4 +1,4 @@
-"""Pages as answers: everything escaped, under a policy that lets only our own files in; errors are pages, too."""
+"""HTML responses: everything escaped, with a CSP that allows only our own files. Errors are pages too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    # To other sites nothing; with "no-referrer" browsers would hide from us, too, that a form is our own.
+    # Not "no-referrer": browsers would then hide from us, too, that a form is our own.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -59,7 +59,7 @@ def _environment() -> Environment:
     )
     made.filters.update(words.FILTERS)
     parts = made.get_template("parts.html").make_module()
-    # A list has many of them, and there are few: each is rendered once.
+    # Lists contain many of these, with few distinct values: render each once.
     made.globals |= {name: cache(getattr(parts, name)) for name in ("badge", "risk")}
     made.globals |= {"asset": assets.address, "who": words.who, "row_description": row_forms.DESCRIPTION}
     return made
@@ -73,18 +73,18 @@ def page(template: str, status: int = 200, **facts: Any) -> HTMLResponse:
 
 
 def redirect_after_form(to: str) -> RedirectResponse:
-    """Go there, with GET, after a form."""
+    """Redirect with GET after a form."""
     return RedirectResponse(to, 303, HEADERS)
 
 
 def local_address(address: str | None) -> str:
-    """An address of our own pages, as somebody claims it; anything else leads to the inbox."""
+    """The given path if it is one of our pages; otherwise the inbox."""
     if (
         not address
         or len(address) > 500
         or not (address.isascii() and address.isprintable())
         or "\\" in address
-        or address.startswith("//")  # `///inbox` has no host for us, and has one for browsers
+        or address.startswith("//")  # `///inbox` has no host for us, but browsers find one
     ):
         return "/inbox"
     parts = urlsplit(address)
@@ -93,10 +93,10 @@ def local_address(address: str | None) -> str:
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages, too."""
+    """A route whose errors are pages too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, with what it raises turned into a page."""
+        """Wrap the handler to turn errors into pages."""
         handle = super().get_route_handler()
 
         async def told(request: Request) -> Response:
@@ -112,7 +112,7 @@ class PageRoute(APIRoute):
                 NotFound,
                 MalformedArguments,
                 RequestValidationError,
-            ):  # the last: an address that is none of ours
+            ):  # unknown paths
                 return _sorry(404, "Not found", NOT_FOUND)
             except ProblemRaised as raised:
                 return _sorry(raised.status_code, raised.title, raised.detail)
@@ -138,7 +138,7 @@ UNAVAILABLE = "The database does not answer in time; nothing was done. Please tr
 
 
 def _to_sign_in(request: Request) -> Response:
-    """To the sign-in page; a part of a page cannot be replaced by it, so htmx takes the whole page there."""
+    """To the sign-in page. A page fragment cannot show it, so htmx navigates the whole page."""
     if request.headers.get("hx-request"):
         back = urlsplit(request.headers.get("hx-current-url", "")).path
         return Response(
@@ -146,7 +146,7 @@ def _to_sign_in(request: Request) -> Response:
             headers={**HEADERS, "HX-Redirect": f"{SIGN_IN}?next={quote(local_address(back))}"},
         )
     if request.method == "POST" and request.url.path.startswith("/inbox/"):
-        # What was typed is gone; the page that it was sent from is not.
+        # The input is lost, but the page that sent it is known.
         wanted = local_address(urlsplit(request.headers.get("referer", "")).path)
         return redirect_after_form(f"{SIGN_IN}?next={quote(wanted, safe='')}&lost=form")
     query = f"?{request.url.query}" if request.url.query else ""

@@ -1,4 +1,4 @@
-"""All that a page shows of one request, as its reader may see it, and what this reader may do about it."""
+"""The data of a request's page, as its reader may see it, and what this reader may do."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LINK = re.compile(r"https?://[^\s\"<>\\]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class EnteredForm:
-    """What somebody typed into a form that was not taken, and why it was not."""
+    """Input of a refused form, and why it was refused."""
 
     form: str = ""
     problem: str = ""
@@ -60,7 +60,7 @@ class EnteredForm:
 
 @dataclass(frozen=True, slots=True)
 class RequestPage:
-    """A request for a page: everything clean of secrets, nothing escaped yet."""
+    """A request for a page: secrets masked, not yet escaped."""
 
     view: RequestView
     steps: Sequence[HistoryStep]
@@ -69,13 +69,13 @@ class RequestPage:
     card_link: str | None
     run_link: str | None
     own_link: str | None
-    objection: str  # why this reader is no reviewer of it; empty: they are
-    approval_objection: str  # why this reader may not approve it; empty: they may
+    objection: str  # why this reader is not a reviewer; empty: they are
+    approval_objection: str  # why this reader may not approve; empty: they may
     may_withdraw: bool
-    withheld: str  # why nobody may approve from what can be read here
+    withheld: str  # why nobody may approve from this page
     fields: Sequence[Any] = ()
-    following: RequestLine | None = None  # what waits for this reader behind it, once their word is given
-    left: Count | None = None  # how much that is in all
+    following: RequestLine | None = None  # the reader's next request, after they have voted
+    left: Count | None = None  # how many are left in total
 
     @property
     def waits(self) -> bool:
@@ -83,7 +83,7 @@ class RequestPage:
 
     @property
     def key(self) -> str:
-        """What the forms were drawn for: when it is another one, they no longer fit."""
+        """Identifies the state that the forms were rendered for: if it changes, they are stale."""
         view = self.view
         rights = f"{int(not self.objection)}{int(not self.approval_objection)}"
         return f"{view.status.value}.{view.revision}.{len(view.votes)}.{rights}"
@@ -103,31 +103,31 @@ class RequestPage:
 
     @property
     def paused_by(self) -> tuple[str | None, str] | None:
-        """Who stopped its agent, while that keeps it from beginning: an id in Slack, and a name."""
+        """Who paused the agent, while that blocks it: a Slack id and a name."""
         by = self.view.paused_by
         return history.doer(by) if by and self.view.held_up else None
 
     @property
     def grant_uses(self) -> str:
-        """How often the calls were made that it allows; empty where it gives no grant."""
+        """How often the grant's calls were made; empty without a grant."""
         grant = self.view.grant if self.view.status is RequestStatus.APPROVED else None
         return status_words.grant_uses(grant) if grant else ""
 
     @property
     def grant_ended_by(self) -> tuple[str | None, str]:
-        """Who ended its grant: an id in Slack, and a name."""
+        """Who ended the grant: a Slack id and a name."""
         return history.doer((self.view.grant and self.view.grant.ended_by) or "")
 
     @property
     def asserted(self) -> str:
-        """How it is known on whose behalf it is."""
+        """How the requester is known."""
         return _ASSERTED.get(
             self.view.requester_asserted, f" (asserted by {self.view.requester_asserted[:60]})"
         )
 
     @property
     def own_host(self) -> str:
-        """Where the checkpoint's own link leads."""
+        """Host of the checkpoint's link."""
         return urlsplit(self.own_link or "").netloc
 
     @property
@@ -136,12 +136,12 @@ class RequestPage:
 
     @property
     def own_words_exclude(self) -> str:
-        """What the form says where own words keep their author from approving what follows."""
+        """The form's notice that a free-text comment keeps its author from approving what follows."""
         return OWN_WORDS_EXCLUDE if self.view.own_words_exclude else ""
 
     @property
     def sure(self) -> bool:
-        """High risk and above: approving takes a second, deliberate act."""
+        """High risk and above: approving takes a second, deliberate step."""
         return self.view.risk >= Risk.HIGH
 
     @property
@@ -154,7 +154,7 @@ class RequestPage:
 
     @property
     def limits(self) -> list[str]:
-        """How the limits over time stood, those first that are why people are asked."""
+        """State of the limits, with those that require approval first."""
         return [limits.line(self.view, each) for each in limits.in_order(self.view)]
 
     @property
@@ -167,7 +167,7 @@ class RequestPage:
 
     @property
     def exact_arguments(self) -> str:
-        """As the canonical bytes have them; it parses back to the same values."""
+        """As in the canonical bytes; parses back to the same values."""
         return json_text.readable(json_text.arguments_of(self.view.action))
 
     @property
@@ -180,13 +180,13 @@ class RequestPage:
 
     @property
     def facts_since(self) -> list[Node]:
-        """What differs from the facts of an approval that is void."""
+        """Differences from the facts of a voided approval."""
         before = self.view.previous_facts
         return [] if before is None else values.differences(before, self.view.facts or {})
 
 
 async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestView:
-    """The request with its true values, for a reader who may see it. Raises NotFound and Refused."""
+    """The request with unmasked values, for a reader who may see it. Raises NotFound and Refused."""
     wanted = parse_id(request_id)
     if wanted is None:
         raise NotFound(request_id)
@@ -194,7 +194,7 @@ async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestVi
 
 
 async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPage:
-    """The folder of a request that the reader may see. Raises NotFound and Refused."""
+    """The page of a request that the reader may see. Raises NotFound and Refused."""
     true = await true_view(ctx, who, request_id)
     view = await clean_view(true)
     steps = history.steps(await ctx.db.read(views.request_events, view.id))
@@ -226,7 +226,7 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
 
 
 def _objection(view: RequestView, reader: Standing, verdict: Verdict | None = None) -> str:
-    """What the use case would say; it has the last word when a vote comes."""
+    """What the use case would say. It has the final say when a vote arrives."""
     refusal = eligibility.reviewer_refusal(view, reader, verdict)
     return sentence(refusal) if refusal else ""
 

@@ -1,4 +1,4 @@
-"""One request: its page, and forms, judged as a click in Slack; a refused one comes back with what was typed."""
+"""A request's page and forms, judged like clicks in Slack. A refused form is shown again with its input."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/requests/{request_id}")
 async def look(request: Request, request_id: str, who: Signed, go: str = "") -> Response:
-    """Everything that is known of a request, and what the reader may do about it; ``go`` leads to one of its forms."""
-    if go in ("approve", "reject"):  # from an e-mail: a fragment would not have come through the sign-in
+    """Everything known of a request, and what the reader may do; ``go`` opens one of its forms."""
+    if go in ("approve", "reject"):  # from an e-mail: a fragment would not survive the sign-in
         return redirect_after_form(f"/inbox/requests/{request_id}#{go}")
     return await _show(web_context(request), who, request_id)
 
 
 @router.get("/inbox/requests/{request_id}/now")
 async def look_again(request: Request, request_id: str, who: Signed, shown: str = "") -> Response:
-    """Its state alone, for a page that is open already; with the forms, when those it ``shown`` no longer fit."""
+    """Only its state, to refresh an open page; with the forms if those ``shown`` are stale."""
     request_page = await open_page(web_context(request), who, request_id)
     return page(
         "now.html",
@@ -60,24 +60,24 @@ async def look_again(request: Request, request_id: str, who: Signed, shown: str 
 
 @router.post("/inbox/requests/{request_id}/approve")
 async def approve(request: Request, request_id: str, who: Signed, form: Form) -> Response:
-    """Say yes to the revision that was shown."""
+    """Approve the revision that was shown."""
     ctx, comment = web_context(request), _text(form, "comment")
     view = await true_view(ctx, who, request_id)
     typed = EnteredForm("approve", values={"comment": comment})
     if withheld := unreadable(await clean_view(view)):
-        problem = f"Approve is withheld: {withheld}"  # whatever was sent: no such button was shown
+        problem = f"Approve is withheld: {withheld}"  # regardless of the input: no such button was shown
         return await _show(ctx, who, request_id, _with(typed, problem), 409)
     if view.risk >= Risk.HIGH and form.get("sure") != "yes":
         return await _show(ctx, who, request_id, _with(typed, SURE.format(risk=view.risk.value)), 422)
     back = form.get("back")
-    if isinstance(back, str):  # from a row of the inbox, which shows no comment and no tick
+    if isinstance(back, str):  # from an inbox row, which has no comment field or checkbox
         return await _vote(ctx, who, view, form, Verdict.APPROVE, "", typed, local_address(back))
     return await _vote(ctx, who, view, form, Verdict.APPROVE, comment, typed)
 
 
 @router.post("/inbox/requests/{request_id}/reject")
 async def reject(request: Request, request_id: str, who: Signed, form: Form) -> Response:
-    """Say no, with a reason: one of the checkpoint's, own words, or both."""
+    """Reject, with a reason: one of the checkpoint's, free text, or both."""
     ctx, choice, own = web_context(request), _text(form, "choice"), _text(form, "own")
     view = await true_view(ctx, who, request_id)
     chosen = choice if choice in view.reject_reasons else ""
@@ -88,7 +88,7 @@ async def reject(request: Request, request_id: str, who: Signed, form: Form) -> 
 
 @router.post("/inbox/requests/{request_id}/edit")
 async def edit(request: Request, request_id: str, who: Signed, form: Form) -> Response:
-    """Change the arguments: a new revision, which is then approved or rejected like any other."""
+    """Edit the arguments: a new revision, which is approved or rejected like any other."""
     ctx = web_context(request)
     view = await true_view(ctx, who, request_id)
     entered = edit_form.read_form(form)
@@ -126,7 +126,7 @@ async def edit(request: Request, request_id: str, who: Signed, form: Form) -> Re
 
 @router.post("/inbox/requests/{request_id}/withdraw")
 async def withdraw(request: Request, request_id: str, who: Signed, form: Form) -> Response:
-    """The requester takes the question back."""
+    """Withdraw the request as its requester."""
     ctx = web_context(request)
     view = await true_view(ctx, who, request_id)
     if who.person != view.requester:
@@ -183,7 +183,7 @@ def _with(typed: EnteredForm, problem: str, errors: dict[str, str] | None = None
 
 
 def _revision(form: FormData, view: RequestView) -> int:
-    """The revision that the form was drawn for; without one it fits none."""
+    """The revision that the form was rendered for; a missing one matches none."""
     given: Any = form.get("revision")
     return (
         int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 10 else view.revision + 1
@@ -191,6 +191,6 @@ def _revision(form: FormData, view: RequestView) -> int:
 
 
 def _text(form: FormData, name: str) -> str:
-    """What was typed, with lines that end as ours do."""
+    """The text, with normalised line endings."""
     given = form.get(name)
     return given.replace("\r\n", "\n").strip()[:MAX_REASON] if isinstance(given, str) else ""

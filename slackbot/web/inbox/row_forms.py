@@ -1,4 +1,4 @@
-"""What a row of the inbox offers: Approve at once where a description is enough to go by, else the way to the form."""
+"""Buttons of an inbox row: Approve if the description is sufficient, otherwise a link to the form."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from slackbot.cards import amounts, inert, unreadable
 from slackbot.masking import clean_view
 
 DESCRIPTION = 200
-"""Characters of a description that a row shows."""
+"""Characters of a description in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """The buttons of one row, for the revision that it shows; ``approvable``: people can read what would run.
+    """The buttons of a row, for the revision it shows; ``approvable``: people can read what would run.
 
-    ``at_once``: Approve counts from the row, which shows the whole description. High risk takes its tick, and a
-    required comment its field, on the request's page.
+    ``at_once``: Approve works from the row, which shows the whole description. High risk, which needs its checkbox, and
+    a required comment, which needs its field, go through the request's page.
     """
 
     revision: int
@@ -37,11 +37,11 @@ class RowForm:
 
 _KEPT = 4096
 _made: OrderedDict[tuple[UUID, int], RowForm] = OrderedDict()
-"""The forms that were made last, by request and revision: nothing in one changes while its revision stands."""
+"""Recent forms by request and revision; a form does not change while its revision stands."""
 
 
 async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID, RowForm]:
-    """The buttons for what waits for this person, by request."""
+    """The buttons for requests that wait for this person, by request."""
     kept = {line.id: form for line in lines if (form := _made.get((line.id, line.revision)))}
     others = [line.id for line in lines if line.id not in kept]
     if not others:
@@ -62,7 +62,7 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
     )
     if (
         form.approvable and view.description == stored.description
-    ):  # else it may be masked for want of time only
+    ):  # otherwise it may be masked only for lack of time
         _made[view.id, view.revision] = form
         if len(_made) > _KEPT:
             _made.popitem(last=False)
@@ -70,6 +70,6 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
 
 
 def _is_enough(description: str) -> bool:
-    """Whether a row says all of it."""
+    """Whether a row shows all of it."""
     shown = inert.line(description, DESCRIPTION)
     return bool(shown) and shown == inert.line(description, 10 * len(description))

@@ -1,4 +1,4 @@
-"""Runs: which there are, and one with its conversation, its calls and what became of them."""
+"""The runs pages: a list, and one run with its conversation, calls and outcomes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from slackbot.web.inbox.history import doer
 from slackbot.web.inbox.rendering import PageRoute, page
 
 MOST_ENTRIES = 300
-"""Messages and calls of one run that its page shows, the latest."""
+"""Latest messages and calls shown on a run's page."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationEntry:
-    """A message or a call of a run; a call has its ``tool``."""
+    """A message or a call; a call has its ``tool``."""
 
     role: str
     text: str = ""
@@ -46,7 +46,7 @@ class ConversationEntry:
 
 @dataclass(frozen=True, slots=True)
 class StartForm:
-    """What somebody typed to start an agent, and why that was not taken. ``once`` makes a form sent twice one run."""
+    """Input to start an agent, and why it was refused. ``once`` makes a form submitted twice one run."""
 
     problem: str = ""
     agent: str = ""
@@ -56,7 +56,7 @@ class StartForm:
 
 @router.get("/inbox/runs")
 async def runs(request: Request, who: Signed) -> Response:
-    """The latest runs that the visitor may see, and the forms that start and pause agents."""
+    """The latest runs that the visitor may see, and forms to start and pause agents."""
     return await show_runs(web_context(request), who, StartForm())
 
 
@@ -89,7 +89,7 @@ async def run(request: Request, run_id: str, who: Signed) -> Response:
 
 @router.get("/inbox/runs/{run_id}/now")
 async def run_now(request: Request, run_id: str, who: Signed) -> Response:
-    """The same without its frame, for a page that is open already."""
+    """Only the run's content, to refresh an open page."""
     return page("transcript.html", visitor=who, **await _opened(web_context(request), who, run_id))
 
 
@@ -136,7 +136,7 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
 
 
 def _entries(messages: Sequence[Message], calls: Sequence[CallView]) -> list[ConversationEntry]:
-    """The conversation in order, each turn's calls behind what the model said in it."""
+    """The conversation in order, each turn's calls after the model's text."""
     found: list[ConversationEntry] = []
     left = list(calls)
     for message in messages:

@@ -1,7 +1,7 @@
-"""Signing in and out: by a personal link that Slack has shown to one person, or through Sign in with Slack.
+"""Sign in with a personal link from Slack or with Sign in with Slack, and sign out.
 
-Looking at a link changes nothing, so no preview can use it up; the button on its page does. No GET changes what is
-stored, but the return from Slack with the browser's own `state`.
+Opening a link changes nothing, so previews cannot use it up; the button on its page does. No GET changes stored state,
+except the return from Slack with the browser's own `state`.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 def link_for(public_url: str, secret: str) -> str:
-    """The address that signs somebody in once."""
+    """The URL of a one-time sign-in link."""
     return public_url + LINK.format(secret=secret)
 
 
 @router.get("/sign-in")
-async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:  # noqa: A002 - as it stands in the address
-    """How to sign in, and whether a form is ``lost`` that was sent without; who is signed in goes on at once.
+async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:  # noqa: A002 - the query parameter's name
+    """How to sign in, and whether a form was ``lost`` because its sender was signed out. Signed-in visitors are
+    redirected.
 
-    The browser keeps what it wanted to see, because a personal link from Slack does not know it.
+    The browser remembers the wanted page, because a personal link from Slack does not know it.
     """
     ctx, wanted = web_context(request), local_address(next)
     try:
@@ -68,7 +69,7 @@ async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:
 
 @router.get(LINK)
 async def look_at_link(request: Request, secret: str) -> Response:
-    """Whom the link would sign in, and the button that does."""
+    """Whom the link signs in, and the button that does so."""
     ctx = web_context(request)
     person = await sessions.link_owner(ctx.db, secret)
     names = await ctx.slack.directory.names([person.user_id]) if person else Names()
@@ -77,7 +78,7 @@ async def look_at_link(request: Request, secret: str) -> Response:
 
 @router.post(LINK)
 async def use_link(request: Request, secret: str) -> Response:
-    """Use the link up and go to what this browser wanted to see, else to the inbox."""
+    """Use up the link and go to the page that this browser wanted, or the inbox."""
     check_origin(request)
     ctx = web_context(request)
     person = await sessions.link_owner(ctx.db, secret)
@@ -93,8 +94,8 @@ async def use_link(request: Request, secret: str) -> Response:
 
 
 @router.get(WITH_SLACK)
-async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 - as it stands in the address
-    """Off to Slack, with a `state` and a `nonce` that this browser keeps (OpenID Connect Core, 3.1.2.1)."""
+async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 - the query parameter's name
+    """Redirect to Slack, with a `state` and `nonce` stored in this browser (OpenID Connect Core, 3.1.2.1)."""
     ctx = web_context(request)
     if ctx.openid is None or ctx.public_url is None:
         raise _not_set_up()
@@ -107,7 +108,7 @@ async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 
 
 @router.get(RETURN)
 async def from_slack(request: Request, state: str = "", code: str = "") -> Response:
-    """Back from Slack: what it says of who came is verified, and the person looked up, before anybody is signed in."""
+    """Return from Slack: verify its claims and look up the person before signing them in."""
     ctx = web_context(request)
     if ctx.openid is None or ctx.public_url is None:
         raise _not_set_up()
@@ -137,7 +138,7 @@ async def sign_out(request: Request, who: Signed, _: Form) -> Response:
 
 
 async def _welcome(request: Request, ctx: WebContext, signed_in: NewSession, to: str) -> Response:
-    """The cookie, and on; a session that this browser had before ends."""
+    """Set the cookie and redirect; ends the browser's earlier session."""
     await sessions.sign_out(ctx.db, request.cookies.get(cookie_name(NAME, ctx), ""))
     answer = redirect_after_form(to)
     set_cookie(answer, ctx, NAME, signed_in.secret, int(sessions.SESSION_LIFE.total_seconds()))

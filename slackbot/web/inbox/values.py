@@ -1,4 +1,4 @@
-"""Objects as people read them on a page: one value a line, nested ones below each other, before and after as a diff."""
+"""Objects laid out for people: one value per line, nested values below, edits as a diff."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackbot.cards import json_text, scalars
 
 DEEPEST = 8
 MOST_NODES = 2_000
-"""Values of one object that are laid out; all of them stand in its exact form."""
+"""Values of one object that are laid out; its exact form shows all of them."""
 MAX_DIFFED = 20_000
 _PAIRS = (("before", "after"), ("old", "new"))
 _MISSING = object()
@@ -22,18 +22,18 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value: its name and its words, or what lies in it, or what it was and is."""
+    """A value: its name and text, its children, or its old and new value."""
 
     name: str
     words: str = ""
     at: datetime | None = None
     children: tuple[Node, ...] = ()
     was: str | None = None
-    diff: tuple[tuple[str, str], ...] = ()  # (`-`, `+` or ` `, a line)
+    diff: tuple[tuple[str, str], ...] = ()  # (`-`, `+` or ` `, line)
 
 
 def tree(values: Mapping[str, Any]) -> tuple[tuple[Node, ...], int]:
-    """The values, and how many lie beyond what is laid out."""
+    """The values, and how many are left out."""
     room = [MOST_NODES]
     nodes = tuple(_members(values, 0, room))
     return nodes, max(0, -room[0])
@@ -44,7 +44,7 @@ def changed_values(changes: Iterable[Change]) -> list[Node]:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Node]:
-    """What differs between two look-ups of facts."""
+    """Differences between two fact look-ups."""
     names = dict.fromkeys([*before, *after])
     return [
         _change(name, before.get(name, _MISSING), after.get(name, _MISSING))
@@ -93,7 +93,7 @@ def _change(name: str, before: Any, after: Any) -> Node:
 
 
 def _reads_as_diff(before: str, after: str) -> bool:
-    """Texts of several lines; finding the differences of very long ones would take too long."""
+    """Multi-line texts, unless diffing them would take too long."""
     return "\n" in before + after and len(before) + len(after) <= MAX_DIFFED
 
 

@@ -1,4 +1,4 @@
-"""Stored facts in words for a page: times, states, lengths of time. Escaping is the templates' business."""
+"""Stored facts as text for a page: times, states, durations. Templates do the escaping."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _MINUTE = 60
 
 
 def moment(at: datetime) -> Markup:
-    """A point in time, in UTC; the page's script says it in the reader's own time."""
+    """A time in UTC; the page's script converts it to local time."""
     return Markup('<time datetime="%s" data-moment>%s</time>') % _written(at)
 
 
 def ago(at: datetime) -> Markup:
-    """How long something is past; kept true by the page's script."""
+    """Time since something happened; updated by the page's script."""
     return _relative(at, "ago", relative_past(datetime.now(UTC) - at))
 
 
 def left(at: datetime) -> Markup:
-    """How long there is until a deadline; kept true by the page's script."""
+    """Time until a deadline; updated by the page's script."""
     return _relative(at, "left", relative_future(at))
 
 
@@ -42,7 +42,7 @@ def relative_past(since: Any) -> str:
 
 
 def relative_future(at: datetime) -> str:
-    """`in 23 min`; `overdue` once it is over."""
+    """`in 23 min`; `overdue` afterwards."""
     seconds = (at - datetime.now(UTC)).total_seconds()
     return "overdue" if seconds <= 0 else f"in {roughly(seconds)}"
 
@@ -53,17 +53,17 @@ def _relative(at: datetime, kind: str, said: str) -> Markup:
 
 @lru_cache(maxsize=4096)
 def _written(at: datetime) -> tuple[str, str]:
-    """For machines and for people; a list that is open is drawn again with every change."""
+    """For machines and for people. Cached: open lists are rendered again on every change."""
     return at.astimezone(UTC).isoformat(timespec="seconds"), formats.moment(at)
 
 
 def line(text: str, limit: int = 300) -> str:
-    """One line, in which nothing hides: control and bidi characters are shown as signs, the rest is counted."""
+    """One line with hidden characters made visible (control and bidi characters) and the rest counted."""
     return inert.line(text, limit)
 
 
 def who(person: Person | None, names: Names, nobody: str = "nobody in Slack") -> str:
-    """What a person is called."""
+    """A person's display name."""
     return line(names.of(person.user_id), 40) if person else nobody
 
 
@@ -109,7 +109,7 @@ _COLOURS = {
 
 
 def state_words(state: RequestStatus | RunStatus | ExecutionStatus) -> str:
-    """A state in a word or two, which always stands beside its colour."""
+    """A state in a word or two, always shown beside its colour."""
     known: Mapping[Any, str] = {**REQUEST_WORDS, **RUN_WORDS, **EXECUTION_WORDS}
     if isinstance(state, RequestStatus):
         return REQUEST_WORDS[state]
@@ -117,14 +117,14 @@ def state_words(state: RequestStatus | RunStatus | ExecutionStatus) -> str:
 
 
 def colour(state: RequestStatus | RunStatus | ExecutionStatus) -> str:
-    """The name of its colour and sign in the style sheet."""
+    """The state's CSS name for colour and icon."""
     if isinstance(state, RunStatus):
         return {each: _COLOURS[each] for each in RunStatus}[state]
     return _COLOURS[state]
 
 
 def pairs(values: Iterable[str]) -> list[tuple[str, str]]:
-    """Each value with itself, for a list to choose from."""
+    """Each value paired with itself, for a select list."""
     return [(value, value) for value in values]
 
 
