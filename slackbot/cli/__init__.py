@@ -1,7 +1,6 @@
-"""The command `signoff`. What a person did wrong is said in one line, with exit code 2.
+"""The command `signoff`. Usage errors print one line and exit with code 2.
 
-Each command is a module that is imported when it is used: it needs the whole service, which takes a second, and help
-should not.
+A command's module is imported only when the command is used: importing the service takes a second, and help must not.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ GROUPS = {
         ),
     },
 }
-"""Each command, as `--help` groups them, with where it is and the first sentence of its help."""
+"""Commands in the groups of `--help`: where each is defined, and the first sentence of its help."""
 
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
@@ -100,24 +99,24 @@ WRONG = 2
 
 
 def opened(name: str) -> Any:
-    """The command itself, with all that it imports; from here on tracebacks are printed without secrets."""
-    from slackbot.masking import guard_tracebacks  # noqa: PLC0415 - slow to import, as the rooms are
+    """Import a command. Afterwards, tracebacks are printed with secrets masked."""
+    from slackbot.masking import guard_tracebacks  # noqa: PLC0415 - slow to import
 
     guard_tracebacks()
     place, _, named = COMMANDS[name][0].rpartition(".")
-    if not place.startswith("signoff."):  # a coding agent may write what it likes into the folder of its hook
-        sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
+    if not place.startswith("signoff."):  # coding agents can write to the folder of their hook
+        sys.path.insert(0, str(Path.cwd()))  # lets SIGNOFF_AGENTS import from the current folder
     module = import_module(place if place.startswith("signoff.") else f"slackbot.cli.{place}")
     found, around = getattr(module, named), typer.Typer()
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=name)
     else:
-        around.command(name, **getattr(module, "SHAPE", {}))(found)  # `SHAPE`: how a command differs
+        around.command(name, **getattr(module, "SHAPE", {}))(found)  # `SHAPE`: registration options
     return get_group(around).commands[name]
 
 
 class CommandGroup(TyperGroup):
-    """Shows each command by its name and first sentence, and opens the one that is used."""
+    """Lists commands by name and first sentence, and imports only the one that is used."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, shown, rest = super().resolve_command(ctx, args)
@@ -148,7 +147,7 @@ def signoff(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
-    """What stands before every command: `signoff.gate` is given the masking of secrets, which it cannot import."""
+    """Runs before every command. Gives `signoff.gate` the secret masking, which it cannot import."""
     ctx.obj = _masked
 
 
@@ -159,7 +158,7 @@ for _group, _commands in GROUPS.items():
 
 def main() -> None:
     """The console script."""
-    import_module("agent")  # before a module of that name in the current folder can hide it
+    import_module("agent")  # before a module named `agent` in the current folder can shadow it
     try:
         _check(sys.argv[1:])
         cli(prog_name="signoff")
@@ -170,7 +169,7 @@ def main() -> None:
 
 
 def _check(arguments: Sequence[str]) -> None:
-    """Raises SignoffError for an argument that cannot be stored: bytes that are not UTF-8 arrive as lone surrogates."""
+    """Raises SignoffError for arguments that cannot be stored: invalid UTF-8 arrives as lone surrogates."""
     for each in arguments:
         if unstorable(each) is not None:
             raise SignoffError(f"the argument {each!a} is not valid UTF-8, so it cannot be stored")
@@ -183,6 +182,6 @@ def _fail(error: SignoffError) -> NoReturn:
 
 
 def _masked(line: str) -> str:
-    from slackbot.masking import clean_now  # noqa: PLC0415 - it is slow to import
+    from slackbot.masking import clean_now  # noqa: PLC0415 - slow to import
 
     return clean_now(line, assigned=False)

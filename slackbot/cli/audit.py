@@ -17,7 +17,7 @@ commands = typer.Typer(no_args_is_help=True, help="Verify the audit log.")
 
 @commands.command()
 def heads(use_embedded: EmbeddedFlag = False) -> None:
-    """Print where every chain ends, one JSON object a line: keep it elsewhere, for `verify --heads`."""
+    """Print the head of every chain, one JSON object per line: keep it elsewhere, for `verify --heads`."""
     configured = read_settings()
     with database_url(configured, use_embedded, migrate=False) as url:
         found = with_database_at(configured, url, audit_log.heads)
@@ -35,7 +35,7 @@ def verify(
     ] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Verify every chain, and all votes, decisions and attempts against them; exit code 1 when something differs."""
+    """Verify every chain, and all votes, decisions and attempts against them; exit code 1 if anything differs."""
     earlier = _read_heads(kept) if kept is not None else []
     configured = read_settings()
     with database_url(configured, use_embedded, migrate=False) as url:

@@ -99,7 +99,7 @@ def with_database(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Run this with a database whose schema is current. Raises what it raises, and SignoffError without such a
+    """Run work with a database whose schema is current. Raises what it raises, and SignoffError without such a
     database.
     """
     with database_url(configured, use_embedded) as url:
@@ -113,7 +113,7 @@ def with_database_at(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """The same with the database at this address."""
+    """`with_database` for the database at this address."""
 
     async def do() -> T:
         async with open_database(configured, url) as db:

@@ -36,8 +36,7 @@ def _policy(configured: Settings) -> Policy | SignoffError:
 
 
 async def _examine(configured: Settings, policy: Policy | SignoffError, url: str | None) -> int:
-    """Print each finding as it comes. Returns the exit code."""
-    from slackbot.service import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second that only this owes
+    from slackbot.service import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second to import
 
     database = open_database(configured, url) if url else None
     console, sick = Console(soft_wrap=True), 0

@@ -1,4 +1,4 @@
-"""`signoff export`: the history as a stream of records, using the memory of one page."""
+"""`signoff export`: stream the history, with the memory of one page."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ COLUMNS = (
 )
 """The columns of the CSV for requests, votes and events; empty where a record has none."""
 
-# What spreadsheets calculate (OWASP): at the start of a cell, behind blanks and characters that are drawn as nothing,
-# and behind what some of them take for the end of a cell.
+# What spreadsheets evaluate as a formula (OWASP): at the start of a cell, after blanks and invisible characters, and
+# after what some spreadsheets treat as the end of a cell.
 _FORMULA = re.compile(r"(\A|[;\t\r\n\v])(?=[\s\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|\A[\t\r])")
 
 
@@ -129,7 +129,7 @@ def export(
 
     try:
         count = with_database(configured, use_embedded, write)
-    except BrokenPipeError:  # the reader has closed the pipe
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     typer.echo(f"{count:,} records", err=True)

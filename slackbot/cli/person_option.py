@@ -1,4 +1,4 @@
-"""People as options of commands: a Slack user id, and the workspace it belongs to."""
+"""People as command options: a Slack user id and its workspace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_person(configured: Settings, given: str, team: str | None, option: str)
 
 
 async def _our_team(configured: Settings) -> str:
-    from slackbot.slack_api.client import SlackClient  # noqa: PLC0415 - only this needs Slack's client
+    from slackbot.slack_api.client import SlackClient  # noqa: PLC0415 - slow to import, and rarely needed
     from slackbot.slack_api.workspace import identify  # noqa: PLC0415
 
     if configured.slack_bot_token is None:

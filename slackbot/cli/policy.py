@@ -126,7 +126,7 @@ async def _check(configured: Settings, wanted: Policy) -> None:
     check_channels(configured, wanted)
     if configured.slack_bot_token is None:
         return
-    from slackbot.slack_api.client import SlackClient, SlackError  # noqa: PLC0415 - takes a second that only these owe
+    from slackbot.slack_api.client import SlackClient, SlackError  # noqa: PLC0415 - takes a second to import
     from slackbot.slack_api.directory import Directory  # noqa: PLC0415
     from slackbot.slack_api.workspace import find_channel, identify  # noqa: PLC0415
 

@@ -26,7 +26,7 @@ def init(
 
 
 def _this_command() -> str:
-    """How to call this program from any directory: by name if that is found, else by path."""
+    """How to call this program from any directory: by name if it is on the path, otherwise by file."""
     called = Path(sys.argv[0]).absolute()
     found = shutil.which("signoff")
     return "signoff" if found and Path(found).resolve() == called.resolve() else shlex.quote(str(called))
@@ -48,7 +48,7 @@ def demo(
     port: Annotated[int, typer.Option(help="The port of the sandbox's page.", min=0, max=65535)] = 8765,
 ) -> None:
     """Try Signoff in a local sandbox, without Slack, a model or a database server."""
-    from slackbot.demo import run_demo  # noqa: PLC0415 - only this command knows the sandbox
+    from slackbot.demo import run_demo  # noqa: PLC0415 - only this command uses the sandbox
 
     raise SystemExit(run_demo(auto=auto, agents=agents, model=model, port=port))
 
@@ -62,7 +62,7 @@ def manifest(
 
     SIGNOFF_PUBLIC_URL is the address if none is given.
     """
-    from slackbot.slack_api import manifest as slack_manifest  # noqa: PLC0415 - it knows the web edge, and so Bolt
+    from slackbot.slack_api import manifest as slack_manifest  # noqa: PLC0415 - imports Bolt
 
     configured = read_settings()
     known = None if configured.socket_mode else configured.public_url

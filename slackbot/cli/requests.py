@@ -93,7 +93,7 @@ def list_requests(
 @commands.command()
 def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
     """Show one request in full."""
-    from slackbot.cards import details_text  # noqa: PLC0415 - Block Kit's models take a moment that only this owes
+    from slackbot.cards import details_text  # noqa: PLC0415 - Block Kit's models are slow to import
 
     configured = read_settings()
     view = with_database(configured, use_embedded, _one, request_id)
@@ -153,7 +153,7 @@ def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoRetu
 
 def review(configured: Settings, view: RequestView) -> dict[str, object]:
     """A request in the API's format."""
-    from slackbot.web.api.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI takes a moment that only this owes
+    from slackbot.web.api.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI is slow to import
 
     address = configured.public_url
     return ReviewOut.of(view, url=page_url(address, view.id)).model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""`signoff serve`: the service in the foreground, until a signal ends it."""
+"""`signoff serve`: run the service in the foreground until a signal."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from slackbot.settings import Role, Settings, SettingsError
 log = structlog.get_logger(__name__)
 
 SWITCH = 0.0005
-"""Seconds until a busy event loop yields to threads: with more, the secret scan would take ten times as long."""
+"""Seconds until a busy event loop yields to threads; with Python's default, the secret scan takes ten times as long."""
 
 SELDOM = 200
-"""Younger collections (ten by default) between two full garbage collections: with thousands of waiting clients a full
-one stops the process for half a second, and finds next to nothing.
+"""Younger collections (default: ten) between two full garbage collections: with thousands of waiting clients a full one
+pauses the process for half a second and finds almost nothing.
 """
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def serve(
 
 
 async def _serve(configured: Settings, url: str, policy: Policy, registry: Registry) -> None:
-    from slackbot.app import Service  # noqa: PLC0415 - Bolt and OpenAI's client take a second that only serve owes
+    from slackbot.app import Service  # noqa: PLC0415 - Bolt and OpenAI's client take a second to import
 
     service = Service(configured, _database(configured, url), policy, registry)
     living = asyncio.create_task(_live(service, configured))
@@ -83,7 +83,7 @@ async def _live(service: Service, configured: Settings) -> None:
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, SELDOM)
     gc.collect()
-    gc.freeze()  # freeze current objects: no later collection scans them while clicks wait
+    gc.freeze()  # exclude current objects from later collections, which would pause clicks
     if service.port is not None:
         typer.echo(f"signoff is listening on http://{configured.host}:{service.port}", err=True)
     await service.run()
@@ -99,7 +99,7 @@ def _database(configured: Settings, url: str) -> Database:
 
 
 def _warn(configured: Settings, registry: Registry) -> None:
-    """Problems that `serve` can run with, but that nobody wants."""
+    """Warn about problems that do not stop `serve`."""
     for name in configured.unknown:
         log.warning("no such setting; it is ignored", action="settings.unknown", name=name)
     if not list(registry) and configured.roles != {Role.SCHEDULER}:

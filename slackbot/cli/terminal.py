@@ -1,4 +1,4 @@
-"""Output of commands: external texts made inert for a terminal, and tables of them."""
+"""Command output: external text made safe for a terminal, and tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def moment(option: str, text: str) -> datetime:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str) -> None:
-    """Rows of inert texts; apparent markup is text. The first column names the row, so it is never cut."""
+    """Rows of inert text; apparent markup is plain text. The first column identifies the row, so it is never cut."""
     first, *others = columns
     folded = (Column(each, overflow="fold") for each in others)
     drawn = Table(Column(first, no_wrap=True), *folded, title_justify="left")
@@ -83,5 +83,5 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON without characters that affect a terminal: everything but printable ASCII is escaped."""
+    """JSON that is safe for a terminal: everything but printable ASCII is escaped."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""`signoff webhooks`: who else is notified of requests, decisions and runs, and failed notices."""
+"""`signoff webhooks`: URLs notified of requests, decisions and runs, and failed notices."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def replay(
     everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Send notices that were given up again, with all attempts."""
+    """Resend notices that were given up, with all attempts."""
     if (notice is None) != everything:
         raise SignoffError("name one dead notice (`signoff webhooks list` shows them), or --all")
     number = with_database(read_settings(), use_embedded, webhooks.replay, notice)

@@ -39,10 +39,10 @@ from slackbot.slack_api.permalinks import Permalinks
 log = structlog.get_logger(__name__)
 
 PACE = 1.0
+"""Seconds between new messages in one channel, and between changes there: Slack allows about one post a second per
+channel, and 50 or more changes a minute. It counts them separately, so a change does not wait for a post's second."""
 STEP = 0.25
-"""Of the pace: how far apart a few changes are after a rest, such as a card and its run's first message."""
-"""Seconds between new messages in one channel, and between changes there: Slack allows about one post a second in
-a channel, and 50 changes a minute and more. It counts them apart, so a change does not wait for a post's second."""
+"""Fraction of the pace between a few changes after a pause, such as a card and its run's first message."""
 
 PATIENCE = 5.0
 """Seconds that the drain waits for the channel's pace; the poller finds messages that are due later."""
@@ -94,7 +94,7 @@ class Drain:
         """Why the last message was not sent; None if it was. For health checks."""
 
     def follow(self, admin: Destination | None, cards_per_minute: int) -> None:
-        """Use another policy from now on."""
+        """Switch to another policy."""
         self._admin, self._cards_per_minute = admin, cards_per_minute
         self.reviewers.admin = self._failures.admin = admin
 
@@ -103,7 +103,7 @@ class Drain:
         self._awake[channel_id].set()
 
     def leave(self) -> None:
-        """The service stops: begin no further message."""
+        """Begin no further message, because the service is stopping."""
         self._leaving = True
         for awake in self._awake.values():
             awake.set()
@@ -230,7 +230,7 @@ class Drain:
             raise LeaseLost(f"another drain posts in {due.destination.channel_id}")
 
     async def _check_channel(self, channel_id: str) -> None:
-        """Cards hold what outsiders must not see: nothing is posted to a doubtful channel."""
+        """Cards contain what outsiders must not see: nothing is posted to a channel in doubt."""
         try:
             problem = await self._directory.channel_problem(channel_id)
         except (SlackError, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""Tells operators when too few people can still approve a request."""
+"""Notifies operators when too few people can still approve a request."""
 
 from __future__ import annotations
 

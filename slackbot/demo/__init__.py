@@ -1,7 +1,7 @@
-"""The tour: the whole main job on this machine, with nothing to set up.
+"""The tour: the whole product on this machine, without setup.
 
-PostgreSQL is embedded, Slack a stand-in with a page in the browser, the model a script that says so. The service is
-the real one, in a process of its own.
+PostgreSQL is embedded, Slack is a sandbox with a browser page, and the model is a script that says so. The service is
+the real one, in its own process.
 """
 
 from slackbot.demo.run import run_demo

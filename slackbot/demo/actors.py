@@ -1,4 +1,4 @@
-"""What the people of the play do and see, through the sandbox's real doors; and a look behind the curtain."""
+"""What people do and see in the scenes, through the sandbox's public interface; and stored state, for checks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from slackbot.demo.guide import AGENTS, REVIEWS
 Message = dict[str, Any]
 
 QUIET_SECONDS = 1.5
-"""More than the second that the service leaves between two messages: then it has let go of the channel."""
+"""More than the second between the service's messages in a channel: after it, nothing is being sent."""
 
 
 class Actors:
-    """Ada asks, Grace and Linus decide. Nobody here calls anything of the service's own."""
+    """Ada asks, Grace and Linus decide. No method calls the service's internals to act."""
 
     def __init__(self, env: DemoEnvironment, db: Database) -> None:
         self.env = env
@@ -34,7 +34,7 @@ class Actors:
     async def ask(
         self, words: str, by: ScreenUser | None = None, where: str = AGENTS, agent: str = "refunds"
     ) -> Message:
-        """Ada, or somebody else, runs the agent; returns the message at the root of the run's thread."""
+        """Run the agent as Ada, or somebody else; returns the root message of the run's thread."""
         before = {each["ts"] for each in self._slack.messages(where)}
         await (by or self.ada).command("/agent", f"run {agent} {words}", where)
         return await self._slack.wait_for(
@@ -43,39 +43,39 @@ class Actors:
         )
 
     def said(self, root: Message) -> str:
-        """Everything in this message's thread, as notifications show it."""
+        """Everything in this message's thread, as in notifications."""
         thread = self._slack.thread(root["channel"], root["ts"])
         return "\n".join(each["text"] for each in thread)
 
     def quiet(self) -> bool:
-        """Whether the service has had nothing to tell Slack for a while."""
+        """Whether the service has sent Slack nothing for a while."""
         return time.time() - self._slack.calls[-1].at > QUIET_SECONDS
 
     def cards(self, order: int) -> list[Message]:
-        """The cards about this order, as they look now."""
+        """The current cards about this order."""
         return self.cards_with(f"order {order}")
 
     def cards_with(self, words: str) -> list[Message]:
-        """The cards whose first line has these words."""
+        """Cards whose first line contains these words."""
         return [each for each in self._slack.messages(REVIEWS) if words in each["text"]]
 
     def card(self, order: int) -> Message:
         return self.cards(order)[-1]
 
     def buttons(self, order: int) -> list[str]:
-        """What can be pressed on that card. The link into the shop stays for ever, and decides nothing."""
+        """The buttons of that card. The link to the shop always stays and is not counted."""
         rows = [block for block in self.card(order)["blocks"] if block["type"] == "actions"]
         return [each["text"]["text"] for row in rows for each in row["elements"] if "url" not in each]
 
     async def status(self, order: int) -> str:
-        """The order's status in the shop, with its cause if it has one: `REFUND_REJECTED, expired`."""
+        """The order's status in the shop, with its cause if any: `REFUND_REJECTED, expired`."""
         found = await shop.find(order)
         if found is None:
             return "no such order"
         return f"{found.status}, {found.cause}" if found.cause else found.status
 
     async def request(self, order: int) -> RequestView:
-        """The stored request behind the card."""
+        """The stored request of the card."""
         wanted = UUID(self.card(order)["metadata"]["event_payload"]["request"])
         found = await self._db.read(views.request_view, wanted)
         if found is None:
@@ -83,15 +83,15 @@ class Actors:
         return found
 
     async def attempts(self, order: int) -> int:
-        """How often its execution was begun."""
+        """How often its execution was started."""
         execution = (await self.request(order)).execution
         return 0 if execution is None else execution.attempt
 
     async def waiting(self) -> int:
-        """How many requests wait for people."""
+        """The number of waiting requests."""
         return await self._db.read(views.count_waiting, team_id=self._slack.workspace.team.id)
 
 
 def ephemeral_text(answer: InteractionResult) -> str:
-    """What only the person who acted was told."""
+    """The ephemeral text shown to the person who acted."""
     return "\n".join(str(each.get("text", "")) for each in (*answer.ephemeral, *answer.posts))

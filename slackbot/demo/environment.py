@@ -1,4 +1,4 @@
-"""Everything that a demo consists of, started in order and stopped in the opposite one."""
+"""The parts of a demo, started in order and stopped in reverse."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Tell = Callable[[str], None]
 
 TOUR_AGENTS = "agent.examples.refunds, agent.examples.data_manager, agent.examples.durable_task"
 DATABASE = "signoff_demo"
-FIRST_START_SECONDS = 120.0  # the first one also compiles every module
+FIRST_START_SECONDS = 120.0  # the first start also compiles every module
 PORTS_TRIED = 20
 ADA = "U0ADA"
 
 
 @dataclass(frozen=True)
 class DemoEnvironment:
-    """A running demo. `settings` are those that the service was given, secrets included."""
+    """A running demo. `settings` are the service's, secrets included."""
 
     workdir: Workdir
     rules: DemoPolicy
@@ -53,17 +53,17 @@ class DemoEnvironment:
 
     @property
     def address(self) -> str:
-        """Where programs reach the service."""
+        """The service's URL for programs."""
         return f"http://127.0.0.1:{self.settings['SIGNOFF_PORT']}"
 
     async def new_key(self) -> str:
-        """A key with which a program of Ada's may ask."""
+        """A key that asks as Ada's program."""
         ada = Person(self.slack.workspace.team.id, ADA)
         async with Database(self.database_url) as database:
             return await api_keys.create(database, "demo", [Scope.REQUEST], by="demo", owner=ada)
 
     async def while_it_lives(self, work: Awaitable[T]) -> T:
-        """What `work` returns. Raises ServiceFailed as soon as the service is beyond help."""
+        """The result of `work`. Raises ServiceFailed as soon as the service cannot be restarted."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, self._supervision}, return_when=asyncio.FIRST_COMPLETED)
@@ -93,7 +93,7 @@ async def open_environment(
     async with AsyncExitStack() as stack:
         url = _database(stack, workdir, tell)
         if agents is None:
-            os.environ["SIGNOFF_SHOP_URL"] = url  # where this process, too, looks at the orders
+            os.environ["SIGNOFF_SHOP_URL"] = url  # this process also reads the orders there
             stack.callback(os.environ.pop, "SIGNOFF_SHOP_URL", None)
             await shop.setup(fresh=True)
         welcome(workspace)
@@ -126,7 +126,7 @@ async def open_environment(
 
 
 def _crash(service: ServiceProcess) -> str:
-    """What the button says when it was pressed."""
+    """Kill the service; returns the button's message."""
     try:
         return (
             f"Process {service.kill()} was killed (kill -9). It is restarted and continues where it stopped."
@@ -136,7 +136,7 @@ def _crash(service: ServiceProcess) -> str:
 
 
 def _database(stack: AsyncExitStack, workdir: Workdir, tell: Tell) -> str:
-    """An empty database with today's schema. Blocks: a start that is interrupted half-way leaves a server behind."""
+    """An empty database with the current schema. Blocks: an interrupted start would leave a server behind."""
     if not workdir.postgres.exists():
         tell("first start: creating a database in " + str(workdir.postgres))
     server = embedded_server.start(workdir.postgres)
@@ -165,7 +165,7 @@ def _settings(workdir: Workdir, slack: SlackSandbox, url: str, port: int) -> dic
 async def _sandbox(
     workspace: SandboxWorkspace, guide: Guide, port: int, tell: Tell
 ) -> AsyncIterator[SlackSandbox]:
-    """The stand-in, on this port or the next one that is free."""
+    """The sandbox, on this port or the next free one."""
     for wanted in range(port, port + PORTS_TRIED) if port else (0,):
         slack = SlackSandbox(workspace, port=wanted, guide=guide)
         try:
@@ -186,14 +186,14 @@ async def _sandbox(
 
 
 def _hold_port(stack: AsyncExitStack, first: int) -> int:
-    """A port for the service's own HTTP, the same for all its lives. No other demo gets it meanwhile."""
+    """Reserve a port for the service's HTTP across restarts, so that no other demo takes it."""
     for port in (*range(first, first + PORTS_TRIED), 0):
         with suppress(OSError):
-            with socket.socket() as probe:  # fails also where somebody else holds it as we do below
+            with socket.socket() as probe:  # also fails if another demo holds it as below
                 probe.bind(("127.0.0.1", port))
                 found = int(probe.getsockname()[1])
             holder = stack.enter_context(socket.socket())
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the service can listen there
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # lets the service listen there
             holder.bind(("127.0.0.1", found))
             return found
     raise SignoffError("no free port on 127.0.0.1")

@@ -13,9 +13,9 @@ Message = dict[str, Any]
 AGENTS, REVIEWS = "C0AGENTS", "C0REVIEW"
 ADA, GRACE, LINUS = "U0ADA", "U0GRACE", "U0LINUS"
 CRASH = "crash"
-"""The lever that kills the service."""
+"""Kills the service."""
 REPLAY = "replay"
-"""The lever that tries another policy on what was judged so far."""
+"""Replays past judgements under another policy."""
 
 WELCOME = (
     ":wave: *Welcome to Signoff.* AI agents ask here before they do something risky. People approve or reject it.\n\n"
@@ -32,7 +32,7 @@ class Seen:
         self.slack = slack
 
     def cards(self, words: str = "") -> list[Message]:
-        """The cards with these words in their first line, oldest first, as they look now."""
+        """Current cards with these words in their first line, oldest first."""
         return [each for each in self._about("request") if words in each["text"]]
 
     def card(self, words: str = "") -> Message | None:
@@ -44,7 +44,7 @@ class Seen:
         return any(each["text"].startswith(status) for each in self.cards(words))
 
     def shows(self, words: str, detail: str) -> bool:
-        """Whether one of these cards has this detail anywhere in it."""
+        """Whether one of these cards contains this detail."""
         return any(detail in str(each["blocks"]) for each in self.cards(words))
 
     def run(self, task: str = "") -> Message | None:
@@ -52,17 +52,17 @@ class Seen:
         return next((each for each in reversed(self._about("run")) if each["text"].endswith(task)), None)
 
     def said(self, task: str, words: str) -> bool:
-        """Whether these words are in the thread of that run."""
+        """Whether that run's thread contains these words."""
         run = self.run(task)
         thread = self.slack.thread(run["channel"], run["ts"]) if run else []
         return any(words in each["text"] for each in thread)
 
     def told(self, user: str, words: str) -> bool:
-        """Whether this person alone was told this."""
+        """Whether this user was shown these words in an ephemeral message."""
         return any(words in each["text"] for each in self.slack.ephemeral(user))
 
     def is_in_channel(self, words: str) -> bool:
-        """Whether a message in the channel where people begin says this."""
+        """Whether a message in the main channel contains these words."""
         return any(words in each["text"] for each in self.slack.messages(AGENTS))
 
     def starts(self) -> int:
@@ -70,7 +70,7 @@ class Seen:
         return len(self.slack.calls_of("apps.connections.open"))
 
     def _about(self, kind: str) -> list[Message]:
-        """The messages of all channels that are a card (`request`) or begin the thread of a run (`run`)."""
+        """Messages of all channels that are a card (`request`) or begin the thread of a run (`run`)."""
         return [
             each
             for channel in self.slack.workspace.channels
@@ -85,10 +85,10 @@ Find = Callable[[Seen], Message | None]
 
 @dataclass(frozen=True)
 class Step:
-    """One action of one person. Its button does it, or leads to where it is done.
+    """One action of one person. Its button performs it, or leads to where it is done.
 
     `act` is what the page needs for that: `as`, `channel`, `command` (sent at once, or only written with `draft`),
-    `reply` (said in the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to.
+    `reply` (posted in the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to.
     """
 
     text: str
@@ -100,7 +100,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Scene:
-    """A few steps about one thing. `after` says what they have shown; it leads to the run of `task`."""
+    """Steps about one topic. `after` says what they have shown; it links to the run of `task`."""
 
     title: str
     intro: str
@@ -110,9 +110,9 @@ class Scene:
 
 
 class Guide:
-    """What the page shows of the scenes. A tick stays, whatever happens to the message that it was for.
+    """The scenes as the page shows them. A tick stays, even if its message is deleted.
 
-    `cast`: the people whom one acts as; the page folds the others away, unless it is empty.
+    `cast`: the people to act as; the page hides the others, unless it is empty.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Guide:
         self._done: set[tuple[int, int]] = set()
 
     def __call__(self, slack: SlackSandbox) -> dict[str, Any]:
-        """The guide as it is now, for `SlackSandbox`."""
+        """The guide's current state, for `SlackSandbox`."""
         seen = Seen(slack)
         return {
             "title": self.title,
@@ -134,7 +134,7 @@ class Guide:
         }
 
     def finished(self, slack: SlackSandbox) -> list[str]:
-        """The titles of the scenes of which every step is ticked."""
+        """Titles of the scenes with every step ticked."""
         scenes = self(slack)["scenes"]
         return [each["title"] for each in scenes if all(step["done"] for step in each["steps"])]
 
@@ -156,12 +156,12 @@ class Guide:
 
 
 def welcome(workspace: SandboxWorkspace) -> None:
-    """Put the welcome into the channel in which people begin."""
+    """Post the welcome message in the main channel."""
     say(workspace, WELCOME)
 
 
 def say(workspace: SandboxWorkspace, text: str) -> None:
-    """Put words of the guide into that channel and tell the pages. The service is told nothing of them."""
+    """Post a guide message in the main channel. The service is not notified."""
     guide: Message = {"type": "message", "team": workspace.team.id, "username": "Guide", "bot_id": "B0GUIDE"}
     said = workspace.messages.add(AGENTS, {**guide, "text": text})
     workspace.changes.publish({"type": "message", "channel": AGENTS, "ts": said["ts"], "thread_ts": None})

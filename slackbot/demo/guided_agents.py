@@ -1,4 +1,4 @@
-"""The guide for somebody's own agents."""
+"""The guide for the user's own agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slackbot.demo.guided_steps import open_inbox
 
 
 def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:
-    """The guide for somebody's own agents; a `scripted` model has to be told how it can be asked."""
+    """The guide for these agents; with a `scripted` model it explains how to phrase tasks."""
     how = "Write what the agent should do, after its name."
     if scripted:
         how += (
@@ -41,4 +41,4 @@ def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:
         [open_inbox(AGENTS)],
         "It has the same requests, with all arguments and the history.",
     )
-    return Guide("Your agents", (begin, inbox), cast=())  # checkpoints.toml may name people of its own
+    return Guide("Your agents", (begin, inbox), cast=())  # checkpoints.toml may name other people

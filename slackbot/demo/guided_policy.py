@@ -1,4 +1,4 @@
-"""Scenes of the guide about policy: what is allowed in advance, what is bounded, and what another policy would say."""
+"""Guide scenes about policy: grants, limits, and replay under another policy."""
 
 from __future__ import annotations
 

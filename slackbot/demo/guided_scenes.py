@@ -1,4 +1,4 @@
-"""What the guide leads through: the refund agent and its companions."""
+"""Guide scenes of the refund agent and its companions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _card(order: int) -> str:
 
 
 def _ask(order: int) -> Step:
-    """Ada asks for a refund that people have to approve."""
+    """Ada asks for a refund that needs approval."""
     return Step(
         f"As *Ada*, ask the agent to refund order {order}.",
         lambda seen: bool(seen.cards(_card(order))),
@@ -216,6 +216,5 @@ OVERVIEW = Scene(
 
 
 def for_refunds() -> Guide:
-    """The tour of the refund agent."""
     refunds = (APPROVE, SMALL, REJECT, EDIT, CRASHED, EXPIRE, INBOX, TWO_CALLS, FUNCTION)
     return Guide("Guide", (*refunds, ALLOW, BOUND, TRY, OVERVIEW))

@@ -1,4 +1,4 @@
-"""Steps that scenes of the guide share."""
+"""Steps shared by scenes of the guide."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def on_card(text: str, person: str, words: str, status: str) -> Step:
 
 
 def open_inbox(channel: str) -> Step:
-    """Grace asks for her link to the inbox in this channel, and it opens."""
+    """Grace requests her inbox link in this channel and opens it."""
     return Step(
         "Open Grace's inbox. It is a new tab; press *Sign in* there.",
         lambda seen: seen.told(GRACE, "/sign-in/link/"),

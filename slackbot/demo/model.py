@@ -14,7 +14,7 @@ PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 @asynccontextmanager
 async def scripted() -> AsyncIterator[dict[str, str]]:
-    """A server with the scripted model; gives the service's settings for it."""
+    """A scripted model server; yields the service's settings for it."""
     async with ScriptedModel() as model:
         yield {
             "OPENAI_API_KEY": "sk-scripted",
@@ -24,13 +24,13 @@ async def scripted() -> AsyncIterator[dict[str, str]]:
 
 
 async def real(name: str, caller: Mapping[str, str]) -> dict[str, str]:
-    """The service's settings for a real model. Asks its provider once whether it can be used.
+    """The service's settings for a real model. Checks once with its provider that it can be used.
 
-    Raises SignoffError, one line, when it cannot.
+    Raises SignoffError, one line, if it cannot.
     """
     if not caller.get("OPENAI_API_KEY"):
         raise SignoffError("--model needs OPENAI_API_KEY in the environment (any text for a local server)")
-    from slackbot.service.doctor import find_model  # noqa: PLC0415 - it loads OpenAI's library
+    from slackbot.service.doctor import find_model  # noqa: PLC0415 - imports OpenAI's library
     from slackbot.settings import Settings  # noqa: PLC0415
 
     given = {key: caller[key] for key in CREDENTIALS if caller.get(key)} | {"SIGNOFF_MODEL": name}
@@ -38,5 +38,5 @@ async def real(name: str, caller: Mapping[str, str]) -> dict[str, str]:
     if not found.well:
         raise SignoffError(f"--model {name}: {found.told}")
     proxy = next((caller[key] for key in PROXIES if caller.get(key)), None)
-    # Slack's client would take any other name for a proxy, and ask it for the stand-in on this machine.
+    # Slack's client would use any other variable as its proxy, also for the sandbox on this machine.
     return given | ({"ALL_PROXY": proxy, "NO_PROXY": "127.0.0.1,localhost"} if proxy else {})

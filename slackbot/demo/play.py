@@ -1,4 +1,4 @@
-"""`signoff demo --auto`: the scenes one after another, what came of them, and the proof on disk."""
+"""`signoff demo --auto`: play the scenes, print the results, and write them to disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slackbot.demo.scenes import GUIDED, PLAY, Act
 
 
 async def play(env: DemoEnvironment, console: Console) -> int:
-    """Play everything, print it, keep the evidence. Returns the exit code: 0 when all was as expected."""
+    """Play everything, print it, store the record. Returns the exit code: 0 if everything was as expected."""
     began = datetime.now(UTC)
     scenes: list[Scene] = []
     async with Database(env.database_url, application_name="signoff demo") as db:
@@ -49,7 +49,7 @@ async def play(env: DemoEnvironment, console: Console) -> int:
 async def _together(
     actors: Actors, console: Console, acts: Sequence[tuple[str, Act]], number: int
 ) -> list[Scene]:
-    """Play these scenes at the same time, and tell of them one after the other."""
+    """Play these scenes concurrently and print them one after the other."""
     programmes = [_Programme(console) for _ in acts]
     scenes = [Scene(title, page.show) for (title, _), page in zip(acts, programmes, strict=True)]
     async with asyncio.TaskGroup() as group:
@@ -63,7 +63,7 @@ async def _together(
 
 
 async def _run(act: Act, scene: Scene, actors: Actors) -> None:
-    """One scene, to its end or to where it breaks off."""
+    """One scene, to its end or its first failure."""
     began = time.monotonic()
     with suppress(SceneFailed):
         try:
@@ -74,7 +74,7 @@ async def _run(act: Act, scene: Scene, actors: Actors) -> None:
 
 
 def _audit(db: Database) -> Act:
-    """Every chain of the record, verified as `signoff audit verify` does, and what the page's guide has seen."""
+    """Verify the whole audit log as `signoff audit verify` does, and compare what the page's guide has seen."""
 
     async def act(scene: Scene, actors: Actors) -> None:
         events, problems = await audit.find_problems(db)
@@ -86,14 +86,14 @@ def _audit(db: Database) -> Act:
 
 
 class _Programme:
-    """What is told of one scene: kept until it is its turn, then told at once."""
+    """The output of one scene, buffered until its turn."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._kept: list[str] | None = []
 
     def open(self, heading: str) -> None:
-        """It is this scene's turn."""
+        """Print what is buffered, and print directly from now on."""
         for line in (heading, *(self._kept or ())):
             self._console.print(line)
         self._kept = None

@@ -1,4 +1,4 @@
-"""The guide's *Replay*: what a stricter policy would have said, as the command line tells it."""
+"""The guide's *Replay*: what a stricter policy would have decided, from the command line tool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackbot.demo.service import environment
 from slackbot.demo.workdir import Workdir
 
 JUDGED_AGAIN = "evaluations were replayed"
-"""Words of every answer."""
+"""Part of every answer."""
 
 LIMIT, STRICTER = "facts.price > 1000.0", "facts.price > 300.0"
 COLUMNS = 100
@@ -23,7 +23,7 @@ COLUMNS = 100
 async def try_policy(
     workdir: Workdir, rules: DemoPolicy, workspace: SandboxWorkspace, settings: Mapping[str, str]
 ) -> str:
-    """Run the command on a copy of the policy with a lower limit, and put its answer into the channel."""
+    """Run the command on a copy of the policy with a lower limit, and post its output in the channel."""
     file = workdir.path / "stricter.toml"
     file.write_text(rules.text.replace(LIMIT, STRICTER), encoding="utf-8")
     arguments = ("check", "replay", "--since", "1d", "--policy", str(file), "--show", "5")

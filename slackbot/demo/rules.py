@@ -1,4 +1,4 @@
-"""The checkpoints that a demo enforces: the tour's own, or those of somebody's folder."""
+"""The checkpoints of a demo: the tour's own, or those of the current folder."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ reject_reasons = ["Wrong amount", "Wrong customer"]
 """
 
 REVIEWS = "#reviews"
-"""Where the cards of somebody's own agents go, unless their checkpoints file says otherwise."""
+"""Default channel for the cards of the user's own agents."""
 
 OWN = """\
 # No checkpoints.toml was found in the current directory, so people are asked about everything that is not read-only.
@@ -101,12 +101,12 @@ unmatched = "review"
 
 SECONDS = 20
 SECONDS_AUTO = 4
-"""The deadline of a very large refund: time enough to watch a card, or just enough to be sure."""
+"""Deadlines of a very large refund: SECONDS leaves time to watch a card, SECONDS_AUTO is just enough for the checks."""
 
 
 @dataclass(frozen=True)
 class DemoPolicy:
-    """A checkpoints file's text, what it means, and what is to be said about it."""
+    """A checkpoints file: text, parsed policy, and messages about it."""
 
     text: str
     policy: Policy
@@ -114,13 +114,13 @@ class DemoPolicy:
 
 
 def of_the_tour(seconds: int) -> DemoPolicy:
-    """The rules of the refund agent; a very large refund expires after `seconds`."""
+    """The tour's policy; a very large refund expires after `seconds`."""
     text = TOUR.format(seconds=seconds)
     return DemoPolicy(text, checkpoints.load(text, filename="checkpoints.toml"))
 
 
 def of_folder(workdir: Path) -> DemoPolicy:
-    """The rules of somebody's own agents. Raises PolicyError, and SignoffError for an unreadable file."""
+    """The policy for the user's own agents. Raises PolicyError, and SignoffError for an unreadable file."""
     path = workdir / "checkpoints.toml"
     try:
         text = path.read_text(encoding="utf-8")
@@ -133,14 +133,14 @@ def of_folder(workdir: Path) -> DemoPolicy:
 
 
 def workspace_of_agents() -> SandboxWorkspace:
-    """The sandbox's workspace for somebody's own agents: a channel for their cards is there."""
+    """The sandbox workspace for the user's own agents, with a channel for their cards."""
     workspace = demo_workspace()
     everybody = workspace.channels["C0GENERAL"].members
     return workspace.add_channel("C0REVIEWS", REVIEWS.removeprefix("#"), everybody)
 
 
 def invite(policy: Policy, workspace: SandboxWorkspace) -> list[str]:
-    """Put whom and what the policy names into the sandbox, so that the file works; a line about each newcomer."""
+    """Add the people, groups and channels that the policy names to the sandbox; returns a line about each."""
     terms = (policy.defaults, *policy.rules)
     people = [member.id for member in workspace.members.values() if member.team_id == workspace.team.id]
     said = []

@@ -1,4 +1,4 @@
-"""`signoff demo`: from the command line to a running demo, and back to a clean machine."""
+"""`signoff demo`: start a demo from the command line, and clean up afterwards."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from slackbot.demo.workdir import Workdir, claim_workdir
 
 INTERRUPTED = 130
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "guide_agent.py"
-"""A program that asks from elsewhere; it is there in a checkout."""
+"""An external program that asks; only present in a checkout."""
 
 
 def run_demo(*, auto: bool, agents: str | None, port: int, model: str | None = None) -> int:
-    """Run the demo until it is stopped, or with `auto` until it is played. Returns the exit code.
+    """Run the demo until stopped, or with `auto` until played. Returns the exit code.
 
-    `agents` names modules of the current folder, as SIGNOFF_AGENTS does; `model` a real model, reached with OPENAI_… of
-    the environment. Raises SignoffError, one line, when it cannot start.
+    `agents` names modules of the current folder, like SIGNOFF_AGENTS; `model` a real model, reached with OPENAI_… from
+    the environment. Raises SignoffError, one line, if it cannot start.
     """
     if auto and (agents or model):
         raise SignoffError("--auto plays the tour with its own agents and a scripted model; use it alone")
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without "✓" gets a "?", not a traceback
+        sys.stdout.reconfigure(errors="replace")  # print "?" if the terminal cannot show "✓"
     console = Console(highlight=False, soft_wrap=True)
     try:
         with claim_workdir() as workdir:
@@ -72,7 +72,7 @@ async def _run(
             workdir, policy, workspace, guide, tell, port=port, agents=agents, model=provider
         ) as env:
             if auto:
-                from slackbot.demo.play import play  # noqa: PLC0415 - it reads the database, which costs a moment
+                from slackbot.demo.play import play  # noqa: PLC0415 - slow to import
 
                 return await env.while_it_lives(play(env, console))
             _greet(console, env, await env.new_key())
@@ -84,10 +84,10 @@ async def _run(
 
 
 def _load(agents: str | None) -> list[str] | None:
-    """The names of somebody's own agents. Raises LoadError."""
+    """The names of the user's own agents. Raises LoadError."""
     if agents is None:
         return None
-    from agent.runtime.agents import load_agents  # noqa: PLC0415 - the tour does without
+    from agent.runtime.agents import load_agents  # noqa: PLC0415 - not needed for the tour
 
     return [agent.name for agent in load_agents(agents.replace(",", " ").split())]
 
@@ -101,7 +101,7 @@ def _greet(console: Console, env: DemoEnvironment, key: str) -> None:
 
 
 def _commands(env: DemoEnvironment, key: str) -> list[str]:
-    """Shell commands that fit this demo, each with a comment; they run as they are printed."""
+    """Shell commands for this demo, each with a comment; they run as printed."""
     python = _typed(Path(sys.executable))
     signoff = _typed(Path(sys.executable).with_name("signoff"))
     commands = [f"kill -9 {env.service.pid}  # crash the service; it restarts"]
@@ -117,7 +117,7 @@ def _commands(env: DemoEnvironment, key: str) -> list[str]:
 
 
 def _typed(path: Path) -> str:
-    """A path as one would type it in the current folder."""
+    """A path relative to the current folder, where possible."""
     here = Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
@@ -132,7 +132,7 @@ def _teller(console: Console) -> Tell:
 
 
 def _stop_on_signals(console: Console) -> None:
-    """The first signal stops everything in order; more of them change nothing, since every step has a deadline."""
+    """The first signal stops everything in order; further ones are ignored, since every step has a deadline."""
     running, loop = asyncio.current_task(), asyncio.get_running_loop()
     seen: list[int] = []
 

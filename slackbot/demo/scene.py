@@ -1,4 +1,4 @@
-"""One scene of the play: what was expected, what was observed, and how long it took."""
+"""One scene of the play: expectations, observations and durations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BETWEEN_LOOKS = 0.02
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `seconds` from the moment the scene began to look until it was seen."""
+    """One check. `seconds` is the time until the expectation was met."""
 
     what: str
     expected: Any
@@ -28,12 +28,12 @@ class Check:
 
 
 class SceneFailed(Exception):
-    """Something was not as expected, so the rest of the scene makes no sense; it is in the checks."""
+    """An expectation failed; the rest of the scene is skipped. The failure is among the checks."""
 
 
 @dataclass
 class Scene:
-    """Collects checks, and hands each to `show` at once."""
+    """Collects checks, and passes each to `show` at once."""
 
     title: str
     show: Callable[[Check], None]
@@ -42,7 +42,7 @@ class Scene:
 
     @property
     def ok(self) -> bool:
-        """Whether everything was as expected, and something was looked at."""
+        """Whether there are checks and all succeeded."""
         return bool(self.checks) and all(check.ok for check in self.checks)
 
     def note(self, what: str, expected: Any, observed: Any, seconds: float = 0.0) -> None:
@@ -60,7 +60,7 @@ class Scene:
         look: Callable[[], Any | Awaitable[Any]],
         within: float = LOOK_SECONDS,
     ) -> None:
-        """Look until it is as expected, at most `within` seconds. Raises SceneFailed."""
+        """Poll until the observation matches, at most `within` seconds. Raises SceneFailed."""
         began = time.monotonic()
         while True:
             observed = look()

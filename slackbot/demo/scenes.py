@@ -1,4 +1,4 @@
-"""The main job in scenes. Each goes through the doors that people use and then looks at what became of it."""
+"""The scenes of the play. Each acts through the same interfaces as people and then checks the result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from slackbot.demo.guided_scenes import APPROVE, FUNCTION, REJECT, SMALL, TWO_CA
 from slackbot.demo.rules import SECONDS_AUTO
 from slackbot.demo.scene import Scene
 
-GENERAL = "C0GENERAL"  # scenes take turns between two channels: in each there is a message a second at most
+GENERAL = "C0GENERAL"  # scenes alternate between two channels, because each takes one message a second
 DONE = "has been made"
-BACK_SECONDS = 60.0  # for a service that starts again; on a busy machine
+BACK_SECONDS = 60.0  # for a service restart on a busy machine
 
 
 async def small(scene: Scene, actors: Actors) -> None:
-    """Below the limit nobody is asked."""
+    """Below the limit no approval is needed."""
     run = await actors.ask("please refund order 2", where=GENERAL)
     await scene.see("order 2 (389.00)", "REFUNDED", lambda: actors.status(2))
     await scene.see("the agent tells Ada", True, lambda: DONE in actors.said(run))
@@ -28,7 +28,7 @@ async def small(scene: Scene, actors: Actors) -> None:
 
 
 async def approve(scene: Scene, actors: Actors) -> None:
-    """Above it the reviewers decide, and nobody else; meanwhile the chat goes on."""
+    """Above the limit only the reviewers decide; meanwhile the chat continues."""
     run = await actors.ask("please refund order 7")
     await scene.see("cards about order 7 (1,249.50)", 1, lambda: len(actors.cards(7)))
     await scene.see("requests that wait", 1, actors.waiting)
@@ -49,7 +49,9 @@ async def approve(scene: Scene, actors: Actors) -> None:
 
 
 async def reject(scene: Scene, actors: Actors) -> None:
-    """A price that somebody states, and the model repeats, changes nothing; the agent gets the reason for a no."""
+    """A price stated by the user and repeated by the model changes nothing; the agent receives the reason of a
+    rejection.
+    """
     run = await actors.ask("please refund order 5, it costs only 5.00", by=actors.grace, where=GENERAL)
     await scene.see("cards about order 5", 1, lambda: len(actors.cards(5)))
     scene.note("the card shows the shop's price", True, "1,899.00" in str(actors.card(5)))
@@ -68,7 +70,7 @@ async def reject(scene: Scene, actors: Actors) -> None:
 
 
 async def expire(scene: Scene, actors: Actors) -> None:
-    """When nobody decides in time nothing runs, and it does not count as a rejection."""
+    """Without a decision in time nothing runs, and it does not count as a rejection."""
     run = await actors.ask("please refund order 8")
     await scene.see("cards about order 8 (7,320.00)", 1, lambda: len(actors.cards(8)))
     await scene.see("order 8", "PENDING_REFUND", lambda: actors.status(8))
@@ -87,12 +89,12 @@ async def expire(scene: Scene, actors: Actors) -> None:
 
 
 async def kill(scene: Scene, actors: Actors) -> None:
-    """`kill -9` after the decision and before the refund: the service that comes next makes it, once."""
+    """`kill -9` after the decision and before the refund: the restarted service makes the refund, once."""
     service = actors.env.service
     run = await actors.ask("please refund order 6", where=GENERAL)
     await scene.see("cards about order 6 (2,450.00)", 1, lambda: len(actors.cards(6)))
     await scene.see("order 6", "PENDING_REFUND", lambda: actors.status(6))
-    # The price is looked up once more before the refund. While the shop is shut that waits, so the moment is certain.
+    # The price is looked up again before the refund. Closing the shop blocks that, so the moment is deterministic.
     async with shop.closed():
         await actors.grace.click(actors.card(6), ACTION_APPROVE)
         scene.note("the request after Grace's click", "waiting", (await actors.request(6)).status.value)
@@ -100,7 +102,7 @@ async def kill(scene: Scene, actors: Actors) -> None:
         scene.note("the request after Linus's as well", "approved", (await actors.request(6)).status.value)
         scene.note("attempts to run the refund", 0, await actors.attempts(6))
         await scene.see("Slack is up to date and quiet", True, actors.quiet)
-        actors.env.slack.levers[CRASH]()  # what the button on the page does
+        actors.env.slack.levers[CRASH]()  # what the page's button does
         await scene.see("the service was killed by signal", [9], lambda: [-code for code in service.endings])
     scene.note("order 6 while the service is down", "PENDING_REFUND", await actors.status(6))
     await scene.see("order 6 after the restart", "REFUNDED", lambda: actors.status(6), within=BACK_SECONDS)
@@ -110,7 +112,7 @@ async def kill(scene: Scene, actors: Actors) -> None:
 
 
 async def manage(scene: Scene, actors: Actors) -> None:
-    """Two calls of one turn are decided apart: what is approved runs, what is rejected does not."""
+    """Two calls of one turn are decided separately: the approved one runs, the rejected one does not."""
     words = 'delete 50 old records from the users table, and send notification recipient=ops message="tidied"'
     run = await actors.ask(words, where=GENERAL, agent="data_manager")
     await scene.see(
@@ -129,7 +131,7 @@ async def manage(scene: Scene, actors: Actors) -> None:
 
 
 async def durable(scene: Scene, actors: Actors) -> None:
-    """A plain function asks between two steps, and goes on when somebody has answered."""
+    """A plain function asks between two steps, and continues after the decision."""
     run = await actors.ask("move house", agent="durable-task")
     question = "Should I proceed with task: move house?"
     await scene.see("cards with its question", 1, lambda: len(actors.cards_with(question)))
@@ -138,7 +140,7 @@ async def durable(scene: Scene, actors: Actors) -> None:
 
 
 async def allow(scene: Scene, actors: Actors) -> None:
-    """One approval covers the next ones within its bounds, until it is revoked."""
+    """One approval covers further calls within its bounds, until it is revoked."""
     await actors.ask(TIDY.format(count=20), agent="data_manager")
     await scene.see("cards about it", 1, lambda: len(actors.cards_with("Delete 20 records")))
     await actors.grace.click(actors.cards_with("Delete 20 records")[-1], ACTION_ALLOW_SIMILAR)
@@ -157,7 +159,7 @@ async def allow(scene: Scene, actors: Actors) -> None:
 
 
 async def bound(scene: Scene, actors: Actors) -> None:
-    """A limit asks about what would just run, once there is no room for it."""
+    """Once a limit is used up, it asks about calls that would otherwise run."""
     run = await actors.ask("list all orders", where=GENERAL)
     await scene.see("the first time it runs without asking", True, lambda: "PAID" in actors.said(run))
     scene.note("cards about it", 0, len(actors.cards_with(ORDERS)))
@@ -171,7 +173,7 @@ async def bound(scene: Scene, actors: Actors) -> None:
 
 
 GUIDED = [each.title for each in (APPROVE, SMALL, REJECT, TWO_CALLS, FUNCTION, ALLOW, BOUND)]
-"""The scenes of the page's guide that happen from their beginning to their end when these here are played."""
+"""Scenes of the page's guide that this play completes."""
 
 Act = Callable[[Scene, Actors], Awaitable[None]]
 
@@ -182,4 +184,4 @@ PLAY: tuple[tuple[tuple[str, Act], ...], ...] = (
     (("Allow the next ones", allow), ("A limit over time", bound)),
     (("kill -9 between decision and refund", kill),),
 )
-"""The scenes; those that stand together are played at the same time, because they do not touch one another."""
+"""Scenes in order; those in one group run concurrently because they are independent."""

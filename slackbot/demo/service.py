@@ -1,4 +1,4 @@
-"""`signoff serve` in a process of its own: started, started again when it dies, stopped."""
+"""`signoff serve` in its own process: started, restarted if it dies, stopped."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from signoff.errors import SignoffError
 from slackbot.demo.workdir import Workdir
 
 OURS = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
-"""Settings of the caller's environment that the demo's service must not see."""
+"""The caller's settings that the demo's service must not see."""
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-"""Everything here is on this machine, and the Slack client would not ask NO_PROXY."""
+"""Removed, because everything is on this machine and Slack's client ignores NO_PROXY."""
 
-WRONG = 2  # the exit code for "it can never work like this"
+WRONG = 2  # exit code of a configuration error
 QUICK = 5.0
 PATIENCE = 3
 STOP_SECONDS = 10.0
@@ -36,7 +36,7 @@ class ServiceFailed(SignoffError):
 
 
 class ServiceProcess:
-    """The service, kept alive by `supervise`; `connected` waits for its connection to Slack, `tell` gets its news."""
+    """The service, kept alive by `supervise`; `connected` waits for its Slack connection, `tell` receives its news."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class ServiceProcess:
         self._tell = tell
         self._command = command or (sys.executable, "-m", "slackbot", "serve")
         self.pid = 0
-        self.endings: list[int] = []  # the exit codes so far; a negative one is a signal
+        self.endings: list[int] = []  # exit codes so far; negative: killed by a signal
         self.ready = asyncio.Event()
 
     async def supervise(self) -> None:
-        """Run it until cancelled, then stop it. Raises ServiceFailed when starting it again is no use."""
+        """Run it until cancelled, then stop it. Raises ServiceFailed if restarting is pointless."""
         _clear_away(self._workdir.process)
         quick = 0
         while True:
@@ -69,19 +69,19 @@ class ServiceProcess:
             self._tell(f"the service {_ending(code)}; starting it again")
 
     def kill(self) -> int:
-        """`kill -9`. Returns the process that was killed."""
+        """`kill -9`. Returns the process id."""
         os.kill(self.pid, signal.SIGKILL)
         return self.pid
 
     def tail(self, lines: int = 15) -> list[str]:
-        """The end of its log."""
+        """The last lines of its log."""
         try:
             return self._workdir.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
         except OSError:
             return []
 
     async def _live(self) -> int:
-        """One life, from its start to its end; returns the exit code."""
+        """Run once, from start to exit; returns the exit code."""
         began = time.monotonic()
         process = await self._launch()
         ended, here = asyncio.ensure_future(process.wait()), asyncio.ensure_future(self._connected())
@@ -107,7 +107,7 @@ class ServiceProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a Ctrl-C in the terminal is for the demo, which stops it in order
+                start_new_session=True,  # Ctrl-C in the terminal is for the demo, which stops the service in order
             )
         self.pid = process.pid
         self._workdir.process.write_text(f"{process.pid} {_born(process.pid)}\n")
@@ -117,19 +117,19 @@ class ServiceProcess:
 def environment(
     caller: Mapping[str, str], settings: Mapping[str, str], modules: Path | None
 ) -> dict[str, str]:
-    """The caller's environment without any setting of ours, then `settings`; `modules`: the caller's own agents."""
+    """The caller's environment without our settings, plus `settings`; `modules`: the caller's own agents."""
     kept = {
         name: value
         for name, value in caller.items()
         if not name.startswith(OURS) and name.upper() not in PROXIES
     }
-    here = Path(__file__).resolve().parents[2]  # this very code, installed or not
+    here = Path(__file__).resolve().parents[2]  # this code, installed or not
     paths = [str(modules) if modules else "", str(here), caller.get("PYTHONPATH", "")]
     return kept | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUNBUFFERED": "1", **settings}
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """In order if it can, by force if it must."""
+    """Terminate, then kill after a timeout."""
     if process.returncode is not None:
         return
     process.terminate()
@@ -142,7 +142,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def _clear_away(note: Path) -> None:
-    """End the service of a demo that was killed: it would go on serving the database that is made anew."""
+    """End the service of a killed demo, which would otherwise use the new database."""
     try:
         pid, born = note.read_text().split()
         if _born(int(pid)) == born:
@@ -153,7 +153,7 @@ def _clear_away(note: Path) -> None:
 
 
 def _born(pid: int) -> str:
-    """When this process began: its number alone may belong to another one by now."""
+    """When this process started: its id alone may have been reused."""
     try:
         return str(psutil.Process(pid).create_time())
     except psutil.Error:

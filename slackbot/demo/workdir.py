@@ -1,4 +1,4 @@
-"""Where a demo keeps its things: a folder that it has to itself while it runs."""
+"""The demo's working directory, exclusive while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.database.server_user import ServerUser
 from signoff.errors import SignoffError
 
 MOST = 9
-"""Demos that may run at a time from one folder."""
+"""Concurrent demos per user."""
 
 
 @dataclass(frozen=True)
@@ -25,33 +25,33 @@ class Workdir:
 
     @property
     def postgres(self) -> Path:
-        """The files of the demo's own PostgreSQL, so that one of `signoff serve --embedded` is left alone."""
+        """Data of the demo's own PostgreSQL, separate from `signoff serve --embedded`."""
         return self.path / "postgres"
 
     @property
     def checkpoints(self) -> Path:
-        """The checkpoints file that the service enforces."""
+        """The service's checkpoints file."""
         return self.path / "checkpoints.toml"
 
     @property
     def log(self) -> Path:
-        """What the service says."""
+        """The service's log."""
         return self.path / "service.log"
 
     @property
     def process(self) -> Path:
-        """Which process the service is, for whoever starts after a demo that was killed."""
+        """The service's process id, for a demo that starts after this one was killed."""
         return self.path / "service.pid"
 
     @property
     def evidence(self) -> Path:
-        """What `--auto` found, one file per time; shared by all demos."""
+        """Results of `--auto`, one file per run; shared by all demos."""
         return self.path.parent / "evidence"
 
 
 @contextmanager
 def claim_workdir() -> Iterator[Workdir]:
-    """The first folder that no living demo uses. Raises SignoffError when it cannot be had."""
+    """The first directory that no running demo uses. Raises SignoffError if there is none."""
     home = data_home()
     try:
         for number in range(1, MOST + 1):
@@ -68,7 +68,7 @@ def claim_workdir() -> Iterator[Workdir]:
 
 def _is_free(lock: IO[str]) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system lets go when the process ends
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it when the process ends
     except BlockingIOError:
         return False
     return True

@@ -32,14 +32,14 @@ from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.workspace import identify
 
 MAX_SKEW = 60.0
-"""Seconds that the clock may differ from Slack's: requests older than five minutes are refused."""
+"""Maximum difference from Slack's clock in seconds; Slack's requests older than five minutes are refused."""
 
 
 MODEL_PATIENCE = 60.0
 """Seconds for the model's response: a local server may have to load it first."""
 
 DEAD_SHOWN = 5
-"""The number of given-up messages named here; the command lists all of them."""
+"""Given-up messages named here; `signoff deliveries` lists all."""
 
 SILENCE = timedelta(minutes=15)
 """Without events for this long, the service was stopped, or the database is a restored copy."""
@@ -129,7 +129,7 @@ async def _policy(configured: Settings, file: Policy, database: Database) -> tup
 
 
 async def _backlog(database: Database) -> Finding:
-    """What the next start begins; after a long silence the restored database may not know that it was done."""
+    """Work that the next start begins. After a long silence, a restored database may hold work already done."""
     found = await database.read(views.backlog)
     begins = {
         "calls that run": found.calls - found.outdated,

@@ -31,7 +31,7 @@ QUIET = {
     "uvicorn": logging.WARNING,
     "psycopg": logging.WARNING,
 }
-"""Libraries that tell more of their own life than of ours, or more than anybody may read."""
+"""Log levels of libraries that log too much, or more than anybody may read."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _OF_LINES = ("exception", "stack")
@@ -79,13 +79,13 @@ def configure(level: str = "INFO", form: str = "text") -> None:
 
 
 class _Lines:
-    """Writes what structlog has rendered. A record of the standard library for each line would cost twice the time."""
+    """Writes rendered structlog lines directly; a standard library record per line would take twice the time."""
 
     def __init__(self, handler: logging.StreamHandler[TextIO], *_: object) -> None:
         self._handler = handler
 
     def write(self, line: str) -> None:
-        """Write the line. Like a handler, it raises nothing: a full disk stops no decision."""
+        """Write the line. Like a handler, raises nothing: a full disk must not block decisions."""
         with suppress(OSError, ValueError):
             self._handler.stream.write(f"{line}\n")
             self._handler.flush()
@@ -94,9 +94,9 @@ class _Lines:
 
 
 def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:
-    """What people and models wrote begins no line and moves no cursor; line breaks of tracebacks stay.
+    """Neutralise external text: it cannot start a line or move the cursor. Line breaks in tracebacks stay.
 
-    Values are written as people read them, not as Python would: lists as words, and nothing for None.
+    Values are written for people, not as Python: lists as words, None as nothing.
     """
     return {
         key: (_CONTROL_IN_LINES if key in _OF_LINES else _CONTROL).sub(_seen, value)

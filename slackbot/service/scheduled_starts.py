@@ -23,13 +23,13 @@ from slackbot.reviewing.run_starts import ChannelUnknown, NotStarted, Requester
 from slackbot.web import SlackConnection
 
 AGAIN = 10.0
-"""Seconds until a schedule is retried whose start waits for Slack, or for a process with its agent."""
+"""Seconds until a start is retried that waits for Slack, or for a process with its agent."""
 
 log = structlog.get_logger(__name__)
 
 
 class NotNow(Exception):
-    """It is not yet known whether this may start."""
+    """Whether the run may start is not known yet."""
 
 
 class ScheduledStarts:

@@ -58,7 +58,7 @@ EVERY: dict[str, tuple[Sweep, float]] = {
 
 
 class Scheduler:
-    """Runs sweeps in this process until stopped. ``age`` shows health checks that it works.
+    """Runs sweeps in this process until stopped. ``age`` is for health checks.
 
     ``admin``: the operators' channel, once known.
     """
@@ -105,7 +105,7 @@ class Scheduler:
         return None if self._swept is None else monotonic() - self._swept
 
     def start(self) -> None:
-        """Begin to sweep."""
+        """Start sweeping."""
         self._timer.start()
 
     def stop(self) -> None:
@@ -140,8 +140,10 @@ class Scheduler:
         try:
             found = await sweep(self._db)
         except asyncio.CancelledError:
-            return  # stopped in the middle: nothing was written; APScheduler would log it as a failure
-        except Exception as error:  # whatever it was (a deadlock, say), the next sweep finds the same
+            return  # stopped midway: nothing was written; APScheduler would log a failure
+        except (
+            Exception
+        ) as error:  # on any error (a deadlock, for example), the next sweep finds the same work
             log.warning(
                 "a sweep failed; the next one retries",
                 action="sweep.failed",

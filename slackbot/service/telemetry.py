@@ -1,7 +1,7 @@
-"""Traces, on as soon as the standard variables of OpenTelemetry name a receiver.
+"""OpenTelemetry traces, enabled by its standard environment variables.
 
-Spans of runs, requests and programs' executions are made when they are over, from the database, where they ended. A
-receiver that is away, or a fault here, costs spans and nothing else.
+Spans of runs, requests and external executions are created from the database after they end. An unreachable receiver,
+or a bug here, costs only spans.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LOOK = 0.5
 """Seconds between two polls for ended work."""
 
 TRIES = 6
-"""Looks at something that has not ended in the database; then its transaction was rolled back."""
+"""Polls for work that has not ended in the database; after that its transaction was rolled back."""
 
 _OVER = (RunStatus.COMPLETED, RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 class Ids:
-    """Ids of spans and traces: those that `agent.tracing` wants, else random ones."""
+    """Span and trace ids: those set by `agent.tracing`, otherwise random."""
 
     def generate_span_id(self) -> int:
         return tracing.wanted_span.get() or random.getrandbits(64) or 1
@@ -48,7 +48,7 @@ class Ids:
         return tracing.wanted_trace.get() or random.getrandbits(128) or 1
 
     def is_trace_id_random(self) -> bool:
-        """A uuid7 ends in 62 random bits; 56 are asked for (W3C Trace Context, level 2)."""
+        """A uuid7 ends in 62 random bits; 56 are required (W3C Trace Context, level 2)."""
         return True
 
 
@@ -75,7 +75,7 @@ def exporting(worker: str) -> TracerProvider | None:
 
 
 def new_provider(worker: str) -> TracerProvider:
-    """A provider whose spans have our ids; nothing receives them yet."""
+    """A provider whose spans have our ids; without an exporter."""
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - an extra
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.id_generator import IdGenerator  # noqa: PLC0415

@@ -50,9 +50,8 @@ def link_for(public_url: str, secret: str) -> str:
 
 
 @router.get("/sign-in")
-async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:  # noqa: A002 - the query parameter's name
-    """How to sign in, and whether a form was ``lost`` because its sender was signed out. Signed-in visitors are
-    redirected.
+async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:  # noqa: A002 - its name in the URL
+    """How to sign in, and whether a form was ``lost`` for lack of a session. Redirects signed-in visitors.
 
     The browser remembers the wanted page, because a personal link from Slack does not know it.
     """
@@ -94,7 +93,7 @@ async def use_link(request: Request, secret: str) -> Response:
 
 
 @router.get(WITH_SLACK)
-async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 - the query parameter's name
+async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 - its name in the URL
     """Redirect to Slack, with a `state` and `nonce` stored in this browser (OpenID Connect Core, 3.1.2.1)."""
     ctx = web_context(request)
     if ctx.openid is None or ctx.public_url is None:
