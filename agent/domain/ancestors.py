@@ -1,9 +1,9 @@
-"""How an agent is shown: behind the agents that delegated the task to it, with its run's label."""
+"""Display names of agents: after the agents that delegated the task, with the run's label."""
 
 from collections.abc import Iterable
 
 MAX_LABEL = 80
-"""Characters of a run's label."""
+"""Maximum characters of a run's label."""
 
 
 def ancestor_names(above: Iterable[str], agent: str, label: str | None = None) -> str:
@@ -13,6 +13,6 @@ def ancestor_names(above: Iterable[str], agent: str, label: str | None = None) -
 
 
 def label_of(text: str | None) -> str | None:
-    """A label as it is stored: one line, without quotation marks that could end it before its time."""
+    """A label as stored: one line, without the quotation marks that enclose it."""
     line = " ".join((text or "").replace("“", '"').replace("”", '"').split())
     return (line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…") or None

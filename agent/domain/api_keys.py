@@ -1,4 +1,4 @@
-"""API keys of programs: what a key may do, and on whose behalf."""
+"""API keys of programs: what a key may do, and for whom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from signoff.values import Person
 
 
 class Scope(StrEnum):
-    """What a key may do. One that asks for actions can never decide about them."""
+    """What a key may do. A key that asks for actions can never decide on them."""
 
     REQUEST = "request"
     ON_BEHALF = "on_behalf"
@@ -24,7 +24,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A recognised key; ``owner`` asks and votes with it, ``agent`` is the name that its requests bear, if any."""
+    """An authenticated key; ``owner`` asks and votes with it, ``agent`` is the agent of its requests, if fixed."""
 
     key_id: UUID
     key: str
@@ -34,12 +34,12 @@ class Principal:
 
     @property
     def name(self) -> str:
-        """How requests and the record name it."""
+        """Its name in requests and the audit log."""
         return f"key:{self.key}"
 
     @property
     def sees_all(self) -> bool:
-        """Whether every request and run of the workspace is open to it."""
+        """Whether it may see every request and run of the workspace."""
         return self.may(Scope.READ) or self.may(Scope.ADMIN)
 
     def may(self, scope: Scope) -> bool:
@@ -48,7 +48,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
-    """A key as it is listed; its secret is not kept. ``prefix`` is how it begins."""
+    """A key in a list; its secret is not stored. ``prefix`` is how it begins."""
 
     id: UUID
     name: str

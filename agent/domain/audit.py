@@ -1,7 +1,7 @@
-"""The audit log as a chain: each event's hash covers its content and the hash before it, one chain per subject.
+"""The audit log as hash chains, one per subject: each event's hash covers its content and the previous hash.
 
-Who keeps a chain's head (the last event's number and hash) elsewhere can tell whether anything was changed. Details
-hold ids and digests, never arguments.
+With a copy of a chain's head (the last event's number and hash) any change can be detected. Details hold ids and
+digests, never arguments.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from signoff.errors import MalformedArguments
 FIRST_SEQ = 1
 
 DIRECT = "direct"
-"""The `path` of an act that came through no interface: a program called the use case itself."""
+"""The `path` of an act without an interface: a program called the use case itself."""
 
 
 class AuditKind(StrEnum):
-    """What can happen, as it is named in the record."""
+    """Kinds of events, as written in the audit log."""
 
     POLICY_LOADED = "policy.loaded"
     POLICY_APPLIED = "policy.applied"
@@ -79,7 +79,7 @@ class AuditKind(StrEnum):
 
 @dataclass(frozen=True)
 class AuditEvent:
-    """One line of the record as stored. `seq` counts from 1 within the subject; `at` is aware."""
+    """One stored audit event. `seq` counts from 1 within the subject; `at` has a time zone."""
 
     subject: str
     seq: int
@@ -93,7 +93,7 @@ class AuditEvent:
 
 @dataclass(frozen=True)
 class Head:
-    """The end of a subject's chain, as kept outside of it: the last event's number (0: none) and hash."""
+    """A saved head of a chain: the last event's number (0: none) and hash."""
 
     subject: str
     seq: int
@@ -102,7 +102,7 @@ class Head:
 
 @dataclass(frozen=True)
 class ChainProblem:
-    """Where a chain does not hold, and what speaks against it."""
+    """Where a chain is broken, and why."""
 
     subject: str
     seq: int
@@ -113,22 +113,22 @@ class ChainProblem:
 
 
 def request_subject(request_id: UUID) -> str:
-    """The name that a request's chain goes by."""
+    """The name of a request's chain."""
     return f"request:{request_id}"
 
 
 def run_subject(run_id: UUID) -> str:
-    """The name that a run's chain goes by."""
+    """The name of a run's chain."""
     return f"run:{run_id}"
 
 
 def call_subject(run_id: UUID, request_id: UUID | None) -> str:
-    """The chain that tells of a call: its request's, or its run's where nobody was asked."""
+    """The chain of a call: its request's, or its run's if nobody was asked."""
     return request_subject(request_id) if request_id else run_subject(run_id)
 
 
 def genesis(subject: str) -> bytes:
-    """What the first event of this subject links to: SHA-256, 32 bytes."""
+    """The hash before the first event of this subject: SHA-256, 32 bytes."""
     return hashlib.sha256(canonical_bytes({"genesis": subject})).digest()
 
 
@@ -141,7 +141,7 @@ def event_hash(
     event: str,
     detail: Mapping[str, Any],
 ) -> bytes:
-    """SHA-256 over canonical JSON of event and hash before. ValueError for a naive `at`; MalformedArguments."""
+    """SHA-256 of event and previous hash, as canonical JSON. ValueError for a naive `at`; MalformedArguments."""
     content = {
         "previous": previous.hex(),
         "subject": subject,
@@ -155,10 +155,10 @@ def event_hash(
 
 
 def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list[ChainProblem]:
-    """What is wrong with one subject's chain, in stored order; an empty list: nothing.
+    """The problems of one subject's chain, in stored order.
 
-    A cut at the end, or a chain rewritten from some point on, shows only against the `head`. A chain that does not
-    fit is followed further from its stored hashes, so one edit is one problem.
+    A cut at the end, or a chain rewritten from some point on, shows only against the `head`. After a problem the check
+    continues from the stored hashes, so that one edit is one problem.
     """
     chain = list(events)
     if not chain:
@@ -175,7 +175,7 @@ def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list
 
 
 def against_kept(chain: Sequence[AuditEvent], kept: Head | None) -> list[ChainProblem]:
-    """What speaks against a chain that had this head at an earlier time: it may have grown since, and nothing else."""
+    """The problems of a chain that once had this head: since then it may only have grown."""
     if kept is None or kept.seq < FIRST_SEQ:
         return []
     if len(chain) < kept.seq:

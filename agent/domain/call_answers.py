@@ -12,7 +12,7 @@ from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
-    """A call that gets its answer, with what decides how its run goes on."""
+    """A call with its answer, and what decides how its run goes on."""
 
     id: UUID
     tool: str
@@ -23,10 +23,10 @@ class EndedCall:
     repeats: UUID | None
     """The expired call that its requester had asked again."""
     approval: str = ""
-    """What its reviewers changed and wrote when they approved it, in words."""
+    """The reviewers' changes and notes of the approval, in words."""
 
     def note(self, given: CallAnswer) -> str:
-        """What the model reads when the call went on in the background."""
+        """What the model reads if the call went on in the background."""
         about = f" (request {self.request_id})" if self.request_id else ""
         words = f": {given.text}" if given.text else ""
         outcome = f"Outcome of {self.tool} {self.raw_arguments}{about}: {given.kind.value}{words}"
@@ -42,12 +42,12 @@ _AFTER = {
 
 
 def call_after(outcome: RequestStatus) -> tuple[CallState, AnswerKind | None]:
-    """How the call that people were asked about goes on, and why it does not run, if it is refused."""
+    """The next state of a call after its request ends, and the kind of refusal, if refused."""
     return _AFTER[outcome]
 
 
 def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:
-    """The cause with which a refused call ends its run, or ``None`` when the model is told instead."""
+    """The cause with which a refused call ends its run; ``None``: the model gets the answer instead."""
     if on_reject != "stop":
         return None
     if kind is AnswerKind.REJECTED:
@@ -56,7 +56,7 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
 
 
 def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
-    """Whether a background call's outcome wakes its run: not one that a person stopped, but for what they repeat."""
+    """Whether a background call's outcome wakes its run. Not a run stopped by a person, except for a repeated call."""
     if not status.over:
         return True
     if given.kind is AnswerKind.WITHDRAWN or stop_cause(given.kind, call.on_reject) is not None:
@@ -65,7 +65,7 @@ def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
 
 
 def answer_of_ended_run(agent: str, status: RunStatus, cause: str, reason: str | None = None) -> CallAnswer:
-    """What the parent of a run is told when that run ends before its agent is done."""
+    """The answer to the parent's call when a run ends before its agent is done."""
     if status is RunStatus.CANCELLED:
         return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {agent} was cancelled")
     if status is RunStatus.DENIED:

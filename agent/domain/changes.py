@@ -1,4 +1,4 @@
-"""The changes of an edit: the differing values of two sets of arguments, each with its path."""
+"""The changes of an edit: values that differ between two sets of arguments, with their paths."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,10 +14,10 @@ Difference = tuple[tuple[Step, ...], Any, Any]
 
 
 def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[Difference]:
-    """Where two JSON values differ, as steps with both values.
+    """Differences between two JSON values, as steps with both values.
 
-    Objects are compared key by key (a missing key is None), lists of one length item by item, all else by canonical
-    form: `1` and `1.0` are the same, `1` and `true` are not.
+    Objects are compared key by key (a missing key is None), lists of equal length item by item, everything else in
+    canonical form: `1` and `1.0` are equal, `1` and `true` are not.
     """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
@@ -30,7 +30,7 @@ def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[D
 
 
 def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]:
-    """What changed between two actions (canonical bytes, empty when erased); nothing without both."""
+    """Changes between two actions (canonical bytes, empty when erased); none without both."""
     if not proposed or not decided:
         return ()
     before, after = Action.from_canonical(bytes(proposed)), Action.from_canonical(bytes(decided))
@@ -38,14 +38,14 @@ def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]
 
 
 def as_changes(made: Sequence[Difference]) -> tuple[Change, ...]:
-    """The differences as people are told of them."""
+    """The differences as shown to people."""
     return tuple(Change(format_path(steps), before, after) for steps, before, after in made)
 
 
 def touches_hidden(
     made: Sequence[Difference], before: Mapping[str, Any], after: Mapping[str, Any], redact: Sequence[str]
 ) -> bool:
-    """Whether something differs that is hidden by its name or by policy, or a mask was taken for a value."""
+    """Whether a value hidden by its name or by policy differs, or a mask was entered as a value."""
     hidden = {
         secret.path
         for arguments in (before, after)
@@ -58,7 +58,7 @@ def touches_hidden(
 
 
 def approval_note(made: Sequence[Change], notes: Sequence[str]) -> str:
-    """What a model is told about the approval of its call: what was changed, and the reviewers' own notes."""
+    """What a model reads about its call's approval: the changes, and the reviewers' notes."""
     told = [f"Note given by a reviewer with the approval: {each}" for each in notes]
     if made:
         parts = "; ".join(f"{each.path} from {_shown(each.before)} to {_shown(each.after)}" for each in made)

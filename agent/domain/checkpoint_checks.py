@@ -1,4 +1,4 @@
-"""Contradictory keys in a checkpoints file: a quorum that nobody can reach, an escalation to nobody."""
+"""Find contradictory keys in a checkpoints file: an unreachable quorum, an escalation to nobody."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Problem = tuple[str | None, str]
 
 @dataclass(frozen=True)
 class Place:
-    """Where terms stand in the file, and what is written there itself, be it right or wrong."""
+    """Where terms are in the file, and the keys written there, valid or not."""
 
     table: str
     index: int
@@ -23,16 +23,16 @@ class Place:
     written: Any
 
     def has(self, key: str) -> bool:
-        """Whether the key stands here and was not inherited."""
+        """Whether the key is written here, not inherited."""
         return isinstance(self.written, dict) and key in self.written
 
     def first(self, *keys: str) -> str | None:
-        """The first of these keys that stands here; None: it was inherited, the table itself is named."""
+        """The first of these keys that is written here; None: all inherited, so the problem names the table."""
         return next((key for key in keys if self.has(key)), None)
 
 
 def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
-    """What cannot be enforced as it is written."""
+    """Terms that cannot be enforced as written."""
     yield from _quorum(place, terms)
     yield from _escalation(place, terms)
     yield from _mail(place, terms)
@@ -41,7 +41,7 @@ def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
 
 
 def _quorum(place: Place, terms: Terms) -> Iterator[Problem]:
-    """Only where all approvers are single people is their number known before somebody clicks."""
+    """Checked only if all approvers are single people: otherwise their number is unknown before somebody clicks."""
     if not all(checkpoint_fields.is_user(approver) for approver in terms.approvers):
         return
     key = place.first("approvals_required", "allow_edit", "approvers")

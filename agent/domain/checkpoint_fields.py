@@ -18,7 +18,7 @@ SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=365)
 MAX_REASONS = 20
 MAX_REASON = 75
-"""Characters of a choice in a Slack menu."""
+"""Maximum characters of a choice in a Slack menu."""
 MAX_REMINDERS = 10
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -29,12 +29,12 @@ _PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
 
 
 def is_user(approver: str) -> bool:
-    """Whether this names one person, so that how many can approve is known."""
+    """Whether this names one person, so that the number of approvers is known."""
     return _USER.match(approver) is not None
 
 
 def text(value: Any) -> str:
-    """A string that says something."""
+    """A non-empty string."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("must be a text that is not empty")
     if "\x00" in value:
@@ -49,7 +49,7 @@ def boolean(value: Any) -> bool:
 
 
 def checkpoint_id(value: Any) -> str:
-    """A short name that can stand in a log line, and that policy does not use itself."""
+    """A short name that fits a log line and is not reserved by policy."""
     if not isinstance(value, str) or not _ID.match(value):
         raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
     if value in RESERVED_IDS:
@@ -83,7 +83,7 @@ def template(value: Any) -> str:
 
 
 def link_template(value: Any) -> str:
-    """A template of an address on the operator's own host."""
+    """A template of a URL on the operator's own host."""
     try:
         check_link(text(value))
     except ValueError as error:
@@ -99,7 +99,7 @@ def reason_required(value: Any) -> tuple[NeedsReason, ...]:
 
 
 def reject_reasons(value: Any) -> tuple[str, ...]:
-    """Short texts, each once."""
+    """Short, distinct texts."""
     reasons = [text(entry).strip() for entry in _listed(value)]
     if len(reasons) > MAX_REASONS:
         raise ValueError(f"must have at most {MAX_REASONS} entries")
@@ -111,7 +111,7 @@ def reject_reasons(value: Any) -> tuple[str, ...]:
 
 
 def remind_at(value: Any) -> tuple[float, ...]:
-    """Fractions of the waiting time, rising."""
+    """Increasing fractions of the waiting time."""
     entries = _listed(value)
     if not all(
         isinstance(entry, int | float) and not isinstance(entry, bool) and 0 < entry < 1 for entry in entries
@@ -138,7 +138,7 @@ def redact(value: Any) -> tuple[str, ...]:
 
 
 def email_facts(value: Any) -> tuple[str, ...]:
-    """Names or dotted paths of facts; a leading `facts.` may be written and says nothing."""
+    """Names or dotted paths of facts; a leading `facts.` is optional."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _PATH.match(entry):
             raise ValueError(f"{entry!r} is not a name of a fact such as price or a path such as owner.name")
@@ -148,7 +148,7 @@ def email_facts(value: Any) -> tuple[str, ...]:
 
 
 def email(value: Any) -> tuple[str, ...]:
-    """Addresses of mailboxes; may be empty."""
+    """E-mail addresses; may be empty."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _MAIL.match(entry):
             raise ValueError(f"{entry!r} is not an e-mail address such as finance@example.com")
@@ -205,7 +205,7 @@ def approvals_required(value: Any) -> int:
 
 
 def cards_per_minute(value: Any) -> int:
-    """A whole number from 1 to 60: Slack takes about one message a second in a channel."""
+    """A whole number from 1 to 60: Slack takes about one message per second and channel."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 60:
         raise ValueError("must be a whole number from 1 to 60")
     return value

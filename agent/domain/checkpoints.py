@@ -1,7 +1,7 @@
-"""Reads a checkpoints file (TOML) into a policy, or says with file and line why it cannot be enforced.
+"""Read a checkpoints file (TOML) into a policy, or report with file and line why it cannot be enforced.
 
-All problems are found in one go. A key that is not enforced is refused: a control that nobody carries out is worse
-than none.
+All problems are reported together. A key that would not be enforced is an error: a control without effect is worse than
+none.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def load(
     no_lookups: str | None = None,
     now: datetime | None = None,
 ) -> Policy:
-    """The policy that this text describes; an empty text asks for everything that is not read-only.
+    """The policy of this text; with an empty text, everything that is not read-only needs approval.
 
-    `no_mail`: why nobody can be sent e-mail, which makes `email` a problem; `no_lookups`: why nothing can be looked up,
-    which makes `[[facts]]` one. `now` bounds `observe_until`; what was applied before needs none. PolicyError has a
+    `no_mail`: why e-mail cannot be sent, which makes `email` a problem; `no_lookups`: why facts cannot be looked up,
+    which makes `[[facts]]` one. `now` bounds `observe_until`; a policy applied earlier needs none. PolicyError has a
     line per problem: `checkpoints.toml:12: …`.
     """
     try:
@@ -99,7 +99,7 @@ def load(
 
 
 class _Reader:
-    """Collects a policy and everything that is wrong with it from one file."""
+    """Collects a policy and all problems of one file."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _Reader:
     def _table(
         self, name: str, index: int, label: str, table: Any, known: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The keys of this table that could be read; the others become problems."""
+        """The valid keys of this table; the others become problems."""
         if not isinstance(table, dict):
             self._problem(self._lines.of(name, index), f"{label}: must be a table")
             return {}
@@ -240,14 +240,14 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _ReadRule:
-    """A checkpoint, and until when it is only observed, if it is."""
+    """A checkpoint, and the end of its observation if it is only observed."""
 
     rule: Rule
     observe_until: datetime | None
 
 
 def _apart(read: Iterable[_ReadRule | None]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
-    """The rules, and those that are only observed, each with its place among them."""
+    """The rules, and the observed rules with their positions among them."""
     rules: list[Rule] = []
     observed: list[ObservedRule] = []
     for each in read:

@@ -1,9 +1,9 @@
-"""`description_template`: what a card says that an action does, filled in from its arguments and facts.
+"""`description_template`: the description of an action on its card, filled in from its arguments and facts.
 
-`{args.order_id}` and `{facts.price}` name a value by its path, `{args.a.b}` and `{args.items.0}` go deeper, `{{` and
-`}}` are braces, `$` is a dollar sign; a number under a name like `price` is written as money, like
-everywhere. A template can read its JSON and nothing else. Texts stand in quotation marks that they cannot close: all
-other words are the operator's. Whoever shows the text makes it inert.
+`{args.order_id}` and `{facts.price}` name a value by its path, also nested as in `{args.a.b}` and `{args.items.0}`.
+`{{` and `}}` are braces, `$` is a dollar sign; a number named like `price` is written as money, like everywhere. A
+template reads only its JSON. Texts are put in quotation marks that they cannot close, so that all other words are the
+operator's. The caller escapes the result for display.
 """
 
 import re
@@ -19,16 +19,16 @@ ROOTS = ("args", "facts")
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
 MISSING = object()
-"""What `value_at` finds where a path leads nowhere."""
+"""Result of `value_at` for a path that leads nowhere."""
 
 
 def check(template: str) -> None:
-    """Raises ValueError, naming the place, for a template that `render` could not fill in."""
+    """Raise ValueError, naming the place, for a template that `render` could not fill in."""
     parts(template)
 
 
 def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
-    """The template filled in; a path to nothing shows as `⟨missing: args.x⟩`. ValueError: `check` refuses it."""
+    """Fill in the template; a missing value shows as `⟨missing: args.x⟩`. ValueError if `check` refuses it."""
     roots = {"args": args, "facts": facts or {}}
     return "".join(part if path is None else _show(path, roots) for part, path in parts(template))
 
@@ -60,7 +60,7 @@ def _path(name: str, column: int) -> tuple[str, ...]:
 
 
 def value_at(path: tuple[str, ...], roots: Mapping[str, Any]) -> Any:
-    """What a placeholder's path leads to, or `MISSING`."""
+    """The value at a placeholder's path, or `MISSING`."""
     value: Any = roots
     for step in path:
         value = _step(value, step)

@@ -1,8 +1,8 @@
 """Who may act on a request or a run, and why not. In doubt they may not.
 
-Facts come in as values; a refusal or ``None`` goes out. Exclusions are stored when a request opens (`exclusions`);
-an edit adds its editor (`with_editor`). Requesters, key owners and instructors may neither vote, edit nor settle;
-advisers and editors may do all but approve and retry.
+Takes facts as values; returns a refusal or ``None``. Exclusions are stored when a request opens (`exclusions`); an edit
+adds its editor (`with_editor`). Requesters, key owners and instructors may neither vote, edit nor settle; advisers and
+editors may do everything except approve and retry.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class Reviewable(Reviewed, Protocol):
 
 
 class Doubtful(Reviewed, Protocol):
-    """What a person's word on an execution in doubt depends on."""
+    """What a person's verdict on an execution in doubt depends on."""
 
     @property
-    def asked(self) -> bool: ...  # whether people had been asked about the call
+    def asked(self) -> bool: ...  # whether people were asked about the call
     @property
     def requester(self) -> Person | None: ...
 
 
 class WaitingRequest(Protocol):
-    """A request that a run waits for, as far as cancelling the run depends on it."""
+    """A request that a run waits for, with what cancelling the run depends on."""
 
     @property
     def approvers(self) -> tuple[str, ...]: ...
@@ -73,7 +73,7 @@ class WaitingRequest(Protocol):
 def exclusions(
     involved: Iterable[Exclusion], *, prevent_self_review: bool, editor_may_approve: bool
 ) -> tuple[Exclusion, ...]:
-    """Whose approval does not count under this policy. Each person has one entry, with their strongest involvement."""
+    """People whose approval does not count under this policy, each with their strongest involvement."""
     found: dict[Person, Exclusion] = {}
     for each in sorted(involved, key=lambda each: _RANKS[each.why]):
         if _counts_against(each.why, prevent_self_review, editor_may_approve):
@@ -84,7 +84,7 @@ def exclusions(
 def with_editor(
     excluded: tuple[Exclusion, ...], editor: Person, *, editor_may_approve: bool
 ) -> tuple[Exclusion, ...]:
-    """The same after this person's edit."""
+    """The exclusions after this person's edit."""
     if editor_may_approve or exclusion_of(excluded, editor) is not None:
         return excluded
     return (*excluded, Exclusion(editor, Involvement.EDITOR))
@@ -96,7 +96,7 @@ def exclusion_of(excluded: Iterable[Exclusion], person: Person) -> Exclusion | N
 
 
 def reviewer_refusal(request: Reviewed, who: Standing, verdict: Verdict | None = None) -> Refusal | None:
-    """Why this person may not act as a reviewer of the request, or may not give this verdict, or ``None``."""
+    """Why this person may not review the request, or not with this verdict, or ``None``."""
     if who.refusal is not None:
         return who.refusal
     if not request.approvers:
@@ -120,7 +120,7 @@ def vote_refusal(
 
 
 def state_refusal(request: Reviewable, revision: int) -> Refused | None:
-    """Why nobody may act on this revision any more, or ``None``. Says nothing of the deadline."""
+    """Why nobody may act on this revision any more, or ``None``. Ignores the deadline."""
     match request.status:
         case RequestStatus.CANCELLED:
             return Refused(Refusal.WITHDRAWN)
@@ -134,7 +134,7 @@ def state_refusal(request: Reviewable, revision: int) -> Refused | None:
 
 
 def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: datetime) -> Refused | None:
-    """Why this person may neither edit this revision nor try an edit of it, or ``None``."""
+    """Why this person may not edit this revision or prepare an edit, or ``None``."""
     if (refused := _review_refusal(request, editor, revision, now)) is not None:
         return refused
     return None if request.allow_edit else Refused(Refusal.EDIT_NOT_ALLOWED)
@@ -160,10 +160,10 @@ def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | No
 def cancel_refusal(
     requester: Person | None, waiting: Iterable[WaitingRequest], by: Standing, channels: Collection[str]
 ) -> Refusal | None:
-    """Why this person may not cancel a run: its requester may, and reviewers of what it waits for."""
+    """Why this person may not cancel a run: its requester may, and reviewers of requests that it waits for."""
     if by.refusal is not None or by.person == requester:
         return by.refusal
-    roles = by.roles - {CHANNEL}  # membership counts for the channel of the request only
+    roles = by.roles - {CHANNEL}  # membership counts only for the channel of the request
     reviews = any(
         roles.intersection(each.approvers) or (CHANNEL in each.approvers and each.channel_id in channels)
         for each in waiting
@@ -179,7 +179,7 @@ def resume_refusal(requester: Person | None, by: Standing, *, administrator: boo
 
 
 def revocation_refusal(approvers: Collection[str], by: Standing, *, administrator: bool) -> Refusal | None:
-    """Why this person may not revoke a grant, or ``None``. Reviewers may, also those who had a part in a call."""
+    """Why this person may not revoke a grant, or ``None``. All reviewers may, even if involved in a call."""
     if by.refusal is not None:
         return by.refusal
     return None if administrator or not by.roles.isdisjoint(approvers) else Refusal.NOT_YOURS_TO_REVOKE
@@ -192,7 +192,7 @@ def _counts_against(why: Involvement, prevent_self_review: bool, editor_may_appr
 
 
 def _review_refusal(request: Reviewable, who: Standing, revision: int, now: datetime) -> Refused | None:
-    """What speaks against any act of this person on this revision."""
+    """Why this person may do nothing with this revision, or ``None``."""
     if (refusal := reviewer_refusal(request, who)) is not None:
         return Refused(refusal)
     late = request.status is RequestStatus.WAITING and request.expires_at <= now

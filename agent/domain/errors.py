@@ -1,13 +1,11 @@
-"""The errors of the service; those that programs see as well are in `signoff.errors`.
+"""Errors of the service. Those that programs see, too, are in `signoff.errors`.
 
-SignoffError
-├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
-├── Refused                 somebody may not do what they tried to do; `sentence` is what they are told
-├── NotFound                no such thing (or none that the asker may know of)
-├── GrantRefused            no grant like this can be given; `sentence` says why
-├── OutdatedPolicy          another policy is in force than the one that this process judged by; nothing was written
-├── LeaseLost               another worker has taken the run over; nothing more may be written
-└── NoRoom                  as many calls run as their tool or agent allows
+SignoffError ├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
+├── Refused                 somebody may not do what they tried to do; `sentence` is the message to them ├── NotFound
+no such thing (or none that the caller may know of) ├── GrantRefused            no such grant can be given; `sentence`
+says why ├── OutdatedPolicy          another policy is in force than the one this process used; nothing was written ├──
+LeaseLost               another worker has taken over the run; nothing more may be written └── NoRoom
+the tool or agent runs as many calls as allowed
 """
 
 from collections.abc import Iterable
@@ -29,9 +27,9 @@ class PolicyError(SignoffError):
 
 
 class OutdatedPolicy(SignoffError):
-    """Another policy is in force than the one that this process judged by; nothing was written.
+    """Another policy is in force than the one this process used; nothing was written.
 
-    ``unreadable``: it cannot be loaded here, so this process judges and claims nothing.
+    ``unreadable``: it cannot be loaded here, so this process evaluates and claims nothing.
     """
 
     def __init__(self, words: str, *, unreadable: bool = False) -> None:
@@ -40,11 +38,11 @@ class OutdatedPolicy(SignoffError):
 
 
 class NotFound(SignoffError):
-    """There is no such thing; says no more, so that ids cannot be probed."""
+    """No such thing; gives no details, so that ids cannot be probed."""
 
 
 class GrantRefused(SignoffError):
-    """No grant like this can be given. `sentence` is what the person is told."""
+    """No such grant can be given. `sentence` is the message to the person."""
 
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence
@@ -52,15 +50,15 @@ class GrantRefused(SignoffError):
 
 
 class LeaseLost(SignoffError):
-    """This worker's lease is over and another one may hold it: write nothing more."""
+    """This worker's lease has expired and another worker may hold it: write nothing more."""
 
 
 class NoRoom(SignoffError):
-    """As many calls run as their tool or agent allows; this one is looked at again when one of them has ended."""
+    """The tool or agent runs as many calls as allowed; retried when one of them ends."""
 
 
 class Refusal(StrEnum):
-    """Why somebody was refused; recorded in the audit, and each has its own sentence."""
+    """Why somebody was refused. Recorded in the audit log; each has its own sentence."""
 
     NOT_A_REVIEWER = "not_a_reviewer"
     SELF_REVIEW = "self_review"
@@ -102,10 +100,10 @@ class Refusal(StrEnum):
 
 
 DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
-"""Slack did not identify the person; trying again may help."""
+"""Slack did not identify the person; a retry may help."""
 
 OUTDATED = frozenset({Refusal.EXPIRED, Refusal.ALREADY_DECIDED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
-"""What the person saw was not the present state any more."""
+"""The person saw an outdated state."""
 
 _SENTENCES: dict[Refusal, str] = {
     Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your answer does not count.",
@@ -192,10 +190,10 @@ _SENTENCES: dict[Refusal, str] = {
 
 
 def sentence(code: Refusal, **facts: object) -> str:
-    """What the refused person is told; the caller makes it inert. Facts that are missing are left out.
+    """The message to the refused person, not yet escaped. Missing facts are left out.
 
-    `already_decided` uses the facts `outcome`, `by` and `at` (a datetime, shown in UTC, or ready text); `expired`
-    uses `at`.
+    `already_decided` uses the facts `outcome`, `by` and `at` (a datetime, shown in UTC, or ready text); `expired` uses
+    `at`.
     """
     at = _moment(facts.get("at"))
     if code is Refusal.ALREADY_DECIDED:
@@ -206,7 +204,7 @@ def sentence(code: Refusal, **facts: object) -> str:
 
 
 class Refused(SignoffError):
-    """Somebody may not do this. `code` says why, `sentence` is what they are told."""
+    """Somebody may not do this. `code` is the reason, `sentence` the message to them."""
 
     def __init__(self, code: Refusal, **facts: object) -> None:
         self.code = code

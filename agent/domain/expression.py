@@ -1,12 +1,11 @@
-"""`when`: a condition in CEL (Common Expression Language) over an action, read so that doubt means "ask".
+"""`when`: a condition in CEL (Common Expression Language) over an action. In doubt the checkpoint applies.
 
-Only a real boolean `false` says that a checkpoint does not apply: not an error, a missing field, another type or too
-long an evaluation.
+Only a boolean `false` means that a checkpoint does not apply; an error, a missing field, another type or too long an
+evaluation do not.
 
-cel-rust compares int with double by value, as JSON needs it; its arithmetic is strict about types: write
-`double(facts.price) * 1.2`. Regular expressions run in linear time, but loops over large arguments have no limit, so
-a bound on their work stands in front. Its `duration` takes "nans" and "1h?" for times, so a stricter one replaces
-it.
+cel-rust compares int with double by value, as JSON needs it, but its arithmetic is strict about types: write
+`double(facts.price) * 1.2`. Regular expressions run in linear time. Loops over large arguments have no limit, so their
+work is bounded in advance. Its `duration` accepts "nans" and "1h?", so it is replaced by a stricter one.
 """
 
 import re
@@ -32,16 +31,16 @@ FUNCTIONS = frozenset({
 })
 # fmt: on
 MAX_LENGTH = 4_000
-"""Characters in one expression."""
+"""Maximum characters in one expression."""
 
 MAX_WORK = 1_000_000
-"""Steps that one evaluation may take at the worst: well below a second, measured at 0.4 µs a step."""
+"""Maximum steps of one evaluation in the worst case: well below a second, at a measured 0.4 µs per step."""
 
 _DURATION = re.compile(r"([-+]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:h|ms|us|m|s))+|0)\Z", re.ASCII)
 _PART = re.compile(r"([\d.]+)(h|ms|us|m|s)")
 _MICROSECONDS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
 _CHECKED = "checked_duration"
-# Comments, raw strings and other strings, in which nothing is a call; and a call of `duration`.
+# Comments and strings, which contain no calls; and calls of `duration`.
 _TOKEN = re.compile(
     r"""//[^\n]*|\b[bB]?[rR][bB]?(?:\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"[^"\n]*"|'[^'\n]*')"""
     r"""|\"{3}(?:\\[\s\S]|[^\\])*?\"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
@@ -53,7 +52,7 @@ _POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.+?)(?: expect
 
 @dataclass(frozen=True)
 class Applies:
-    """Whether a checkpoint's condition catches an action, and why, as a phrase for the record."""
+    """Whether a checkpoint's condition matches an action, and why, as a phrase for the audit log."""
 
     applies: bool
     because: str
@@ -61,7 +60,7 @@ class Applies:
 
 @dataclass(frozen=True)
 class Subject:
-    """What conditions see of one action; read once, for however many of them."""
+    """One action as conditions see it; read once for all conditions."""
 
     args: Mapping[str, Any]
     facts: Mapping[str, Any] | None
@@ -72,9 +71,9 @@ class Subject:
     _contexts: "dict[frozenset[str], cel.Context]" = field(default_factory=dict, init=False, compare=False)
 
     def context(self, variables: frozenset[str]) -> "cel.Context":
-        """Those that a condition reads; to hand over arguments takes most of its time.
+        """Only the variables that a condition reads, because passing arguments takes most of its time.
 
-        Raises MalformedArguments for what is not JSON.
+        Raises MalformedArguments for values that are not JSON.
         """
         import cel  # noqa: PLC0415 - as below
 
@@ -97,7 +96,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class When:
-    """A compiled condition; make it with `compile_when`. May be used from several threads."""
+    """A compiled condition, made by `compile_when`. Thread-safe."""
 
     text: str
     variables: frozenset[str]
@@ -109,7 +108,7 @@ class When:
         return "facts" in self.variables
 
     def applies(self, subject: Subject) -> Applies:
-        """Whether the condition holds, or cannot be said not to hold. Never raises."""
+        """Whether the condition holds, or may hold. Never raises."""
         try:
             if self._loops and subject.weight**self._loops > MAX_WORK:
                 return Applies(True, f"when ({self.text}) would take too long on arguments of this size")
@@ -129,8 +128,8 @@ class When:
 
 @lru_cache(maxsize=1024)
 def compile_when(text: str) -> When:
-    """Read a condition at load. ValueError for broken syntax and unknown names, which would make every action ask."""
-    import cel  # noqa: PLC0415 - it brings a command line of its own along, which takes a while
+    """Compile a condition. ValueError for broken syntax and unknown names, with which every action would ask."""
+    import cel  # noqa: PLC0415 - it imports its own command line, which takes a while
 
     if len(text) > MAX_LENGTH:
         raise ValueError(f"is longer than {MAX_LENGTH} characters")
@@ -152,7 +151,7 @@ def compile_when(text: str) -> When:
 
 @lru_cache(maxsize=1024)
 def compile_pattern(text: str) -> None:
-    """Raises ValueError for what is no regular expression, as `matches` in a condition reads them."""
+    """Raise ValueError for an invalid regular expression, by the syntax of `matches` in conditions."""
     import cel  # noqa: PLC0415 - as above
 
     try:
@@ -166,7 +165,7 @@ def compile_pattern(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def matches_from_start(pattern: str, text: str) -> bool:
-    """Whether the pattern fits the text from its start. Takes time in proportion to the text."""
+    """Whether the pattern matches at the start of the text. Linear time."""
     import cel  # noqa: PLC0415 - as above
 
     return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True
@@ -174,14 +173,14 @@ def matches_from_start(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def whole_pattern(text: str) -> str:
-    """The same, if it can be matched as a whole. Raises ValueError."""
-    compile_pattern(text)  # alone: "a)|(b" would be one within the parentheses
+    """The pattern, if it can be matched as a whole. Raises ValueError."""
+    compile_pattern(text)  # by itself: "a)|(b" would be valid within the parentheses
     compile_pattern(f"^(?:{text})$")
     return text
 
 
 def matches_whole(pattern: str, text: str) -> bool:
-    """Whether the pattern fits all of the text; false for what is no pattern by itself. Never raises."""
+    """Whether the pattern matches the whole text; false for an invalid pattern. Never raises."""
     import cel  # noqa: PLC0415 - as above
 
     try:
@@ -195,7 +194,7 @@ _MATCHES = "text.matches(pattern)"
 
 
 def _duration(text: str) -> timedelta:
-    """A length of time by CEL's grammar: decimal numbers, each with its unit. Raises ValueError for anything else."""
+    """A duration by CEL's grammar: decimal numbers, each with its unit. Raises ValueError for anything else."""
     match = _DURATION.match(text)
     if match is None:
         raise ValueError("not a duration")
@@ -215,7 +214,7 @@ def _exponent(loops: list[str], functions: set[str]) -> int:
 
 
 def _weight(root: Any) -> int:
-    """How many values there are, strings counted by their length in units of 64 characters."""
+    """The number of values; strings count by their length in units of 64 characters."""
     weight, rest = 0, [root]
     while rest:
         value = rest.pop()

@@ -1,8 +1,7 @@
-"""Facts: what somebody other than the model says about an action, and whether an approval covers the present facts.
+"""Facts about an action that do not come from the model, and whether an approval covers the current facts.
 
-A tool of ours looks its facts up itself. The facts of a program's request are told by the program, or looked up by
-Signoff. People are shown all of them, so all of them count: an approval covers the very facts that were shown, byte by
-byte in canonical form, and no others.
+Our tools look up their own facts. For a program's request the program sends them, or Signoff looks them up. People see
+all facts, so all count: an approval covers exactly the facts that were shown, byte by byte in canonical form.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from signoff.canonical import canonical_bytes, plain_object
 from signoff.errors import MalformedArguments
 
 MAX_BYTES = 64 * 1024
-"""How large the facts about one action may be, in canonical form."""
+"""Maximum size of the facts about one action, in canonical form."""
 
 
 FACTS_MAX_AGE = timedelta(seconds=60)
-"""How old facts that a program told may be when it claims, unless policy says otherwise."""
+"""Maximum age of facts from a program at its claim, unless policy says otherwise."""
 
 
 class FactsSource(StrEnum):
@@ -34,9 +33,9 @@ class FactsSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about an action. `failed`: there should be facts, and there are none.
+    """What is known about an action. `failed`: there should be facts, but there are none.
 
-    `source` is `None` where the tool looks them up itself, and where nobody does.
+    `source` is `None` if the tool looks them up itself, or nobody does.
     """
 
     values: Mapping[str, Any] | None = None
@@ -45,12 +44,12 @@ class Facts:
 
     @property
     def canonical(self) -> bytes | None:
-        """The bytes by which facts are compared with those that people were shown."""
+        """The bytes by which facts are compared with those shown to people."""
         return None if self.values is None else canonical_bytes(dict(self.values))
 
     @property
     def on_record(self) -> dict[str, object]:
-        """What the record says of facts that were told or looked up for a program: who said them, and their digest."""
+        """The audit details of a program's facts: their source and digest."""
         if self.source is None:
             return {}
         return {"facts": self.canonical_digest, "facts_source": self.source.value}
@@ -62,7 +61,7 @@ class Facts:
 
 
 def read_facts(values: Any, source: FactsSource) -> Facts:
-    """Facts that somebody else wrote. Raises MalformedArguments, with the path."""
+    """Read facts from outside. Raises MalformedArguments, with the path."""
     facts = Facts(plain_object(values), source=source)
     if len(facts.canonical or b"") > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
@@ -71,7 +70,7 @@ def read_facts(values: Any, source: FactsSource) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedFacts:
-    """The facts that people were shown, in canonical form, and for how many seconds they have been known."""
+    """The facts shown to people, in canonical form, and their age in seconds."""
 
     canonical: bytes | None
     source: FactsSource | None
@@ -88,10 +87,10 @@ class Coverage(StrEnum):
 
 
 def coverage(approved: ApprovedFacts, now: Facts | None, *, are_read: bool) -> Coverage:
-    """Whether what was approved may begin with the facts of ``now``; ``None``: nobody has told or looked up any.
+    """Whether the approval covers the facts of ``now``; ``None``: none were sent or looked up.
 
-    Facts that the program told must be told again when they are too old and a rule reads them (``are_read``), and when
-    they were missing as people decided. Facts that Signoff looked up are looked up for every claim.
+    A program must send its facts again if they are too old and a rule reads them (``are_read``), or if they were
+    missing when people decided. Facts that Signoff looks up are looked up for every claim.
     """
     if now is not None and not now.failed:
         return Coverage.COVERED if now.canonical == approved.canonical else Coverage.CHANGED

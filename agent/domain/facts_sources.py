@@ -16,19 +16,19 @@ _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
 _ANYWHERE = networks("0.0.0.0/0, ::/0")
 
 Problem = Callable[[int, str | None, str], None]
-"""Takes which table it is, the key (None: the table itself), and what is wrong with it."""
+"""Called with the table's index, the key (None: the table itself), and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactsLookup:
-    """The address that knows the facts about calls of one tool."""
+    """The URL that returns facts about calls of one tool."""
 
     tool: str
     url: str
 
 
 def read_lookups(tables: Any, problem: Problem) -> tuple[FactsLookup, ...]:
-    """The look-ups that could be read; everything else becomes a problem."""
+    """The valid lookups; everything else becomes a problem."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         problem(0, None, "write [[facts]], with two brackets")
         return ()
@@ -55,7 +55,7 @@ def _problems(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
         yield "tool", '"tool" must be the name of one tool'
     if "url" in table:
         try:
-            # Which networks may be reached is a setting; what the name leads to is looked at before each post.
+            # Which networks are allowed is a setting; the resolved address is checked before each POST.
             check_url(url if isinstance(url, str) else "", _ANYWHERE)
         except ValueError as error:
             yield "url", f'"url" {error}'

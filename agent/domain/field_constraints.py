@@ -1,7 +1,7 @@
-"""What one argument or fact must be for a grant to cover a call: exact, or freed within bounds.
+"""Which values of an argument or fact a grant covers: the exact value, or a range or set.
 
-Anything that does not have the expected type is not allowed; `allows` never raises. Up to 50 grants are held against
-one call, whose arguments may be long, so what costs time is found out once for each value.
+A value of an unexpected type is not allowed; `allows` never raises. Up to 50 grants are compared with a call, whose
+arguments may be long, so expensive results are computed once per value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_CHOICES = 100
 
 @dataclass(frozen=True)
 class FieldValue:
-    """A value that constraints are held against."""
+    """A value to compare with constraints."""
 
     value: Any
     _patterns: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -30,7 +30,7 @@ class FieldValue:
         return canonical_bytes(self.value)
 
     def fits(self, pattern: str) -> bool:
-        """Whether it is a text that the pattern fits as a whole."""
+        """Whether it is a text that the pattern matches as a whole."""
         if pattern not in self._patterns:
             self._patterns[pattern] = isinstance(self.value, str) and matches_whole(pattern, self.value)
         return self._patterns[pattern]
@@ -38,7 +38,7 @@ class FieldValue:
 
 @dataclass(frozen=True)
 class Exact:
-    """The very same value."""
+    """Exactly this value."""
 
     value: Any
 
@@ -47,7 +47,8 @@ class Exact:
         return canonical_bytes(self.value)
 
     def allows(self, given: FieldValue) -> bool:
-        # Python takes true for 1, and says of most values faster that they differ. Of texts it says all there is.
+        # In Python true equals 1, so == proves equality only for texts. For other values it is a fast way to see a
+        # difference.
         same_text = isinstance(given.value, str) and isinstance(self.value, str)
         return bool(given.value == self.value) and (same_text or given.canonical == self.canonical)
 
@@ -76,7 +77,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """A text that a pattern of the checkpoint fits as a whole."""
+    """A text that a pattern of the checkpoint matches as a whole."""
 
     pattern: str
 
@@ -88,7 +89,7 @@ Constraint = Exact | Between | OneOf | Fits
 
 
 def exact_number(value: Any) -> Decimal | None:
-    """A JSON number as it is written; ``None`` for anything else: booleans, NaN and infinities, too."""
+    """A JSON number, exactly; ``None`` for anything else, also booleans, NaN and infinities."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     exact = Decimal(value) if isinstance(value, int) else Decimal(repr(value))
@@ -96,12 +97,12 @@ def exact_number(value: Any) -> Decimal | None:
 
 
 def json_number(exact: Decimal) -> int | float:
-    """A number as JSON has it."""
+    """The number as in JSON."""
     return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 
 def constraint_as_json(constraint: Constraint) -> dict[str, Any]:
-    """As a grant's request shows it."""
+    """The constraint as in a grant's request."""
     match constraint:
         case Exact(value):
             return {"is": value}
@@ -132,7 +133,7 @@ def read_constraint(told: Any) -> Constraint:
 
 
 def constraint_in_words(name: str, constraint: Constraint) -> str | None:
-    """What is freed, in one phrase; ``None`` for what stays exact."""
+    """What may vary, as a phrase; ``None`` for exact values."""
     match constraint:
         case Between(low, high):
             return f"{name} from {json_number(low):,} to {json_number(high):,}"
@@ -145,6 +146,6 @@ def constraint_in_words(name: str, constraint: Constraint) -> str | None:
 
 
 def freed(constraints: Mapping[str, Constraint]) -> list[str]:
-    """The phrases of all that is freed."""
+    """The phrases of everything that may vary."""
     words = (constraint_in_words(name, each) for name, each in constraints.items())
     return [each for each in words if each is not None]

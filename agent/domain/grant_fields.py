@@ -1,6 +1,6 @@
-"""The keys about grants in a checkpoints file: the table `[grants]`, and what a checkpoint lets its reviewers allow.
+"""Parse the keys about grants in a checkpoints file: the table `[grants]`, and those of checkpoints.
 
-They raise ValueError with a phrase that follows the key's name.
+Errors are ValueErrors with a phrase that follows the key's name.
 """
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?:(?:args|facts)\.)?[^.\s\x00]+\Z")
 
 
 def grant_free(value: Any) -> tuple[tuple[str, str], ...]:
-    """Arguments, and facts as `facts.<name>`, each with the pattern that its whole text must fit."""
+    """Arguments, and facts as `facts.<name>`, each with the pattern that must match its whole text."""
     if not isinstance(value, dict):
         raise ValueError('must be a table such as { order_id = "[0-9]+" }')
     found: dict[str, str] = {}
@@ -43,7 +43,7 @@ def most_uses(value: Any) -> int:
 
 
 def problems(rule: Rule, *, given: bool) -> Iterator[tuple[str, str]]:
-    """What speaks against the grants of a checkpoint, each with its key; ``given``: there is a table `[grants]`."""
+    """Problems of a checkpoint's grants, each with its key; ``given``: there is a table `[grants]`."""
     if rule.allow_grants and not given:
         yield "allow_grants", '"allow_grants" needs the table [grants], with "max_for" and "max_uses"'
     if rule.allow_grants and rule.risk >= Risk.CRITICAL:

@@ -1,8 +1,8 @@
 """Grants: consent that reviewers give in advance, for calls like the one that they approve.
 
-A grant is the action of a request of its own: its arguments say everything that it allows, and it holds once people
-have approved that request. A call is covered only if every one of its arguments and facts fits; whatever cannot be
-compared does not. Objections name fields and never values.
+A grant is the action of its own request: the arguments say everything that it allows, and it takes effect once that
+request is approved. A call is covered only if each of its arguments and facts matches; anything that cannot be compared
+does not match. Objections name fields, never values.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from signoff import formats
 from signoff.values import Action, Person, Risk
 
 GRANT = "allow_similar"
-"""The action, and the `source`, of the request by which people give a grant."""
+"""The action, and the `source`, of a request for a grant."""
 
 GRANT_VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
 class CallKind:
-    """What must be the same for a grant to cover a call, to the letter."""
+    """What must be identical for a grant to cover a call."""
 
     principal: str
-    """`run`, or the API key of a program: a key that is bound to no agent may name any."""
+    """`run`, or the API key of a program: a key without a fixed agent may name any."""
     agent: str
     agent_version: str
     above: tuple[str, ...]
-    """The agents that handed the task down, the first one first."""
+    """The agents that delegated the task, root first."""
     tool: str
     version: str
     parameters: str | None
@@ -58,12 +58,12 @@ class CallKind:
     policy: str
     """The digest of the rule that asks, in hexadecimal."""
     facts_source: str | None
-    """Who told or looked up the facts of a program's question; ``None``: the tool itself, or nobody."""
+    """The source of a program's facts; ``None``: the tool itself, or none."""
 
 
 @dataclass(frozen=True)
 class CallToCover:
-    """A call that policy asks people about, as grants see it. What each of them compares is made once."""
+    """A call that policy asks people about, prepared once for comparison with grants."""
 
     action: Action
     facts: Facts
@@ -75,7 +75,7 @@ class CallToCover:
     signature: bytes | None = None
     principal: str = "run"
     judgement: Judgement | None = field(default=None, compare=False)
-    """The judgement by which people would be asked, for the record."""
+    """The evaluation that would ask people, for the audit log."""
 
     @cached_property
     def kind(self) -> CallKind:
@@ -104,7 +104,7 @@ class CallToCover:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What people allow. ``requester``: on whose behalf a call must be, unless ``anyone``."""
+    """What people allow. ``requester``: the only requester of its calls, unless ``anyone``."""
 
     kind: CallKind
     arguments: Mapping[str, Constraint]
@@ -114,7 +114,7 @@ class Grant:
     until: datetime
     max_uses: int
     sum_of: str | None = None
-    """The number that is added up: `args.amount`, `facts.price`."""
+    """The number to add up: `args.amount`, `facts.price`."""
     max_sum: Decimal | None = None
     like: str = field(default="", compare=False)
     """The id of the request on whose card it was made."""
@@ -138,7 +138,7 @@ class Grant:
 
     @classmethod
     def from_action(cls, action: Action) -> Grant:
-        """Read it back. Raises ValueError for anything that is not exactly what `as_action` makes."""
+        """Read it back. Raises ValueError for anything that `as_action` would not make."""
         told = action.arguments
         try:
             behalf, facts = Behalf.read(told["requester"]), told["facts"]
@@ -163,7 +163,7 @@ class Grant:
         return read
 
     def describe(self) -> str:
-        """What it allows, in one line: what is freed, on whose behalf, how often and until when."""
+        """One line: what may vary, for which requester, how often and until when."""
         open_fields = [*freed(self.arguments), *freed(self.facts or {})]
         same = "for the same requester" if self.requester else "without a requester in Slack"
         times = "once" if self.max_uses == 1 else f"{self.max_uses:,} times"
@@ -179,11 +179,11 @@ class Grant:
         )
 
     def objection(self, call: CallToCover) -> str | None:
-        """Why this call is not one of those that it allows, or ``None``."""
+        """Why this call is not covered, or ``None``."""
         return uncoverable(call) or _other_kind(self.kind, call.kind) or self.misfit(call)
 
     def misfit(self, call: CallToCover) -> str | None:
-        """Why what is asked, and for whom, is not what it allows, whatever the kind of the call, or ``None``."""
+        """Why the arguments, facts or requester do not match, whatever the kind of the call, or ``None``."""
         for_another = not self.anyone and call.requester != self.requester
         return (
             ("the requester is another person" if for_another else None)
@@ -197,7 +197,7 @@ class Grant:
         return (_field(self.sum_of, call) if self.sum_of else None) or Decimal(0)
 
     def exhausted(self, now: datetime, uses: int, used_sum: Decimal, amount: Decimal) -> str | None:
-        """Why it has no room for one more use of this amount at this time of the database, or ``None``."""
+        """Why there is no room for one more use of this amount at ``now`` (the database's time), or ``None``."""
         if now >= self.until:
             return "it has expired"
         if uses >= self.max_uses:
@@ -214,7 +214,7 @@ class Grant:
 
 
 def uncoverable(call: CallToCover) -> str | None:
-    """Why no grant at all covers this call, or ``None``."""
+    """Why no grant at all can cover this call, or ``None``."""
     if not call.rule.allow_grants:
         return "its checkpoint allows no grants"
     if call.rule.risk >= Risk.CRITICAL:
@@ -225,7 +225,7 @@ def uncoverable(call: CallToCover) -> str | None:
 
 
 def granters_refusal(granters: Iterable[Standing], call: Reviewed) -> Standing | None:
-    """The first of those who gave a grant who could not approve this very call now, or ``None``."""
+    """The first granter who could not approve this call now, or ``None``."""
     for each in granters:
         if eligibility.reviewer_refusal(call, each, Verdict.APPROVE) is not None:
             return each

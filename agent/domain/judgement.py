@@ -1,4 +1,4 @@
-"""What policy says of one action, and what that rests on."""
+"""The policy's evaluation of one action, and its inputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Ruling = Literal["run", "ask", "deny"]
 
 @dataclass(frozen=True)
 class ToolTraits:
-    """What a tool says of itself where it is defined."""
+    """What a tool declares about itself."""
 
     name: str
     version: str
@@ -23,31 +23,31 @@ class ToolTraits:
     risk: Risk | None = None
     read_only: bool = False
     exempt: str = "is read-only"
-    """Why `unmatched` does not hold for one that is `read_only` in the eyes of policy, as a phrase."""
+    """Why `unmatched` does not apply to a `read_only` tool, as a phrase."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What policy says of one action. `rule` is set for "ask"; `because` is a phrase for the record."""
+    """The policy's decision on one action. `rule` is set for "ask"; `because` is a phrase for the audit log."""
 
     verdict: Ruling
     rule: Rule | None
     because: str
     description: str
     epoch: int = 0
-    """Of the policy that says so."""
+    """The policy that decided."""
     inputs: "Inputs | None" = field(default=None, compare=False)
     observed: tuple[Observation, ...] = field(default=(), compare=False)
-    """What observed checkpoints would have made of it."""
+    """What observed checkpoints would have decided."""
     rejected: UUID | None = field(default=None, compare=False)
     """The request in which people rejected this exact action. The card shows it."""
     ruled: tuple[Ruling, str | None] | None = field(default=None, compare=False)
-    """What the checkpoints alone said, and by which: where a limit or an earlier rejection says something else."""
+    """The decision and id of the checkpoints alone, if a limit or an earlier rejection changed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a judgement rests on; the facts are sound."""
+    """The inputs of an evaluation, with valid facts."""
 
     tool: ToolTraits
     action: Action
@@ -58,13 +58,13 @@ class Inputs:
 
     @property
     def subject(self) -> Subject:
-        """What conditions see of it."""
+        """The action as conditions see it."""
         return Subject(self.action.arguments, self.facts, self.agent, self.requester, is_plain=True)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRuling:
-    """What the checkpoints say of one action: `rule` catches it, or one out of the defaults (`caught_as`)."""
+    """The checkpoints' decision on one action: `rule` matches it, or one made of the defaults (`caught_as`)."""
 
     verdict: Ruling
     because: str

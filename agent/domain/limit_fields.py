@@ -1,4 +1,4 @@
-"""Reads the ``[[limit]]`` tables of a policy: what each key may say, and what is wrong with it.
+"""Parse the ``[[limit]]`` tables of a policy, and report their problems.
 
 As in ``checkpoint_fields``, the phrase of a ValueError follows the key's name.
 """
@@ -22,7 +22,7 @@ _OF = re.compile(r"(?:facts|args)(?:\.[^.\s\x00]+)+\Z")
 
 
 def name(value: Any) -> str:
-    """A short name that can stand in a log line."""
+    """A short name that fits a log line."""
     if not isinstance(value, str) or not _NAME.match(value):
         raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
     return value
@@ -78,7 +78,7 @@ REQUIRED = ("name", "action_pattern", "of", "per", "within", "max")
 
 
 def read(tables: Any, lines: Lines, problem: Callable[[int, str], None]) -> tuple[Limit, ...]:
-    """The limits that could be read; what is wrong with the others is told to ``problem``, with the line."""
+    """The valid limits; problems of others go to ``problem``, with the line."""
     if not isinstance(tables, list):
         problem(lines.of("limit"), "write [[limit]], with two brackets")
         return ()

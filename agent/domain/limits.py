@@ -1,9 +1,8 @@
-"""Limits over time: how much of something may run in a sliding window without a person.
+"""Limits over time: how much may run in a sliding window without a person.
 
-A limit never loosens anything: what policy would let run is asked about, or denied, when a limit has no room for it.
-What people approve is counted, and is not refused for it. Amounts are exact: a JSON number is read as the decimal
-digits that stand for it, and nothing is rounded. What cannot be counted (no such field, text, a boolean, NaN, an
-infinity, a negative number) is asked about.
+A limit never loosens a policy: without room, an action that policy would let run is asked about or denied. Approved
+actions count, but are not refused. Amounts are exact: a JSON number is read as its decimal digits, without rounding.
+What cannot be counted (a missing field, text, a boolean, NaN, an infinity, a negative number) is asked about.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from agent.domain.field_constraints import exact_number
 from signoff.values import Action, Person
 
 COUNT = "count"
-"""What a limit is ``of`` when it counts calls."""
+"""Value of ``of`` for a limit that counts calls."""
 
 LONGEST = timedelta(days=31)
-"""The longest window. Uses are kept as long, so that a window can be made longer and is right at once."""
+"""The longest window. Uses are kept as long, so that a longer window is correct at once."""
 
 Per = Literal["agent", "requester", "all"]
 Then = Literal["ask", "deny"]
@@ -34,10 +33,10 @@ _EXACT = Context(prec=2_000)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most ``max`` within any stretch of time of this length, for each subject."""
+    """At most ``max`` within any window of this length, per subject."""
 
     name: str
-    """Its identity: uses are counted under it, also when the policy changes."""
+    """Its identity: uses are counted under this name, even when the policy changes."""
     action_pattern: str
     of: str
     """``count``, or the path of a number: ``facts.price``, ``args.order.amount``."""
@@ -48,15 +47,15 @@ class Limit:
 
     @property
     def reads_facts(self) -> bool:
-        """Whether it adds up what was looked up."""
+        """Whether it adds up a fact."""
         return self.of.startswith("facts.")
 
     def names(self, tool: str) -> bool:
-        """Whether the pattern fits the tool's name from its start."""
+        """Whether the pattern matches the tool's name from its start."""
         return matches_from_start(self.action_pattern, tool)
 
     def amount(self, action: Action, facts: Mapping[str, Any] | None) -> Decimal | None:
-        """What the action takes of it; ``None``: that cannot be known."""
+        """The action's use of it; ``None``: unknown."""
         if self.of == COUNT:
             return Decimal(1)
         root, *steps = self.of.split(".")
@@ -69,7 +68,7 @@ class Limit:
         return None if exact is None or exact < 0 else exact.copy_abs()  # no -0
 
     def subject(self, agent: str, requester: Person | None) -> str:
-        """Whose uses are added up. All that is asked on nobody's behalf has one subject."""
+        """Whose uses are added up. All actions without a requester share one subject."""
         if self.per == "agent":
             return f"agent:{agent}"
         if self.per == "requester":
@@ -98,7 +97,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one action takes of a limit."""
+    """One action's use of a limit."""
 
     limit: Limit
     subject: str
@@ -106,23 +105,23 @@ class Use:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What its lock is named after, and in which order locks are taken."""
+        """The name of its lock; locks are taken in this order."""
         return self.limit.name, self.subject
 
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """A limit as an action finds it. What the action itself has reserved before is not in these sums."""
+    """A limit as an action finds it, without what the action itself has reserved."""
 
     use: Use
     used: Decimal
-    """By what ran, runs, or is in doubt."""
+    """Used by calls that ran, are running, or are in doubt."""
     waiting: Decimal
-    """By what people are asked about, or have approved, and has not begun."""
+    """Used by calls that wait for people or are approved, and have not begun."""
 
     @property
     def verdict(self) -> Literal["run", "ask", "deny"]:
-        """Whether there is room. What only waits for people may yet be rejected, so it never denies anything."""
+        """Whether there is room. Waiting calls may still be rejected, so they never cause a denial."""
         amount, limit = self.use.amount, self.use.limit
         if amount is None:
             return "ask"
@@ -132,7 +131,7 @@ class LimitState:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """As it is stored with a request, for its card."""
+        """As stored with a request, for its card."""
         limit = self.use.limit
         numbers = {"used": str(self.used), "waiting": str(self.waiting), "max": str(limit.max)}
         about = {"name": limit.name, "of": limit.of, "within": limit.within.total_seconds()}
@@ -140,7 +139,7 @@ class LimitState:
 
     @property
     def because(self) -> str:
-        """Why the action does not just run, as a phrase."""
+        """Why the action may not run without asking, as a phrase."""
         limit, amount = self.use.limit, self.use.amount
         name = f'limit "{limit.name}"'
         if amount is None:
@@ -153,7 +152,7 @@ class LimitState:
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """A limit as it stood when people were asked: a copy of what is stored."""
+    """A stored limit as it was when people were asked."""
 
     name: str
     of: str
@@ -162,18 +161,18 @@ class LimitView:
     waiting: Decimal
     max: Decimal
     reached: bool
-    """It is why people are asked, or would be if nothing else were."""
+    """It is a reason for asking, if perhaps not the only one."""
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> LimitView:
-        """From what ``LimitState.shown`` has made."""
+        """Read what ``LimitState.shown`` has written."""
         numbers = {name: Decimal(stored[name]) for name in ("used", "waiting", "max")}
         within = timedelta(seconds=stored["within"])
         return cls(name=stored["name"], of=stored["of"], within=within, reached=stored["reached"], **numbers)
 
 
 def add(*amounts: Decimal) -> Decimal:
-    """Their exact sum."""
+    """The exact sum."""
     total = Decimal(0)
     for each in amounts:
         total = _EXACT.add(total, each)
@@ -181,7 +180,7 @@ def add(*amounts: Decimal) -> Decimal:
 
 
 def decisive(states: Sequence[LimitState]) -> LimitState | None:
-    """The state that keeps an action from just running: one that denies, else the first that asks."""
+    """The state that keeps an action from running: one that denies, else the first that asks."""
     for verdict in ("deny", "ask"):
         for state in states:
             if state.verdict == verdict:
@@ -190,7 +189,7 @@ def decisive(states: Sequence[LimitState]) -> LimitState | None:
 
 
 def written(amount: Decimal) -> str:
-    """``4,960`` or ``12.50``: all digits, in groups, at least two places after a point; with an exponent if many."""
+    """``4,960`` or ``12.50``: all digits, grouped, at least two after a point; with an exponent if too many."""
     places = -int(amount.as_tuple().exponent)
     if amount.adjusted() >= _MOST_DIGITS or places >= _MOST_DIGITS:
         return str(amount)
@@ -198,7 +197,7 @@ def written(amount: Decimal) -> str:
 
 
 def length(window: timedelta) -> str:
-    """``24h``, ``7d``, ``1h30m``: as it is written in the policy."""
+    """``24h``, ``7d``, ``1h30m``: as written in the policy."""
     seconds = round(window.total_seconds())
     if seconds % 86_400 == 0 and seconds > 86_400:
         return f"{seconds // 86_400}d"

@@ -1,7 +1,7 @@
-"""`link_template`: the one live link on a card. It leads to the operator's own host, whatever the arguments say.
+"""`link_template`: the only link on a card. It leads to the operator's own host, whatever the arguments are.
 
-Scheme and host are literal; placeholders stand behind the first "/" and are filled in URL-encoded (RFC 3986, nothing
-reserved stays), so a value is one part of a path or query and nothing else.
+Scheme and host are literal; placeholders come after the first "/" and are URL-encoded (RFC 3986, no reserved
+characters), so that a value stays one part of a path or query.
 """
 
 import re
@@ -13,14 +13,14 @@ from agent.domain.description_template import MISSING, parts, value_at
 from signoff.canonical import canonical_bytes
 
 MAX_LINK = 3000
-"""Characters that Slack takes as the address of a button."""
+"""Slack's maximum length of a button's URL, in characters."""
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?/")
 _UNFIT = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
 def check_link(template: str) -> None:
-    """Raises ValueError for a template that could lead anywhere but to its own host."""
+    """Raise ValueError for a template that could lead to another host."""
     found = parts(template)
     text, path = found[0] if found else ("", None)
     if path is not None or not _ORIGIN.match(text):
@@ -34,12 +34,12 @@ def check_link(template: str) -> None:
 
 
 def placeholder_names(template: str) -> list[tuple[str, ...]]:
-    """The paths that a template fills in: `("args", "order_id")`. Raises ValueError."""
+    """The paths of a template's placeholders: `("args", "order_id")`. Raises ValueError."""
     return [path for _, path in parts(template) if path is not None]
 
 
 def render_link(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str | None:
-    """The address, or None when a value is missing, is no plain value, or would lead out of its place."""
+    """The URL, or None when a value is missing, is not a plain value, or would leave its place."""
     roots = {"args": args, "facts": facts or {}}
     rendered = ""
     for text, path in parts(template):
@@ -47,7 +47,7 @@ def render_link(template: str, args: Mapping[str, Any], facts: Mapping[str, Any]
         if value is None:
             return None
         rendered += value
-    # A browser takes "." and ".." as steps, also percent-encoded; quoting does not change dots.
+    # Browsers resolve "." and "..", also percent-encoded; quoting does not change dots.
     steps = re.split(r"[?#]", rendered, maxsplit=1)[0].split("/")[3:]
     if len(rendered) > MAX_LINK or any(step in {".", ".."} for step in steps):
         return None

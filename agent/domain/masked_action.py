@@ -1,4 +1,4 @@
-"""An action as people see it: secrets masked, but with the digest of what would run."""
+"""An action as people see it: secrets masked, with the digest of the real action."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,24 @@ from signoff.values import Action
 
 @dataclass(frozen=True)
 class MaskedAction(Action):
-    """An action as it is shown. Its arguments are masked; its digest is that of the action which would run."""
+    """An action as shown. Its arguments are masked; its digest is that of the action that would run."""
 
     true_digest: bytes = b""
     secrets: tuple[Secret, ...] = ()
     hidden: frozenset[str] = frozenset()
-    """The arguments in which something is masked: what cannot be read cannot be edited either."""
+    """Arguments with masked values: people cannot edit what they cannot read."""
 
     unseen: bool = False
-    """Something is masked only because nobody had the time to look: nobody can consent to that."""
+    """A value is masked only because there was no time to check it: nobody can consent to that."""
 
     @property
     def digest(self) -> bytes:
-        """Of the action itself, so that it can be compared with what is stored."""
+        """Of the unmasked action, so that it can be compared with the stored one."""
         return self.true_digest
 
 
 def masked_action(action: Action, redacted: RedactedValue, *, others_unseen: bool = False) -> Action:
-    """The action to show: the same one when nothing is masked, here or (`others_unseen`) beside it."""
+    """The action to show; the same one if nothing is masked, in it or (`others_unseen`) beside it."""
     if not redacted.secrets and not others_unseen:
         return action
     shown, secrets = redacted.value, redacted.secrets
@@ -35,7 +35,7 @@ def masked_action(action: Action, redacted: RedactedValue, *, others_unseen: boo
     hidden = frozenset(name for name, value in shown.items() if action.arguments.get(name) != value)
     try:
         return MaskedAction(action.tool, action.tool_version, shown, action.digest, secrets, hidden, unseen)
-    except MalformedArguments:  # thousands of short values became longer than arguments may be
+    except MalformedArguments:  # masking thousands of short values can exceed the size limit of arguments
         whole = Secret("$", 0, len(canonical_bytes(dict(action.arguments)).decode()), NOT_SCANNED)
         shown, every = {"arguments": sign(whole.kind, whole.length)}, frozenset(action.arguments)
         return MaskedAction(

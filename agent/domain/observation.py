@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 LONGEST = timedelta(days=30)
-"""How far ahead `observe_until` may lie when a policy is applied: nothing is observed forever by oversight."""
+"""Maximum distance of `observe_until` when a policy is applied, so that no observation is forgotten."""
 
 MAX_LINES = 20
-"""Checkpoints in one summary."""
+"""Maximum checkpoints in one summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Observation:
     until: datetime
     applies: bool
     verdict: Literal["run", "ask", "deny"]
-    """The verdict of the whole policy with this checkpoint in force."""
+    """The decision of the whole policy with this checkpoint in force."""
     because: str
 
 
@@ -35,26 +35,26 @@ class ObservedCount:
     checkpoint_id: str
     version: str
     judged: int
-    """Judged calls whose tool the checkpoint names."""
+    """Evaluated calls whose tool the checkpoint names."""
     asks: int = 0
     """Of these calls, how many it would have asked about."""
     asked_anyway: int = 0
-    """How many of these were asked about by another rule."""
+    """How many of these another rule asked about."""
     frees: int = 0
-    """How many were asked about, and would not be any more."""
+    """How many were asked about, but would have run."""
     first: datetime | None = None
     last: datetime | None = None
 
 
 def week_before(at: datetime) -> tuple[datetime, datetime]:
-    """The last whole week, from Monday to Monday, in the zone of the time."""
+    """The last whole week, Monday to Monday, in the time zone of ``at``."""
     today = at.replace(hour=0, minute=0, second=0, microsecond=0)
     end = today - timedelta(days=today.weekday())
     return end - timedelta(days=7), end
 
 
 def summary(counts: Sequence[ObservedCount]) -> str:
-    """A line for each checkpoint."""
+    """One line per checkpoint."""
     lines = [f"{each.checkpoint_id}: {described(each)}" for each in counts[:MAX_LINES]]
     more = len(counts) - MAX_LINES
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)

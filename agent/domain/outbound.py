@@ -9,7 +9,7 @@ from uuid import UUID
 
 
 class OutboundEvent(StrEnum):
-    """What a webhook can be told of."""
+    """Events that a webhook can receive."""
 
     REQUEST_OPENED = "request.opened"
     DECISION_MADE = "decision.made"
@@ -17,12 +17,12 @@ class OutboundEvent(StrEnum):
 
 
 MAIL = "mail"
-"""The one target that is no webhook."""
+"""The only target that is not a webhook."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where notices go, and what they are signed with."""
+    """Where notices go, and the secret that signs them."""
 
     id: UUID
     name: str
@@ -32,21 +32,21 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class WebhookLine:
-    """A webhook as it is listed, without its secret."""
+    """A webhook in a list, without its secret."""
 
     name: str
     url: str
     events: tuple[OutboundEvent, ...]
     created_by: str
     created_at: datetime
-    pending: int  # notices that are still to be delivered
-    dead: int  # notices that were given up
+    pending: int  # notices still to be delivered
+    dead: int  # given-up notices
     last_sent_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundMessage:
-    """One thing to be told to one target, taken for sending. ``attempts`` counts this one."""
+    """One notice for one target, taken for sending. ``attempts`` includes this one."""
 
     id: UUID
     event: OutboundEvent
@@ -60,7 +60,7 @@ class OutboundMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeadMessage:
-    """A notice that was given up; ``target`` is the webhook's name or the address."""
+    """A given-up notice; ``target`` is the webhook's name or the e-mail address."""
 
     id: UUID
     target: str

@@ -10,7 +10,7 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A stop in force; ``agent`` is ``None`` when it stops every agent. ``by`` is as the record names people."""
+    """A pause in force; ``agent`` is ``None`` for a pause of all. ``by`` is the actor in the audit log."""
 
     agent: str | None
     by: str

@@ -9,16 +9,16 @@ from agent.domain.errors import Refusal
 from signoff.values import Person
 
 CHANNEL = "channel"
-"""The entry of `approvers` that stands for all current members of the review channel."""
+"""The entry of `approvers` for all current members of the review channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What is known about a person at the moment of a click.
 
-    ``refusal``: why they may not act at all (guest, bot, failed look-up …). ``roles``: the ``approvers`` that they
-    match: their user id, groups they are in now, ``"channel"`` as a current member of the review channel. An empty
-    set is never consent.
+    ``refusal``: why they may not act at all (guest, bot, failed lookup …). ``roles``: the ``approvers`` that they
+    match: their user id, their current groups, ``"channel"`` as a current member of the review channel. An empty set is
+    never consent.
     """
 
     person: Person
@@ -29,10 +29,10 @@ class Standing:
 class Involvement(StrEnum):
     """How a person was involved in a request before or while it waited; the strongest involvement first."""
 
-    REQUESTER = "requester"  # it is asked on their behalf
-    KEY_OWNER = "key_owner"  # their program asked, for whomever
-    INSTRUCTOR = "instructor"  # told the agent, or one above it, what to do before it proposed the call
-    ADVISER = "adviser"  # a reason or note in their own words reached the agent before it proposed the call
+    REQUESTER = "requester"  # asked for the action
+    KEY_OWNER = "key_owner"  # their program asked, for any requester
+    INSTRUCTOR = "instructor"  # told the agent or an ancestor what to do before it proposed the call
+    ADVISER = "adviser"  # their own reason or note reached the agent before it proposed the call
     EDITOR = "editor"  # changed the arguments, in any revision
 
 

@@ -1,8 +1,8 @@
 """Which actions people must see first, who decides them, and how.
 
-The first checkpoint, in file order, that names the tool and whose `when` is not false catches a call. A call that
-all its checkpoints let pass by a real `false` runs; `unmatched` is for tools that none names. What a tool says of
-itself can only be stricter. What is not known (facts, a condition that fails) is a reason to ask.
+The first checkpoint, in file order, that names the tool and whose `when` is not false applies. A call runs if `when` is
+false in all checkpoints that name its tool; `unmatched` is for tools that none names. What a tool declares about itself
+can only be stricter. Missing facts and failing conditions are reasons to ask.
 """
 
 import re
@@ -37,7 +37,7 @@ from signoff.values import Action, Person
 
 @dataclass(frozen=True)
 class Policy:
-    """All checkpoints, in file order, defaults and limits. Without any file: `Policy()` asks for everything."""
+    """All checkpoints, in file order, defaults and limits. `Policy()`, without a file, asks for everything."""
 
     rules: tuple[Rule, ...] = ()
     defaults: Defaults = field(default_factory=Defaults)
@@ -45,17 +45,17 @@ class Policy:
     """``None``: no grant is given or used."""
     limits: tuple[Limit, ...] = ()
     lookups: tuple[FactsLookup, ...] = ()
-    """Where Signoff looks up the facts about what programs ask."""
+    """Where Signoff looks up the facts of programs' actions."""
     observed: tuple[ObservedRule, ...] = ()
-    """They are not among the rules, so that they can change no verdict."""
+    """Kept apart from the rules, so that they can change no decision."""
     source: str = field(default="", repr=False, compare=False)
     """The text that it was read from."""
     epoch: int = field(default=0, compare=False)
-    """Its number among the policies that were ever in force here; 0: it comes from no database."""
+    """Its number among the policies of this database; 0: not from a database."""
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the canonical JSON of the whole policy, comments and order of keys left out."""
+        """SHA-256 of the canonical JSON of the policy, without comments and key order."""
         rules = [rule.snapshot() for rule in self.rules]
         limits = {"limits": [limit.snapshot() for limit in self.limits]} if self.limits else {}
         lookups = [{"tool": each.tool, "url": each.url} for each in self.lookups]
@@ -73,7 +73,7 @@ class Policy:
 
     @property
     def in_file_order(self) -> tuple[Rule, ...]:
-        """All checkpoints as they stand in the file, those that are observed among them."""
+        """All checkpoints in file order, including observed ones."""
         rules = list(self.rules)
         for each in reversed(self.observed):
             rules.insert(each.place, each.rule)
@@ -89,7 +89,7 @@ class Policy:
         *,
         facts_failed: bool = False,
     ) -> Judgement:
-        """Whether this action runs, is asked about, or denied. `facts_failed`, or no canonical form: never just run."""
+        """Whether this action runs, is asked about, or denied. `facts_failed`, or no canonical form: never runs."""
         known = None if facts_failed else _sound(facts)
         failed = facts_failed or (known is None and facts is not None)
         given = Inputs(tool, action, known, agent, requester, failed)
@@ -101,11 +101,11 @@ class Policy:
         )
 
     def ruling(self, given: Inputs) -> CheckpointRuling:
-        """What the checkpoints say of an action whose facts are sound."""
+        """The checkpoints' decision on an action with valid facts."""
         return self._ruling(given, self.rules)
 
     def observations(self, given: Inputs) -> tuple[Observation, ...]:
-        """What observed checkpoints would make of it."""
+        """What observed checkpoints would decide."""
         return tuple(
             self._observation(each, given) for each in self.observed if each.rule.names(given.action.tool)
         )
@@ -147,14 +147,14 @@ class Policy:
         return next((each for each in self.lookups if each.tool == tool), None)
 
     def reads_facts(self, tool: str) -> bool:
-        """Whether any rule or limit that names this tool reads facts, to judge the action or to describe it."""
+        """Whether any rule or limit that names this tool reads facts, to evaluate the action or to describe it."""
         rules = any(rule.reads_facts for rule in self.rules if rule.names(tool))
         return rules or any(limit.reads_facts for limit in self.limits if limit.names(tool))
 
     def uses(
         self, action: Action, facts: Mapping[str, Any] | None, agent: str, requester: Person | None
     ) -> tuple[Use, ...]:
-        """What this action takes of each limit that names it."""
+        """The action's use of each limit that names it."""
         return tuple(
             Use(limit, limit.subject(agent, requester), limit.amount(action, facts))
             for limit in self.limits
@@ -169,7 +169,7 @@ class Policy:
         action: Action,
         facts: Mapping[str, Any] | None,
     ) -> Judgement:
-        """The judgement, or a stricter one where its limits, in these states, have no room for what would run.
+        """The decision, or a stricter one if the limits have no room for an action that would run.
 
         People are asked under the first checkpoint that names the tool, whatever its `when` says, or the defaults.
         """
@@ -185,7 +185,7 @@ class Policy:
         return replace(judgement, verdict="ask", rule=rule, because=state.because, description=description)
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
-        """A rule made of the defaults, for a tool that no checkpoint catches."""
+        """A rule made of the defaults, for a tool that no checkpoint matches."""
         on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)
         terms = self.defaults.terms() | {"on_reject": on_reject}
         pattern = re.escape(tool.name) + r"\z"
@@ -209,14 +209,14 @@ class Policy:
 
 
 def outdated(judged_by: int, in_force: int) -> OutdatedPolicy | None:
-    """The error for what was judged by another policy than the one in force."""
+    """The error if the evaluating policy is not the one in force."""
     if judged_by == in_force:
         return None
     return OutdatedPolicy(f"evaluated under policy {judged_by}, but policy {in_force} is in force")
 
 
 def check_epoch(judged_by: int, in_force: int) -> None:
-    """Raise OutdatedPolicy for what was judged by another policy than the one in force."""
+    """Raise OutdatedPolicy if the evaluating policy is not the one in force."""
     if error := outdated(judged_by, in_force):
         raise error
 
@@ -227,7 +227,7 @@ def _applies(rule: Rule, given: Inputs, subject: Subject) -> tuple[bool, str]:
         return True, label
     when = compile_when(rule.when)
     if given.facts_failed and when.uses_facts:
-        # has(facts.x) would be an honest false here, about facts that nobody has seen.
+        # has(facts.x) would be a valid false here, about facts that nobody has seen.
         return True, f"{label}: when ({rule.when}) needs facts that could not be looked up"
     result = when.applies(subject)
     return result.applies, f"{label}: {result.because}"
@@ -243,7 +243,7 @@ def _sound(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _stricter_risk(rule: Rule, tool: ToolTraits) -> Rule:
-    """The rule with the tool's own risk where that is higher; a default reaction to rejection follows it."""
+    """The rule with the tool's own risk if that is higher; the default `on_reject` follows the risk."""
     if tool.risk is None or tool.risk <= rule.risk:
         return rule
     follows_risk = rule.on_reject == on_reject_by_risk(rule.risk)

@@ -1,7 +1,7 @@
-"""Where a hidden value is said again: a tool's error repeats the password, a model's answer the card number.
+"""Find repeated hidden values: a tool's error may contain the password, a model's answer the card number.
 
-Only comparison finds a value that just its key or `redact` makes a secret: as it is, as JSON and URLs write it, with
-other spaces, its digits grouped otherwise, or cut off at its end.
+Values that are secret only by their key or `redact` can be found only by comparison: as they are, as JSON and URLs
+write them, with other spaces, with other groups of digits, or cut off at the end.
 """
 
 import json
@@ -13,10 +13,10 @@ from urllib.parse import quote
 from signoff.masks import BY_POLICY, TextSpan
 
 LONG = 8
-"""From so many characters on, a value is recognised within a word; shorter ones only as a word of their own."""
+"""Values of at least this many characters are found within words; shorter ones only as whole words."""
 
 SHORTEST_NAMED = 4
-"""A value of fewer characters that only its key makes a secret is not looked for in other texts."""
+"""Shorter values that are secret only by their key are not searched for."""
 
 _LONGEST_CUT = 512
 _FEWEST_LEFT = 4
@@ -24,7 +24,7 @@ _GROUPED = re.compile(r"[0-9][0-9 .-]{6,38}[0-9]\Z")
 
 
 def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSpan]:
-    """Where the hidden values (with their kinds) stand in a text, one value at a time."""
+    """Where the hidden values (with their kinds) occur in a text, one value at a time."""
     for value, kind in hidden:
         if not value.strip() or (kind != BY_POLICY and len(value) < SHORTEST_NAMED):
             continue
@@ -51,7 +51,7 @@ def _forms(value: str) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
     if re.search(r"\s", value.strip()) and len(value) <= _LONGEST_CUT:
         words = r"(?:\s|\\[nrt])+".join(map(re.escape, value.split()))
         return literal, re.compile(words)
-    if value.replace(".", "", 1).isdigit():  # an amount, as a card writes it
+    if value.replace(".", "", 1).isdigit():  # an amount, as on a card
         whole, _, part = value.partition(".")
         return (*literal, f"{int(whole):,}.{part:<02}", f"{int(whole):,}"), None
     return literal, None
@@ -78,7 +78,7 @@ def _is_word(character: str) -> bool:
 
 
 def _cut_off(text: str, value: str, kind: str) -> Iterator[TextSpan]:
-    """The beginning of a value at the end of a text, or before "…": somebody cut the text there."""
+    """The beginning of a value at the end of a text, or before "…", where the text was cut."""
     ends = [len(text), *(found.start() for found in re.finditer("…", text))][:50]
     for end in ends:
         tail = text[max(0, end - len(value) + 1) : end]

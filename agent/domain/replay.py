@@ -13,7 +13,7 @@ from agent.domain.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class RecordedJudgement:
-    """A judgement as it was recorded, and what became of the request that it led to."""
+    """A recorded evaluation, and the outcome of its request."""
 
     id: UUID
     at: datetime
@@ -26,7 +26,7 @@ class RecordedJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A judgement that the other policy makes otherwise."""
+    """An evaluation that the other policy changes."""
 
     recorded: RecordedJudgement
     verdict: Ruling
@@ -36,22 +36,22 @@ class Changed:
 
 @dataclass(slots=True)
 class Totals:
-    """What came of a replay."""
+    """The results of a replay."""
 
     judged: int = 0
     erased: int = 0
-    """Judgements without content: retention has erased it."""
+    """Evaluations whose content retention has erased."""
     verdicts: Counter[tuple[Ruling, Ruling]] = field(default_factory=Counter)
-    """By the recorded verdict and the new one."""
+    """By the recorded and the new decision."""
     other_checkpoint: int = 0
-    """The same verdict, by another checkpoint."""
+    """The same decision by another checkpoint."""
     said: Counter[tuple[Ruling, str]] = field(default_factory=Counter)
-    """Of those that would not be asked any more: by the new verdict, and what people had said."""
+    """Requests that would no longer be asked: by the new decision, and people's outcome."""
     observed: dict[str, ObservedCount] = field(default_factory=dict)
-    """What checkpoints of the other policy would have done that are only observed, by their ids."""
+    """What observed checkpoints of the other policy would have done, by their ids."""
 
     def observe(self, seen: Observation, verdict: Ruling) -> None:
-        """Count what an observed checkpoint makes of an action, beside what was said of that."""
+        """Count an observed checkpoint's decision beside the recorded one."""
         before = self.observed.get(seen.checkpoint_id, ObservedCount(seen.checkpoint_id, seen.version, 0))
         self.observed[seen.checkpoint_id] = replace(
             before,
@@ -63,7 +63,7 @@ class Totals:
 
 
 def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals: Totals) -> Iterator[Changed]:
-    """Judge again what was recorded (`None`: its content is erased). Yields what comes out otherwise."""
+    """Evaluate recorded actions again (`None`: content erased). Yields those with another result."""
     for each in recorded:
         if each is None:
             totals.erased += 1

@@ -9,20 +9,20 @@ from datetime import date
 from signoff.values import Person, Risk
 
 PERIODS = (7, 30, 90)
-"""Days that a report can cover, today included."""
+"""Days that a report can cover, including today."""
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Lengths of time in classes: ``bounds`` in seconds, rising, and a name for each class between them."""
+    """Classes of durations: increasing ``bounds`` in seconds, and a name for each class between them."""
 
     bounds: tuple[int, ...]
     names: tuple[str, ...]
 
     def counts(self, found: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-        """How many there are in each class, out of (class, number)."""
+        """The number in each class, from pairs of (class, number)."""
         known = dict(found)
         return tuple(known.get(each, 0) for each in range(len(self.names)))
 
@@ -49,7 +49,7 @@ class Share:
     whole: int = 0
 
     def __str__(self) -> str:
-        """`3 of 12 (25 %)`; without a percentage of nothing, and never 0 % or 100 % of what is neither."""
+        """`3 of 12 (25 %)`; no percentage of zero, and 0 % or 100 % only if exact."""
         if not self.whole:
             return "none"
         percent = round(100 * self.part / self.whole)
@@ -87,7 +87,7 @@ class GroupOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class ReviewerVotes:
-    """One person's votes. ``median``: seconds from the question to the vote; ``unread``: without Details."""
+    """One person's votes. ``median``: seconds from the question to the vote; ``unread``: without opening Details."""
 
     person: Person
     approvals: int
@@ -105,21 +105,21 @@ class Report:
     """What one reader may see of a workspace: what waits now, and outcomes of these days."""
 
     days: int
-    everything: bool  # else: only what the reader may see
+    everything: bool  # otherwise only what the reader may see
     waiting_by_age: tuple[int, ...]  # by the classes of AGES
-    waiting_by_deadline: tuple[int, ...]  # of LEFT
+    waiting_by_deadline: tuple[int, ...]  # by the classes of LEFT
     outcomes: Outcomes
-    by_day: tuple[tuple[date, Outcomes], ...]  # every day, the first one first
+    by_day: tuple[tuple[date, Outcomes], ...]  # every day, earliest first
     took: tuple[int, ...]  # people's decisions by the classes of TOOK
     median: float | None
-    slowest: float | None  # nine of ten were decided sooner
+    slowest: float | None  # 90th percentile: nine of ten were decided sooner
     agents: tuple[GroupOutcomes, ...]
     rules: tuple[GroupOutcomes, ...]
     reviewers: tuple[ReviewerVotes, ...]
     unread: Share
     unread_by_risk: tuple[tuple[Risk, Share], ...]
-    cut: bool = False  # there are more outcomes than are read; the earliest are left out
-    waiting_cut: bool = False  # more requests may wait than are read; the latest are left out
+    cut: bool = False  # the earliest outcomes are left out, because there are too many
+    waiting_cut: bool = False  # the latest waiting requests may be left out, because there are too many
 
     @property
     def waiting(self) -> int:

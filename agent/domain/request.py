@@ -15,14 +15,14 @@ API = "api"
 """`source` of a request that a program opened."""
 
 EXTERNAL = "external"
-"""The action of a program's request that names none, and the version of every action that is done outside."""
+"""Default action of a program's request, and the version of every action executed outside."""
 
 FactValues = Mapping[str, Any]
-"""What a tool's look-up said about an action: JSON values by name."""
+"""The facts that a tool looked up: JSON values by name."""
 
 
 class RequestStatus(StrEnum):
-    """Where a request stands. Expired is not rejected, and callers are told which."""
+    """The state of a request. Expired is not rejected, and callers can tell them apart."""
 
     WAITING = "waiting"
     APPROVED = "approved"
@@ -32,19 +32,19 @@ class RequestStatus(StrEnum):
 
     @property
     def word(self) -> str:
-        """As people read it: a request is withdrawn; only runs are cancelled."""
+        """The word for people: a request is withdrawn; only runs are cancelled."""
         return "withdrawn" if self is RequestStatus.CANCELLED else self.value
 
 
 class Verdict(StrEnum):
-    """One reviewer's word on one revision."""
+    """A reviewer's verdict on one revision."""
 
     APPROVE = "approve"
     REJECT = "reject"
 
 
 class ExecutionStatus(StrEnum):
-    """An attempt at a call. ``in_doubt``: nobody can know whether the effect happened."""
+    """An attempt at a call. ``in_doubt``: it is unknown whether the effect happened."""
 
     CLAIMED = "claimed"
     SUCCEEDED = "succeeded"
@@ -54,7 +54,7 @@ class ExecutionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a click came from; it must fit the stored card (nonce, channel and message)."""
+    """Where a click came from; it must match the stored card (nonce, channel and message)."""
 
     nonce: str
     surface: str
@@ -64,7 +64,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlace:
-    """A stored card; ``person`` is whose own place it is (App Home, modal)."""
+    """A stored card; ``person`` is the owner of a personal place (App Home, modal)."""
 
     surface: str
     person: Person | None
@@ -72,7 +72,7 @@ class StoredPlace:
     message_ts: str | None
 
     def fits(self, place: Place, person: Person) -> bool:
-        """Whether this person's click came from this card. An unsaved ``ts`` fits every message of the channel."""
+        """Whether this person's click came from this card. An unsaved ``ts`` matches every message of the channel."""
         if self.surface != place.surface:
             return False
         if self.surface != "channel":
@@ -84,9 +84,9 @@ class StoredPlace:
 class Ballot:
     """One vote as it arrives at the use case.
 
-    ``standings``: of the voter and of everybody whose vote is live, since one who lost the right no longer counts.
-    ``path``: ``slack_button``, ``api`` …. ``place``: None for paths without a card. ``principal``: the key that
-    carried the vote.
+    ``standings``: of the voter and of everybody whose vote is live, since the votes of those who lost the right no
+    longer count. ``path``: ``slack_button``, ``api`` …. ``place``: None for paths without a card. ``principal``: the
+    key that carried the vote.
     """
 
     request_id: UUID

@@ -11,7 +11,7 @@ from signoff.values import Person, Risk
 
 
 class RequestKind(StrEnum):
-    """Which requests a list has: those that wait, those that have an outcome, or all."""
+    """Which requests a list has: waiting ones, ended ones, or all."""
 
     WAITING = "waiting"
     DECIDED = "decided"
@@ -19,7 +19,7 @@ class RequestKind(StrEnum):
 
 
 class RequestOrder(StrEnum):
-    """By time (of the outcome where decided, else of the question), by deadline, or by risk (then the newest first)."""
+    """By time (of the outcome if decided, else of the question), by deadline, or by risk (then newest first)."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -29,11 +29,11 @@ class RequestOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestFilter:
-    """What a request must be; None and the empty text ask for nothing.
+    """Conditions on requests; None and the empty text match all.
 
-    ``key``: of the program that asks. ``person`` asked or decided. ``since``: the earliest time of the list's order.
-    ``folded``: shown by a digest instead of a card. ``words``, case-folded, each begin a word of what people may
-    read of it.
+    ``key``: of the program that asks. ``person`` asked or decided. ``since``: the earliest time in the list's order.
+    ``folded``: shown by a digest instead of a card. ``words``, case-folded: each is the beginning of a word that people
+    may read in the request.
     """
 
     status: RequestStatus | None = None

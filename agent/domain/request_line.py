@@ -1,4 +1,4 @@
-"""A request in one line of a list or a history, and how many there are."""
+"""A request as one line of a list or a history, and counts of requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from signoff.values import Person, Risk
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """A request in one line of a list: enough to recognise it and to know how urgent it is."""
+    """A request as one line of a list: enough to recognise it and to see how urgent it is."""
 
     id: UUID
     description: str
@@ -26,32 +26,32 @@ class RequestLine:
     created_at: datetime
     expires_at: datetime
     channel_id: str
-    message_ts: str | None  # of its card there; None while the card has not been posted
+    message_ts: str | None  # of its card there; None before the card is posted
     approvals: int
     approvals_required: int
     approvers: tuple[str, ...] = field(default=(), kw_only=True)
     excluded: tuple[Exclusion, ...] = field(default=(), kw_only=True)  # whose approval does not count
-    # Whose votes on the present revision are live.
+    # Voters whose votes on the current revision are live.
     voters: tuple[Person, ...] = field(default=(), kw_only=True)
     above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
     label: str | None = field(default=None, kw_only=True)
-    granted_to: Behalf | None = field(default=None, kw_only=True)  # by a request that gives a grant
+    granted_to: Behalf | None = field(default=None, kw_only=True)  # for a request that gives a grant
     revision: int = field(default=1, kw_only=True)
 
     @property
     def chain(self) -> str:
-        """Its agent, behind those that handed the task down, and its run's label: ``orders › refunds “EU”``."""
+        """Its agent, after the agents that delegated the task, and its run's label: ``orders › refunds “EU”``."""
         return ancestor_names(self.above, self.agent, self.label)
 
     @property
     def behalf(self) -> Behalf:
-        """On whose behalf it is asked, or a grant allows calls."""
+        """The requester, or that of the calls that a grant allows."""
         return self.granted_to or Behalf(anyone=False, requester=self.requester)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine(RequestLine):
-    """A request in one line of a history; ``thread`` is the channel and ``ts`` of its card."""
+    """A request as one line of a history; ``thread`` is the channel and ``ts`` of its card."""
 
     decided_by: Person | None = None
     decided_at: datetime | None = None
@@ -61,7 +61,7 @@ class HistoryLine(RequestLine):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many there are; ``more``: at least so many, and counting was given up there so that it stays cheap."""
+    """A count; ``more``: at least this many, because counting stopped there to stay cheap."""
 
     number: int
     more: bool = False

@@ -17,7 +17,7 @@ from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from signoff.values import Action, Person, Risk
 
 ANYONE = "anyone"
-"""Stands for the requester where a grant allows calls on behalf of any."""
+"""Replaces the requester in a grant for calls of any requester."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class VoteView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
-    """The one outcome of a request; ``person`` is ``None`` for expiry and withdrawal by the system."""
+    """The outcome of a request; ``person`` is ``None`` for expiry and withdrawal by the system."""
 
     outcome: RequestStatus
     person: Person | None
@@ -53,12 +53,12 @@ class ExecutionView:
     settled_by: Person | None = None
     settled_as: str | None = None  # "retry" | "done"
     result: str | None = None
-    retry_voters: tuple[Person, ...] = ()  # who wants it tried again, while they are too few
-    retry_at: datetime | None = None  # it failed in passing, and the next attempt begins then
+    retry_voters: tuple[Person, ...] = ()  # who wants a retry, until there are enough
+    retry_at: datetime | None = None  # it failed temporarily, and the next attempt begins then
 
     @property
     def seconds(self) -> float | None:
-        """How long it took, once it has ended."""
+        """Duration, once it has ended."""
         return (self.finished_at - self.started_at).total_seconds() if self.finished_at else None
 
     @property
@@ -68,13 +68,13 @@ class ExecutionView:
 
     @property
     def reported_late(self) -> bool:
-        """It succeeded, as its worker said when it had been in doubt; ``error`` is what was known then."""
+        """Whether its worker reported success after it was in doubt; ``error`` is what was known before."""
         return self.status is ExecutionStatus.SUCCEEDED and self.error is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One argument that a reviewer's edit changed; a key that was not there, or is gone, is ``None``."""
+    """One argument that a reviewer's edit changed; a missing key is ``None``."""
 
     path: str
     before: Any
@@ -83,7 +83,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """The request that asks an expired one again: its id (None while nobody is asked) and its card's ``link``."""
+    """The request that asks an expired one again: its id (None before people are asked) and its card's ``link``."""
 
     request_id: UUID | None = None
     channel_id: str | None = None
@@ -93,7 +93,7 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRejection:
-    """The request in which people rejected the very same action, and its card's ``link``."""
+    """The request in which people rejected the same action, and its card's ``link``."""
 
     request_id: UUID
     person: Person | None
@@ -106,21 +106,21 @@ class EarlierRejection:
 
 @dataclass(frozen=True, slots=True)
 class Behalf:
-    """On whose behalf an action is asked for or allowed: ``anyone``, or a ``requester`` (None: no person in Slack)."""
+    """The requester of an action or of a grant's calls: ``anyone``, or a ``requester`` (None: no person in Slack)."""
 
     anyone: bool
     requester: Person | None = None
 
     @classmethod
     def read(cls, named: str | None) -> Behalf:
-        """From the ``requester`` among the arguments of the grant's action."""
+        """Read the ``requester`` in the arguments of the grant's action."""
         team, _, user = (named or "").partition("/")
         return cls(named == ANYONE, Person(team, user) if user else None)
 
 
 @dataclass(frozen=True, slots=True)
 class GrantView:
-    """What has become of a grant, which people gave by approving its request."""
+    """The current state of a grant that people approved."""
 
     behalf: Behalf
     uses: int
@@ -129,7 +129,7 @@ class GrantView:
     max_sum: Decimal | None
     until: datetime
     ended_at: datetime | None = None
-    ended_by: str | None = None  # as the record names who did it
+    ended_by: str | None = None  # the actor in the audit log
     ended_because: str | None = None
 
 
@@ -143,7 +143,7 @@ class RequestView:
     action: Action
     digest: bytes
     facts: Mapping[str, Any] | None
-    previous_facts: Mapping[str, Any] | None  # what an earlier, voided approval was shown
+    previous_facts: Mapping[str, Any] | None  # the facts shown for an earlier, voided approval
     description: str
     rationale: str | None
     agent: str
@@ -165,8 +165,8 @@ class RequestView:
     votes: tuple[VoteView, ...] = ()
     decision: DecisionView | None = None
     execution: ExecutionView | None = None
-    voided: bool = False  # approved, but what was shown changed before execution, or it was `outdated`
-    outdated: bool = False  # voided because its turn came later than `execute_within` after the decision
+    voided: bool = False  # approved, but its facts changed before execution, or it was `outdated`
+    outdated: bool = False  # voided because `execute_within` was over before the call could begin
     stopped: bool = False  # approved, but its run ended before the call began
     place_nonce: str = ""  # nonce of the place this view is rendered for
     message_ts: str | None = None
@@ -175,37 +175,35 @@ class RequestView:
     link: str | None = None  # the checkpoint's link_template, rendered
     excluded: tuple[Exclusion, ...] = ()  # whose approval does not count
     allow_edit: bool = False
-    editor_may_approve: bool = False  # else the approvals of all its editors do not count
-    editor: Person | None = None  # who made this revision by an edit
-    changes: tuple[Change, ...] = ()  # what that edit changed
+    editor_may_approve: bool = False  # else no approval of any of its editors counts
+    editor: Person | None = None  # the editor of this revision
+    changes: tuple[Change, ...] = ()  # the changes of that edit
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
     reject_reasons: tuple[str, ...] = ()
-    redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that nobody is shown
-    email_facts: tuple[str, ...] = ()  # names or dotted paths of the facts that an e-mail carries
-    allow_grants: bool = False  # whoever approves it may allow calls like it in advance
-    grant_free: tuple[tuple[str, str], ...] = ()  # the texts that a grant may leave open, with their patterns
-    grant: GrantView | None = None  # of a request that gives one
+    redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that are hidden from everyone
+    email_facts: tuple[str, ...] = ()  # names or dotted paths of the facts in e-mails
+    allow_grants: bool = False  # approvers may allow similar calls in advance
+    grant_free: tuple[tuple[str, str], ...] = ()  # texts that may vary in a grant, with their patterns
+    grant: GrantView | None = None  # for a request that gives one
     escalated: bool = False
-    paused_by: str | None = None  # who stopped its agent, or one above it: nothing of it begins meanwhile
-    paused_agent: str | None = None  # which of these that stop names; None: every agent
-    asked_again: FollowUp | None = None  # expired, and its requester had the same asked once more
-    rejected_before: EarlierRejection | None = None  # as the action was first asked, if policy shows that
+    paused_by: str | None = None  # who paused its agent or an ancestor: nothing of it begins
+    paused_agent: str | None = None  # the agent of that pause; None: every agent
+    asked_again: FollowUp | None = None  # expired, and its requester had it asked again
+    rejected_before: EarlierRejection | None = None  # of the action as first proposed, if policy shows that
     principal: str = "run"  # who opened it: a run's call, or "key:<name>"
-    client_id: str = ""  # the opener's own name for it
-    lapse_at: datetime | None = None  # approved for an executor outside: claimed before then, or never
+    client_id: str = ""  # the opener's own id of it
+    lapse_at: datetime | None = None  # approved for an external executor, which must claim it before
     lapsed_at: datetime | None = None
-    executor: str | None = None  # the key of the program that carries out a call of ours, "*" for any
+    executor: str | None = None  # the key of the program that executes a run's call, "*" for any
     claim_until: datetime | None = None  # approved, and that program may claim it until then
-    handed_over_at: datetime | None = None  # its asker has read that it is approved, and may have acted on it
+    handed_over_at: datetime | None = None  # its asker has read the approval, and may have acted on it
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
-    facts_source: FactsSource | None = (
-        None  # who told or looked up the facts; None: the tool itself, or nobody
-    )
-    facts_at: datetime | None = None  # when they were told or looked up
-    erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
-    recorded: int = 0  # how many things are on record about it: a greater number after every change
-    limits: tuple[LimitView, ...] = ()  # on its action, as they stood when people were asked
-    above: tuple[str, ...] = ()  # the agents that handed the task down to this one, the first one first
+    facts_source: FactsSource | None = None  # source of the facts; None: the tool itself, or none
+    facts_at: datetime | None = None  # when they were sent or looked up
+    erased_at: datetime | None = None  # arguments, facts and context are erased; the description says so
+    recorded: int = 0  # how many facts are recorded about it: increases with every change
+    limits: tuple[LimitView, ...] = ()  # on its action, as they were when people were asked
+    above: tuple[str, ...] = ()  # the agents that delegated the task, root first
     label: str | None = None  # of its run
 
     @property
@@ -216,7 +214,7 @@ class RequestView:
 
     @property
     def held_up(self) -> bool:
-        """Whether a stop keeps it from beginning now, or would once it is approved."""
+        """Whether a pause keeps it from beginning now, or would once approved."""
         begun = self.execution is not None and self.execution.status is not ExecutionStatus.IN_DOUBT
         if self.paused_by is None or self.voided or self.stopped or begun:
             return False
@@ -232,7 +230,7 @@ class RequestView:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What those who approved it wrote, oldest first; nothing unless it is approved."""
+        """Notes of its approvers, oldest first; empty unless approved."""
         if self.status is not RequestStatus.APPROVED:
             return ()
         approvals = (vote for vote in self.votes if vote.verdict is Verdict.APPROVE)
@@ -240,15 +238,15 @@ class RequestView:
 
     @property
     def behalf(self) -> Behalf:
-        """On whose behalf it is asked, or a grant allows calls."""
+        """The requester, or that of the calls that a grant allows."""
         return self.grant.behalf if self.grant else Behalf(anyone=False, requester=self.requester)
 
     @property
     def own_words_exclude(self) -> bool:
-        """Whether a reviewer who decides in their own words may not approve what its run then proposes."""
+        """Whether a reviewer who writes their own words may not approve the run's next proposals."""
         return self.run_id is not None and self.prevent_self_review and not self.editor_may_approve
 
     @property
     def chain(self) -> str:
-        """Its agent, behind those that handed the task down, and its run's label: ``orders › refunds “EU”``."""
+        """Its agent, after the agents that delegated the task, and its run's label: ``orders › refunds “EU”``."""
         return ancestor_names(self.above, self.agent, self.label)

@@ -31,23 +31,23 @@ NeedsReason = Literal["approve", "reject"]
 Unmatched = Literal["review", "allow", "deny"]
 RejectedAgain = Literal["refuse", "show"]
 Snapshot = dict[str, Any]
-"""A rule as JSON, stored with each request it catches, so that later edits of the file change nothing."""
+"""A rule as JSON, stored with each request, so that later edits of the file do not change it."""
 
 UNMATCHED = "unmatched"
 REQUIRES_APPROVAL = "requires_approval"
 FACTS_FAILED = "facts_failed"
 LIMIT_REACHED = "limit_reached"
 RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED, LIMIT_REACHED})
-"""Checkpoint ids of the rules that policy makes itself, out of the defaults."""
+"""Checkpoint ids of rules that policy itself makes from the defaults."""
 
 
 def on_reject_by_risk(risk: Risk) -> OnReject:
-    """What a rejection does by default: below high risk the model is told and may try something else."""
+    """The default reaction to a rejection: below high risk the model is told and may try something else."""
     return "stop" if risk >= Risk.HIGH else "tell_model"
 
 
 class Terms(BaseModel):
-    """How a request is decided; what `[defaults]` and each checkpoint have in common."""
+    """How a request is decided: the keys that `[defaults]` and checkpoints share."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,7 +60,7 @@ class Terms(BaseModel):
 
     approvals_required: int = Field(default=1, ge=1)
     channel: str | None = None
-    """Where the card goes; None: the service's own channel."""
+    """Channel of the card; None: the service's own channel."""
 
     timeout: timedelta = timedelta(hours=24)
     prevent_self_review: bool = True
@@ -80,7 +80,7 @@ class Terms(BaseModel):
     """Whether the editor's own approval counts. If not, another reviewer must approve the edit."""
 
     remind_at: tuple[float, ...] = ()
-    """When reviewers are reminded, as fractions of the time that a request waits; rising."""
+    """When reviewers are reminded, as increasing fractions of the request's waiting time."""
 
     on_timeout: OnTimeout = "expire"
     """What happens at the deadline. `escalate`: `escalate_to` may decide as well, and it waits as long again."""
@@ -92,19 +92,19 @@ class Terms(BaseModel):
     """Names or dotted paths of arguments and facts whose values nobody is shown (`signoff.json_paths`)."""
 
     facts_max_age: timedelta = FACTS_MAX_AGE
-    """How old the facts that a program told may be when it claims; older ones that a rule reads are told again."""
+    """Maximum age of a program's facts at its claim. Older ones that a rule reads must be sent again."""
 
     execute_within: timedelta = timedelta(hours=24)
-    """How long an approval can be claimed by an executor outside; then it lapses. Our own agents start at once."""
+    """How long an external executor can claim an approval before it lapses. Our own agents start at once."""
 
     email: tuple[str, ...] = ()
-    """Who is sent a link to each request by e-mail, where the service has a mail server; decides nothing."""
+    """Who gets a link to each request by e-mail, if the service has a mail server; gives no right to decide."""
 
     email_facts: tuple[str, ...] = ()
-    """Names or dotted paths of the facts that these e-mails carry."""
+    """Names or dotted paths of the facts in these e-mails."""
 
     rejected_holds: timedelta | None = None
-    """How long a rejection of the very same action holds in every run of its agent; None: in its run alone."""
+    """How long a rejection of the same action holds in every run of its agent; None: only in its run."""
 
     rejected_again: RejectedAgain = "refuse"
     """What happens to that action while its rejection holds. `show`: people are asked, and see the rejection."""
@@ -119,7 +119,7 @@ class Terms(BaseModel):
 
     @model_serializer(mode="wrap")
     def _known_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what is new and unused: a worker of the previous version refuses a snapshot with an unknown key."""
+        """Without new, unused keys: a worker of the previous version refuses a snapshot with an unknown key."""
         made: dict[str, Any] = written(self)
         return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}
 
@@ -128,7 +128,7 @@ _NEW_KEYS = frozenset(
     {"email_facts", "rejected_holds", "rejected_again", "allow_grants", "grant_free", "facts_max_age"}
 )
 _UNUSED: tuple[Any, ...] = (None, False, (), [], {}, FACTS_MAX_AGE.total_seconds(), "refuse")
-"""What these say where nobody has said anything."""
+"""The values of these keys if unset."""
 
 CARDS_PER_MINUTE = 10
 
@@ -140,13 +140,13 @@ class Defaults(Terms):
     """What happens to a tool call that no checkpoint names, unless the tool is read-only."""
 
     admin_channel: str | None = None
-    """Who is told, beside the requester, when a review channel cannot be reached."""
+    """Who is notified, besides the requester, when a review channel cannot be reached."""
 
     default_agent: str | None = None
-    """The agent that takes what people write to the app itself."""
+    """The agent that gets messages to the app itself."""
 
     cards_per_minute: int = Field(default=CARDS_PER_MINUTE, ge=1)
-    """New cards of one agent, or of one program's key, in one channel; a digest card stands for the rest."""
+    """New cards of one agent, or of one program's key, per channel and minute; a digest card shows the rest."""
 
     def terms(self) -> dict[str, Any]:
         """What checkpoints inherit."""
@@ -154,49 +154,49 @@ class Defaults(Terms):
 
 
 class Rule(Terms):
-    """A checkpoint with everything filled in: which actions it catches, and how they are decided."""
+    """A complete checkpoint: which actions it matches, and how they are decided."""
 
     checkpoint_id: str
     action_pattern: str
     when: str | None = None
     description_template: str | None = None
     link_template: str | None = None
-    """Where the card's one live button leads: the operator's own host, with values filled in."""
+    """URL of the card's only link button: the operator's own host, with values filled in."""
 
     on_reject: OnReject
     allow_grants: bool = False
-    """Whether reviewers may allow calls like one of its own in advance (`agent.domain.grants`)."""
+    """Whether reviewers may allow similar calls in advance (`agent.domain.grants`)."""
 
     grant_free: tuple[tuple[str, str], ...] = ()
-    """Which texts a grant may leave open: `args.<name>` or `facts.<name>`, each with the pattern that it must fit."""
+    """Texts that may vary in a grant: `args.<name>` or `facts.<name>`, each with the pattern that it must match."""
 
     def names(self, tool: str) -> bool:
-        """Whether the pattern fits the tool's name from its start: `delete_*` also names `delete_records`."""
+        """Whether the pattern matches the tool's name from its start: `delete_*` also names `delete_records`."""
         return matches_from_start(self.action_pattern, tool)
 
     @property
     def reads_facts(self) -> bool:
-        """Whether its condition, a template of it or its e-mails read facts."""
+        """Whether its condition, one of its templates or its e-mails read facts."""
         templates = (self.description_template or "", self.link_template or "")
         filled_in = {path[0] for template in templates for path in placeholder_names(template)}
         judged = self.when is not None and compile_when(self.when).uses_facts
         return judged or "facts" in filled_in or bool(self.email_facts)
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
-        """What the action does, masked (by name and `redact`), because it stands in lists and notifications."""
+        """The action's description, masked (by name and `redact`), because lists and notifications show it."""
         arguments = redact_by_name(action.arguments, self.redact).value
         if self.description_template is None:
             return tool_and_arguments(action.tool, arguments)
         return render(self.description_template, arguments, redact_by_name(facts, self.redact, "facts").value)
 
     def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
-        """The address behind the card's button; None without a template, or when a value of it is missing."""
+        """The URL of the card's button; None without a template, or if a value is missing."""
         if self.link_template is None:
             return None
         return render_link(self.link_template, action.arguments, facts)
 
     def snapshot(self) -> Snapshot:
-        """This rule as JSON, for the request that it catches."""
+        """This rule as JSON, for its requests."""
         return self.model_dump(mode="json")
 
     @classmethod
@@ -207,17 +207,17 @@ class Rule(Terms):
 
 @dataclass(frozen=True)
 class ObservedRule:
-    """A checkpoint that is only observed: it decides nothing, and what it would have asked is counted."""
+    """A checkpoint that is only observed: it decides nothing, but what it would have asked is counted."""
 
     rule: Rule
     until: datetime
     """From then on it does nothing."""
     place: int
-    """How many of the policy's rules stand before it in the file."""
+    """The number of rules before it in the file."""
 
     @cached_property
     def version(self) -> str:
-        """Stands for the rule as it is written."""
+        """Identifies the text of the rule."""
         return digest_of(self.rule.snapshot()).hex()[:12]
 
     def snapshot(self) -> Snapshot:
@@ -226,7 +226,7 @@ class ObservedRule:
 
 @dataclass(frozen=True, slots=True)
 class GrantLimits:
-    """The `[grants]` of the policy: beyond them a grant is refused."""
+    """The `[grants]` of the policy: a grant beyond them is refused."""
 
     max_for: timedelta
     max_uses: int
@@ -236,7 +236,7 @@ class GrantLimits:
 
 
 def stricter(a: Rule, b: Rule) -> bool:
-    """Whether b asks more than a (people, risk, separation, reasons), or bars somebody who may decide under a."""
+    """Whether b asks more than a (people, risk, separation, reasons), or excludes somebody who may decide under a."""
     return (
         b.approvals_required > a.approvals_required
         or b.risk > a.risk
@@ -248,7 +248,7 @@ def stricter(a: Rule, b: Rule) -> bool:
 
 
 def allows_edit(opened: Rule, now: Rule) -> bool:
-    """Whether a request under one rule may be edited into what `now` catches: both allow it, and the first suffices."""
+    """Whether a request under `opened` may be edited into an action of `now`: both allow it, and `opened` suffices."""
     stays_separate = opened.editor_may_approve <= now.editor_may_approve
     return opened.allow_edit and now.allow_edit and stays_separate and not stricter(opened, now)
 

@@ -1,11 +1,11 @@
 """One agent at work, as rows: a run, its messages and its tool calls.
 
-Run: ``working | pending_approval | completed | denied | failed | cancelled``; *runnable* with inputs that no model
-turn has heard yet.
+Run: ``working | pending_approval | completed | denied | failed | cancelled``; *runnable* with inputs that no model turn
+has read yet.
 
-Tool call: ``new`` (not judged) ``-> asked | ready | refused``; ``asked -> ready | refused``; ``ready -> claimed |
-asked`` (again, when what was shown has changed); ``claimed -> in_doubt | answered``; ``in_doubt -> ready |
-answered`` (settled); ``refused -> answered``; for another agent ``ready -> delegated -> answered``.
+Tool call: ``new`` (not evaluated) ``-> asked | ready | refused``; ``asked -> ready | refused``; ``ready -> claimed |
+asked`` (again, when its facts have changed); ``claimed -> in_doubt | answered``; ``in_doubt -> ready | answered``
+(settled); ``refused -> answered``; for another agent ``ready -> delegated -> answered``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RunStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Nothing but a person's new message wakes the run."""
+        """Ended; only a person's new message wakes the run."""
         return self in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
@@ -41,7 +41,7 @@ class CallState(StrEnum):
     READY = "ready"
     REFUSED = "refused"
     CLAIMED = "claimed"
-    DELEGATED = "delegated"  # another agent works on it, as a run below this one
+    DELEGATED = "delegated"  # another agent works on it, as a child run
     IN_DOUBT = "in_doubt"
     ANSWERED = "answered"
 
@@ -54,16 +54,16 @@ class AnswerKind(StrEnum):
     REJECTED = "rejected"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
-    DENIED = "denied"  # by policy, nobody was asked
+    DENIED = "denied"  # by policy, without asking people
     MALFORMED = "malformed"
     UNKNOWN_TOOL = "unknown_tool"
-    STOPPED = "stopped"  # the agent that carried it out was; the text begins with the cause
+    STOPPED = "stopped"  # its child run ended early; the text begins with the cause
     DONE_BY_PERSON = "done_by_person"  # in doubt, settled as done
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """An agent to be set to work. ``start_key`` makes a repeated start one run."""
+    """A run to start. ``start_key`` makes a repeated start one run."""
 
     agent: str
     agent_version: str
@@ -79,12 +79,12 @@ class NewRun:
     parent_run_id: UUID | None = None
     parent_call_id: UUID | None = None
     api_key_id: UUID | None = None  # of the key, when ``principal`` is one
-    label: str | None = None  # what people are shown beside the agent's name
+    label: str | None = None  # shown beside the agent's name
 
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """What a call ended with; ``text`` is what the model reads."""
+    """The result of a call; ``text`` is what the model reads."""
 
     kind: AnswerKind
     text: str
@@ -119,7 +119,7 @@ class ProposedCall:
     tool: str
     raw_arguments: str
     place: str | None = None
-    """Which task of a function agent proposes it there as its how-manieth, if anything else is open beside it."""
+    """The function agent's task and the call's number in it, if other calls are open beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +137,12 @@ class CallView:
     blocking: bool
     answer: CallAnswer | None
     request_id: UUID | None
-    repeats: UUID | None  # the expired or voided call that this one asks again
-    edited: tuple[Change, ...] = ()  # what a reviewer changed before approving
-    notes: tuple[str, ...] = ()  # what its reviewers wrote when they approved it
+    repeats: UUID | None  # the expired or voided call that this one repeats
+    edited: tuple[Change, ...] = ()  # a reviewer's changes before approval
+    notes: tuple[str, ...] = ()  # notes of its approvers
     created_at: datetime | None = None
     answered_at: datetime | None = None
-    place: str | None = None  # in a function agent, where it was open beside others
+    place: str | None = None  # in a function agent, its place beside other open calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,44 +166,44 @@ class RunView:
     created_at: datetime
     updated_at: datetime
     answer: str | None = None
-    waiting: int = 0  # requests of its calls that people have not decided yet
+    waiting: int = 0  # its calls' undecided requests
     in_doubt: int = 0  # calls whose effect is unknown
-    sleeping_until: datetime | None = None  # the end of its shortest sleep, while nothing else of it goes on
-    waiting_below: tuple[str, ...] = ()  # the agent of each such request in a run below
-    progress: str | None = None  # what a function agent last said about how far it is
-    label: str | None = None  # who started it, or the agent, calls it so
-    erased_at: datetime | None = None  # what was said and done until then is gone
+    sleeping_until: datetime | None = None  # the end of its shortest sleep, if nothing else is in progress
+    waiting_below: tuple[str, ...] = ()  # the agent of each undecided request of a descendant
+    progress: str | None = None  # what a function agent last reported
+    label: str | None = None  # a name given by the starter or the agent
+    erased_at: datetime | None = None  # everything until then is erased
     principal: str = ""  # what started it: "slack:/agent", "key:ci" …
-    session_id: str | None = None  # the conversation that a program continues with it
-    tokens_before: int = 0  # of ``tokens``, when a person last resumed it: its limit counts from there
-    above: tuple[str, ...] = ()  # the agents that handed it down, the first one first
+    session_id: str | None = None  # the program's conversation that it belongs to
+    tokens_before: int = 0  # ``tokens`` when a person last resumed it: its limit counts from there
+    above: tuple[str, ...] = ()  # the agents that delegated the task, root first
     ancestor_ids: tuple[UUID, ...] = ()  # their runs, in the same order
-    paused_by: str | None = None  # who stopped its agent, or one above it, as the record names them
-    paused_agent: str | None = None  # which of these that stop names; None: every agent
+    paused_by: str | None = None  # who paused its agent or an ancestor, as in the audit log
+    paused_agent: str | None = None  # the agent of that pause; None: every agent
 
     @property
     def root_id(self) -> UUID:
-        """The run at the top, whose trace this one belongs to; the run itself if no other handed it down."""
+        """The root of its ancestors, or the run itself; the trace belongs to it."""
         return self.ancestor_ids[0] if self.ancestor_ids else self.id
 
     @property
     def chain(self) -> str:
-        """Its agent, behind those that handed the task down to it, and its label: ``orders › refunds “EU”``."""
+        """Its agent, after the agents that delegated the task, and its label: ``orders › refunds “EU”``."""
         return ancestor_names(self.above, self.agent, self.label)
 
     @property
     def asked(self) -> int:
-        """How many requests wait for people: its own, and those of the runs below that it waits for."""
+        """The number of undecided requests: its own, and those of descendants that it waits for."""
         return self.waiting + len(self.waiting_below)
 
     @property
     def askers_below(self) -> tuple[str, ...]:
-        """The agents below whose requests it waits for, each once."""
+        """The agents of descendants with undecided requests, each once."""
         return tuple(dict.fromkeys(self.waiting_below))
 
     @property
     def shown(self) -> RunStatus:
-        """Its status for people: `pending_approval` exactly while a decision is waited for, by agents below it too."""
+        """Its status for people: `pending_approval` exactly while it or a descendant waits for a decision."""
         if self.status not in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED):
             return self.status
         if self.asked:
@@ -212,12 +212,12 @@ class RunView:
 
     @property
     def held_up(self) -> bool:
-        """Whether a stop keeps what it would do next from beginning."""
+        """Whether a pause keeps its next step from beginning."""
         return self.paused_by is not None and self.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
     @property
     def standing(self) -> RunStatus | ExecutionStatus:
-        """`shown`, or in doubt while nothing but a person's word on a call in doubt brings it on."""
+        """`shown`, or in doubt if only the settlement of a call can bring it on."""
         if self.in_doubt and self.shown in (RunStatus.WORKING, RunStatus.COMPLETED):
             return ExecutionStatus.IN_DOUBT
         return self.shown
@@ -225,7 +225,7 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """An open question of a run or of one below it; ``agent`` asks, ``above`` handed the task down, first one first."""
+    """An open question of a run or a descendant; ``agent`` asks, ``above`` delegated the task, root first."""
 
     request_id: UUID
     agent: str
@@ -239,7 +239,7 @@ class PendingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run in a list of runs, with what it waits for (up to so many, oldest first; ``run.asked`` counts all)."""
+    """A run in a list, with a limited number of requests that it waits for, oldest first; ``run.asked`` counts all."""
 
     run: RunView
     asked: tuple[PendingQuestion, ...] = ()
@@ -247,7 +247,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunValues:
-    """What a run's calls and those below it were about, which its task or answer may say again."""
+    """Values in the calls of a run and its descendants, which its task or answer may repeat."""
 
     arguments: tuple[str | bytes, ...] = ()
     facts: tuple[bytes, ...] = ()
@@ -256,7 +256,7 @@ class RunValues:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A model's turn, ready to be journalled: its words, its proposed calls and what it cost in tokens."""
+    """A model's turn, to be journalled: its text, its proposed calls and its cost in tokens."""
 
     text: str | None
     calls: tuple[ProposedCall, ...]
@@ -266,5 +266,5 @@ class Turn:
 
     @property
     def branches(self) -> bool:
-        """Whether its calls are open beside others, and each wakes the run by itself."""
+        """Whether its calls are open in parallel, and each answer wakes the run."""
         return any(call.place is not None for call in self.calls)

@@ -1,4 +1,4 @@
-"""Schedules: agents that start repeatedly, each time on behalf of the person responsible."""
+"""Schedules: agents that start repeatedly. The person responsible is the requester of every run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from uuid import UUID
 from signoff.values import Person
 
 GRACE = timedelta(hours=1)
-"""For how long a start is made up for when nobody could make it in time."""
+"""How late a start may be, if no process was running at its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
-    """An agent to be started again and again, on behalf of the person who answers for that."""
+    """A schedule to add: an agent, and the person responsible for its runs."""
 
     agent: str
     task: str
@@ -28,7 +28,7 @@ class NewSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A stored schedule. Without ``next_at`` it is paused."""
+    """A stored schedule; paused without ``next_at``."""
 
     id: UUID
     agent: str
@@ -46,4 +46,4 @@ class Schedule:
     """When it was last due."""
     last_run_id: UUID | None = None
     last_missed: str | None = None
-    """Why nothing was started then."""
+    """Why that start was missed."""

@@ -1,7 +1,8 @@
-"""Ids in 16 hexadecimal digits, which fit a line on a phone and which every command takes.
+"""Short ids: 16 hexadecimal digits, which fit a line on a phone and work in every command.
 
-A UUIDv7 (RFC 9562) has the millisecond, a counter, and chance at the end; the short form is the millisecond and the
-last four digits. It says where in a primary key to look; two ids of a millisecond share one once in 65,536.
+A UUIDv7 (RFC 9562) has the millisecond, a counter, and random bits at the end; the short form is the millisecond and
+the last four digits. It gives the range of a primary key to search; two ids of the same millisecond share one once in
+65,536.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def short_id(whole: UUID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """Which ids somebody may mean: those from `first` to `last` whose digits, without dashes, match `pattern`."""
+    """The ids that may be meant: from `first` to `last`, with digits, without dashes, that match `pattern`."""
 
     first: UUID
     last: UUID
@@ -29,7 +30,7 @@ class IdRange:
 
 
 def parse_id_prefix(typed: str) -> IdRange | None:
-    """The beginning of an id, a whole one or a short one, with dashes or without; None for anything else."""
+    """Parse an id, its beginning or its short form, with dashes or without; None for anything else."""
     digits = typed.strip().replace("-", "").lower()
     if not digits or len(digits) > _FULL or not set(digits) <= _HEX:
         return None

@@ -7,6 +7,6 @@ from difflib import get_close_matches
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """The known name that is closest, as the end of a sentence; empty if none is close."""
+    """The closest known name, as the end of a sentence; empty if none is close."""
     close = get_close_matches(name, sorted(known), n=1)
     return f' (did you mean "{close[0]}"?)' if close else ""

@@ -9,7 +9,7 @@ Outcome = Literal["approved", "rejected"]
 
 @dataclass(frozen=True)
 class LiveVote:
-    """A vote ("approve" or "reject") that counts: the latest, on the present revision, by somebody with the right."""
+    """A vote ("approve" or "reject") that counts: the latest on the current revision, by somebody with the right."""
 
     team_id: str
     user_id: str
@@ -18,7 +18,7 @@ class LiveVote:
 
 @dataclass(frozen=True)
 class Tally:
-    """The count. `outcome` is None while nothing is decided; `needed` is how many approvals are missing."""
+    """The count. `outcome` is None while undecided; `needed` is the number of missing approvals."""
 
     outcome: Outcome | None
     approvals: int
@@ -26,7 +26,7 @@ class Tally:
 
 
 def tally(votes: Sequence[LiveVote], approvals_required: int) -> Tally:
-    """One rejection ends it, else so many distinct people approve. ValueError: it could become consent."""
+    """One rejection decides; else so many distinct people must approve. ValueError: could become consent."""
     if approvals_required < 1:
         raise ValueError(f"a request needs at least one approval, not {approvals_required}")
     unknown = {vote.verdict for vote in votes} - {"approve", "reject"}

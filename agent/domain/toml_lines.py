@@ -1,4 +1,4 @@
-"""Where a table or key stands, for the line in an error: tomllib forgets it. Dotted keys: the nearest thing."""
+"""Line numbers of tables and keys, which tomllib does not keep. For dotted keys the nearest line."""
 
 import re
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ from signoff import formats
 
 
 def explain(policy: Policy, traits: ToolTraits) -> str:
-    """Which checkpoints can catch this tool, in order, what happens when none does, and its limits; one line."""
+    """One line: the checkpoints that can match this tool, in order, the rule if none does, and its limits."""
     limits = [limit.described for limit in policy.limits if limit.names(traits.name)]
     observed = [
         f'observed until {formats.moment(each.until)}: "{each.rule.checkpoint_id}"{_when(each.rule)}'

@@ -1,8 +1,8 @@
 """Which URLs a webhook may have. Guards against SSRF.
 
-A cloud machine learns its credentials at a link-local address, and databases and sidecars listen on loopback: both
-are barred, wherever a name leads, unless an operator lists them; addresses of credentials even then. Private
-networks, where many receivers stand, are allowed.
+Cloud machines get their credentials from a link-local address, and databases and sidecars listen on loopback. Both are
+refused, after name resolution, unless an operator allows them; credential addresses always. Private networks, which
+have many receivers, are allowed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Network = IPv4Network | IPv6Network
 
 MAX_URL = 2000
 
-# Where clouds answer questions about a machine.
+# Metadata services of clouds.
 _METADATA = (
     ip_network("169.254.169.254/32"),
     ip_network("169.254.170.0/24"),  # AWS: credentials of containers
@@ -31,7 +31,7 @@ _METADATA = (
 
 
 def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
-    """Raises ValueError, with a phrase, for an address that no webhook may have whatever its name resolves to."""
+    """Raise ValueError, with a phrase, for a URL that no webhook may have, whatever its name resolves to."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -53,7 +53,7 @@ def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
 
 
 def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypted: bool) -> None:
-    """Raises ValueError, with a phrase, when a webhook's name leads to where it must not lead."""
+    """Raise ValueError, with a phrase, if a webhook's resolved address is not allowed."""
     plain = _unwrapped(address)
     if any(plain in network for network in _METADATA):
         raise ValueError(f"leads to {plain}, a cloud metadata address")
@@ -86,12 +86,12 @@ def _literal(host: str) -> Address | None:
 
 
 def _tunnels(address: Address) -> bool:
-    """6to4 and Teredo (RFC 3056, RFC 4380) lead to an IPv4 address that nobody has looked at; both are long gone."""
+    """Whether it is 6to4 or Teredo (RFC 3056, RFC 4380): obsolete tunnels to an unchecked IPv4 address."""
     return isinstance(address, IPv6Address) and (address.sixtofour or address.teredo) is not None
 
 
 def _unwrapped(address: Address) -> Address:
-    """An IPv4 address that is written as an IPv6 one (RFC 4291, RFC 6052) is that IPv4 address."""
+    """The IPv4 address inside an IPv6 one (RFC 4291, RFC 6052)."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
