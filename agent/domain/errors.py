@@ -1,11 +1,13 @@
 """Errors of the service. Those that programs see, too, are in `signoff.errors`.
 
-SignoffError ├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
-├── Refused                 somebody may not do what they tried to do; `sentence` is the message to them ├── NotFound
-no such thing (or none that the caller may know of) ├── GrantRefused            no such grant can be given; `sentence`
-says why ├── OutdatedPolicy          another policy is in force than the one this process used; nothing was written ├──
-LeaseLost               another worker has taken over the run; nothing more may be written └── NoRoom
-the tool or agent runs as many calls as allowed
+SignoffError
+├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
+├── Refused                 somebody may not do what they tried to do; `sentence` is the message to them
+├── NotFound                no such thing (or none that the caller may know of)
+├── GrantRefused            no such grant can be given; `sentence` says why
+├── OutdatedPolicy          another policy is in force than the one this process used; nothing was written
+├── LeaseLost               another worker has taken over the run; nothing more may be written
+└── NoRoom                  the tool or agent runs as many calls as allowed
 """
 
 from collections.abc import Iterable
