@@ -1,6 +1,6 @@
-"""A local stand-in for Slack: Web API, Socket Mode, signed HTTP and a browser page, on loopback.
+"""A local Slack for tests and demos: Web API, Socket Mode, signed HTTP and a browser page, on loopback.
 
-It imports nothing else of the project, and the project's service does not know that it talks to it.
+It imports nothing else of the project, and the service cannot tell it from Slack.
 """
 
 from __future__ import annotations

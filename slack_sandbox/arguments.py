@@ -1,4 +1,4 @@
-"""The arguments of a Web API call, from a form or a JSON body, read strictly."""
+"""Arguments of a Web API call, from a form or JSON body, parsed strictly."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from slack_sandbox.refusal import Json, SandboxRefusal
 
 
 class Arguments:
-    """What the app sent; every reader raises SlackError `invalid_arguments` for a wrong type."""
+    """The arguments; every getter raises SandboxRefusal `invalid_arguments` for a wrong type."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)
 
     def has(self, name: str) -> bool:
-        """True when the argument was sent and is not null."""
+        """Whether the argument is present and not null."""
         return self.values.get(name) is not None
 
     def text(self, name: str) -> str:
@@ -27,7 +27,7 @@ class Arguments:
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """A string, or None when it was not sent."""
+        """A string, or None if missing."""
         value = self.values.get(name)
         if value is None or isinstance(value, str):
             return value
@@ -36,7 +36,7 @@ class Arguments:
         raise SandboxRefusal("invalid_arguments", f"must be a string [json-pointer:/{name}]")
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean, also as form clients write it."""
+        """A boolean, also as text in a form."""
         value = self.values.get(name)
         if value is None or value == "":
             return default
@@ -49,7 +49,6 @@ class Arguments:
         raise SandboxRefusal("invalid_arguments", f"must be a boolean [json-pointer:/{name}]")
 
     def number(self, name: str, default: int) -> int:
-        """An integer."""
         value = self.values.get(name)
         if value is None or value == "":
             return default
@@ -59,7 +58,7 @@ class Arguments:
             raise SandboxRefusal("invalid_arguments", f"must be an integer [json-pointer:/{name}]") from None
 
     def decoded(self, name: str, kind: type, error: str = "invalid_arguments") -> Any:
-        """A JSON array or object, sent as such or as a string; None when it was not sent."""
+        """A JSON array or object, or a string containing one; None if missing."""
         value = self.values.get(name)
         if value is None or value == "":
             return None
@@ -81,9 +80,9 @@ class Arguments:
         return [each.strip() for each in str(value).split(",") if each.strip()] if value else []
 
     def page(self, items: list[Any], default: int = 100, largest: int = 1000) -> tuple[list[Any], Json]:
-        """One page of `items` by `limit` and `cursor`, and the `response_metadata` that leads to the next.
+        """One page of `items` by `limit` and `cursor`, and the `response_metadata` with the next cursor.
 
-        Raises SlackError `invalid_cursor` or `invalid_limit`.
+        Raises SandboxRefusal `invalid_cursor` or `invalid_limit`.
         """
         limit = self.number("limit", default) or default
         if not 1 <= limit <= largest:

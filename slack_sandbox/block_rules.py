@@ -1,4 +1,4 @@
-"""Block Kit as a table: every block and element that Slack documents, with its limits.
+"""Block Kit as a table: every documented block and element, with its limits.
 
 Source: Slack's Block Kit reference (blocks, block elements, composition objects), November 2026.
 """
@@ -30,7 +30,7 @@ CONFIRM = shape(
     {"title": text(100, "plain_text"), "text": text(300), "confirm": text(30, "plain_text")},
     {"deny": text(30, "plain_text"), "style": one_of("primary", "danger")},
 )
-# Slack's reference says 150 for an option's value and 75 in places; the lower one is safe everywhere.
+# Slack's reference gives both 150 and 75 for an option's value; the lower limit is safe everywhere.
 OPTION = shape(
     {"text": text(75), "value": string(75, 1)},
     {"description": text(75, "plain_text"), "url": URL},
@@ -56,7 +56,7 @@ _CHOICES: dict[str, Check] = {"options": array(OPTION, 100), "option_groups": ar
 
 
 def _among_options(rule: Check) -> Check:
-    """Initial options must be offered, and either options or option_groups given."""
+    """Initial options must be among the options; either options or option_groups is required."""
 
     def check(value: Any, pointer: str) -> Iterator[str]:
         yield from rule(value, pointer)
@@ -303,4 +303,4 @@ SURFACES: dict[str, frozenset[str]] = {
     "modal": _EVERYWHERE | {"alert"},
     "home": _EVERYWHERE | {"carousel"},
 }
-"""Which blocks each surface takes."""
+"""Blocks allowed on each surface."""

@@ -1,4 +1,4 @@
-"""What changed, told to everyone who waits: tests that await a condition, and browser pages that listen."""
+"""A feed of changes for waiting tests and open browser pages."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from slack_sandbox.refusal import Json
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.05
-"""Between two looks at a condition that depends on more than the sandbox."""
+"""Poll interval for conditions that depend on more than the sandbox."""
 
 
 class Changes:
-    """A feed of small facts such as `{"type": "message", "channel": …, "ts": …}`."""
+    """Publishes changes such as `{"type": "message", "channel": …, "ts": …}`."""
 
     def __init__(self) -> None:
         self._happened = asyncio.Event()
         self._listeners: set[asyncio.Queue[Json | None]] = set()
 
     def publish(self, change: Json) -> None:
-        """Tell every browser page and wake everyone who waits for a condition."""
+        """Send a change to all pages and wake all waiters."""
         for listener in self._listeners:
             listener.put_nowait(change)
         self.wake()
 
     def wake(self) -> None:
-        """Wake the waiters for something that pages need not know (a Web API call, a socket)."""
+        """Wake waiters for something that pages do not show (a Web API call, a socket)."""
         self._happened.set()
         self._happened = asyncio.Event()
 
     async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 30.0) -> T:
-        """Return the predicate's first truthy value; it is asked again after each change and every 0.05 s.
+        """Return the predicate's first truthy value; checked after each change and every 0.05 s.
 
         Raises TimeoutError after `timeout` seconds.
         """
@@ -47,7 +47,7 @@ class Changes:
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[asyncio.Queue[Json | None]]:
-        """A queue of every change from now on; None says that the server is closing."""
+        """A queue of changes from now on; None: the server is closing."""
         queue: asyncio.Queue[Json | None] = asyncio.Queue()
         self._listeners.add(queue)
         try:
@@ -56,6 +56,6 @@ class Changes:
             self._listeners.discard(queue)
 
     def close(self) -> None:
-        """End every open page's stream."""
+        """End all listeners' queues."""
         for listener in self._listeners:
             listener.put_nowait(None)

@@ -1,4 +1,4 @@
-"""The HTTP interface of the browser page: what there is to see, and acting as one of the members."""
+"""The browser page's HTTP interface: read the workspace's state, and act as one of its members."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class Control:
         self._workspace = stage.workspace
 
     def add_routes(self, app: web.Application) -> None:
-        """Serve the page, its data and its actions."""
         router = app.router
         router.add_get("/", self._guarded(self._page))
         if PAGE.is_dir():
@@ -51,8 +50,8 @@ class Control:
         self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def guarded(request: web.Request) -> web.StreamResponse:
-            # The Host check keeps a foreign page from reaching us by a name that resolves to loopback, the
-            # header keeps it from posting: a browser sends it across origins only with our consent.
+            # Checking the Host stops DNS rebinding. Requiring the header stops cross-site posts: browsers send it
+            # across origins only with our consent.
             if not _is_loopback(request.remote or "") or not _is_loopback(request.url.host or ""):
                 return web.Response(status=403, text="only from this machine\n")
             if request.method == "POST" and request.headers.get("X-Sandbox") != "1":
@@ -202,7 +201,7 @@ class Control:
 
 
 async def _tell(response: web.StreamResponse, queue: asyncio.Queue[Json | None]) -> None:
-    """Every change as a server-sent event, until the server closes."""
+    """Send every change as a server-sent event, until the server closes."""
     while True:
         try:
             async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
@@ -222,7 +221,7 @@ def _place(wanted: Json) -> Any:
 
 
 def _chosen(wanted: Json) -> Any:
-    """What was picked in a menu; a button's own value needs no telling."""
+    """The selected option of a menu; a button's own value need not be sent."""
     if wanted.get("selected_option"):
         return wanted["selected_option"]
     if wanted.get("selected_options") is not None:

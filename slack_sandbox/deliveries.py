@@ -1,4 +1,4 @@
-"""What goes to the app and how: over a socket when one is open, else over signed HTTP; events are retried."""
+"""Delivery of payloads to the app: over an open socket, otherwise over signed HTTP; events are retried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RETRY_DELAYS = (0.0, 60.0, 300.0)
 
 @dataclass(frozen=True)
 class SentEvent:
-    """The outcome of one attempt to deliver an event."""
+    """The result of one attempt to deliver an event."""
 
     event_id: str
     type: str
@@ -28,7 +28,7 @@ class SentEvent:
 
 
 class Deliveries:
-    """Sends interactions once and events until they are acknowledged or given up."""
+    """Sends interactions once, and events until acknowledged or given up."""
 
     def __init__(
         self,
@@ -47,26 +47,26 @@ class Deliveries:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def interactive(self, payload: Json) -> DeliveryReport:
-        """A press, a submission, a closing or a shortcut; never retried."""
+        """Send a click, submission, closing or shortcut; never retried."""
         if self._sockets.connections or self._http.url is None:
             takes_response = payload["type"] in ("view_submission", "block_suggestion")
             return await self._sockets.send("interactive", payload, takes_response, self._ack_seconds)
         return await self._http.send(self._http.interactive(payload), self._ack_seconds)
 
     async def command(self, form: Json) -> DeliveryReport:
-        """A slash command; never retried."""
+        """Send a slash command; never retried."""
         if self._sockets.connections or self._http.url is None:
             return await self._sockets.send("slash_commands", form, True, self._ack_seconds)
         return await self._http.send(self._http.command(form), self._ack_seconds)
 
     def event(self, event: Json) -> None:
-        """Start delivering an event; returns at once."""
+        """Start delivering an event; returns immediately."""
         task = asyncio.get_running_loop().create_task(self._deliver(self._wrapped(event)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Give up what is still being delivered."""
+        """Abandon pending deliveries."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -77,7 +77,7 @@ class Deliveries:
             if attempt:
                 await asyncio.sleep(delay)
             if not self._sockets.connections and self._http.url is None and not attempt:
-                # Nobody listens yet; Slack would try again later, and so do we.
+                # No listener yet; retry later, as Slack does.
                 reason = "timeout"
                 continue
             report = await self._attempt(payload, attempt, reason)

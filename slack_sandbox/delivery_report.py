@@ -1,4 +1,4 @@
-"""What came back when something was delivered to the app."""
+"""The result of a delivery to the app."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 ACK_SECONDS = 3.0
-"""Slack's limit for acknowledging a command, an action, a submission or an event."""
+"""Slack's limit for acknowledging a command, action, submission or event."""
 TIMED_OUT = "operation timed out"
 
 
 @dataclass(frozen=True)
 class DeliveryReport:
-    """`acked` only for an answer 200 in time; `status` is HTTP's, also for an acknowledged envelope (200)."""
+    """`acked`: HTTP 200 in time. `status` is the HTTP status, also for an acknowledged envelope (200)."""
 
     acked: bool
     elapsed: float

@@ -1,4 +1,4 @@
-"""Interactive elements: finding them in blocks, what they hold, and what a press on one reports."""
+"""Interactive elements: find them in blocks, read their state, and build the report of a press."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slack_sandbox.refusal import Json
 
 _ID_LETTERS = string.ascii_letters + string.digits + "+/"
 
-# What an element's state is called, and how its initial value is named.
+# State type of each element, and the field of its initial value.
 _STATE = {
     "plain_text_input": ("value", "initial_value"),
     "number_input": ("value", "initial_value"),
@@ -45,7 +45,7 @@ class NotOnScreen(LookupError):
 
 
 class NotFilledIn(ValueError):
-    """Slack's own client would not let the person submit this form; carries `errors` by block_id."""
+    """Slack's client would refuse to submit this form; `errors` by block_id."""
 
     def __init__(self, errors: dict[str, str]) -> None:
         super().__init__(str(errors))
@@ -54,24 +54,22 @@ class NotFilledIn(ValueError):
 
 @dataclass(frozen=True)
 class FoundElement:
-    """An element on a surface, with the block that holds it."""
+    """An element with its block."""
 
     block: Json
     element: Json
 
     @property
     def block_id(self) -> str:
-        """The id of the holding block."""
         return str(self.block["block_id"])
 
     @property
     def action_id(self) -> str:
-        """The id of the element."""
         return str(self.element["action_id"])
 
 
 def with_ids(blocks: list[Json]) -> list[Json]:
-    """Blocks in which everything has an id: Slack makes up those that the app left out."""
+    """A copy with ids everywhere: Slack generates those that the app omitted."""
     taken = {block.get("block_id") for block in blocks}
     filled = []
     for given in blocks:
@@ -89,7 +87,7 @@ def with_ids(blocks: list[Json]) -> list[Json]:
 
 
 def walk(blocks: list[Json]) -> Iterator[FoundElement]:
-    """Every interactive element, in reading order; blocks inside blocks included."""
+    """Every interactive element in reading order, nested blocks included."""
     for block in blocks:
         for element in _elements_of(block):
             yield FoundElement(block, element)
@@ -102,7 +100,7 @@ def walk(blocks: list[Json]) -> Iterator[FoundElement]:
 def find(
     blocks: list[Json], action_id: str | None, block_id: str | None = None, label: str | None = None
 ) -> FoundElement:
-    """The element that a person means; raises NotOnScreen when none or several fit."""
+    """The matching element; raises NotOnScreen if none or several match."""
     fitting = [
         found
         for found in walk(blocks)
@@ -118,7 +116,7 @@ def find(
 
 
 def initial_state(blocks: list[Json]) -> Json:
-    """`state.values` of a surface that nobody has touched yet."""
+    """`state.values` of an untouched surface."""
     values: Json = {}
     for found in walk(blocks):
         kind = found.element["type"]
@@ -131,9 +129,9 @@ def initial_state(blocks: list[Json]) -> Json:
 
 
 def entered_state(found: FoundElement, value: Any) -> Json:
-    """`value` as the state of an element: a Slack state object as it is, or a plain value of its kind.
+    """`value` as an element's state: a Slack state object unchanged, or a plain value of its type.
 
-    Options are named by their `value`. Raises NotOnScreen for an option that is not offered.
+    Options are selected by `value`. Raises NotOnScreen for an option that is not offered.
     """
     kind = found.element["type"]
     if isinstance(value, dict) and value.get("type") == kind:
@@ -147,7 +145,7 @@ def entered_state(found: FoundElement, value: Any) -> Json:
 
 
 def option(element: Json, value: Any) -> Json:
-    """The option of an element whose `value` is given, or the option itself."""
+    """The element's option with this `value`, or the given option object."""
     if element["type"] in ("external_select", "multi_external_select"):
         return dict(value)
     wanted = value["value"] if isinstance(value, dict) else value
@@ -161,7 +159,7 @@ def option(element: Json, value: Any) -> Json:
 
 
 def check_filled_in(blocks: list[Json], values: Json) -> None:
-    """What Slack's client checks before it sends a form; raises NotFilledIn."""
+    """The checks of Slack's client before it submits a form; raises NotFilledIn."""
     errors: dict[str, str] = {}
     for found in walk(blocks):
         if found.block["type"] != "input":
@@ -182,7 +180,7 @@ def check_filled_in(blocks: list[Json], values: Json) -> None:
 
 
 def press_report(found: FoundElement, state: Json | None, value: Any, ts: str) -> Json:
-    """The entry of `actions` that a press on this element reports."""
+    """The `actions` entry for a press on this element."""
     element = found.element
     action: Json = {
         "action_id": found.action_id,

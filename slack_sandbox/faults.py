@@ -1,4 +1,4 @@
-"""Failures that a test or the demo switches on: of Web API calls and of sockets."""
+"""Faults in Web API calls and sockets, injected by tests or the demo."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from enum import Enum
 
 
 class FaultKind(Enum):
-    """What goes wrong."""
-
     RATELIMITED = "ratelimited"
     HTTP_500 = "http_500"
     HANG = "hang"
@@ -24,7 +22,7 @@ class FaultKind(Enum):
 
 @dataclass
 class ApiFault:
-    """One failure in waiting; `times` counts down, None never ends."""
+    """An injected fault; `times` counts down, None never ends."""
 
     kind: FaultKind
     method: str
@@ -38,10 +36,10 @@ class ApiFault:
 
 @dataclass
 class Faults:
-    """The failures now switched on. Every method takes the Web API method's name, or "*" for all.
+    """Active faults. Every method takes a Web API method name, or "*" for all.
 
-    `times` is how often it strikes (None: until cleared), `probability` how likely each time, by dice seeded
-    with `seed`. Each returns the Fault, whose `hits` counts.
+    `times` is how often the fault strikes (None: until cleared), `probability` its chance per call, from a generator
+    seeded with `seed`. Each method returns the ApiFault, whose `hits` counts.
     """
 
     active: list[ApiFault] = field(default_factory=list)
@@ -60,41 +58,41 @@ class Faults:
     def http_500(
         self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """HTTP 500 without a JSON body; nothing is accepted."""
+        """HTTP 500 without a JSON body; the call has no effect."""
         return self._add(FaultKind.HTTP_500, method, times, probability, seed)
 
     def hang(
         self, method: str, seconds: float, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """No answer for `seconds`, then the connection is cut; nothing is accepted."""
+        """No response for `seconds`, then the connection is cut; the call has no effect."""
         return self._add(FaultKind.HANG, method, times, probability, seed, seconds=seconds)
 
     def slow(
         self, method: str, seconds: float, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """The call is accepted and answered after `seconds`."""
+        """The call takes effect; its response is delayed by `seconds`."""
         return self._add(FaultKind.SLOW, method, times, probability, seed, seconds=seconds)
 
     def reset_before_accept(
         self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """The connection is cut and nothing is accepted."""
+        """The connection is cut; the call has no effect."""
         return self._add(FaultKind.RESET_BEFORE_ACCEPT, method, times, probability, seed)
 
     def reset_after_accept(
         self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """The call is accepted (a message is stored), then the connection is cut instead of an answer."""
+        """The call takes effect (a message is stored), then the connection is cut instead of a response."""
         return self._add(FaultKind.RESET_AFTER_ACCEPT, method, times, probability, seed)
 
     def error(
         self, method: str, code: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """Slack's answer `{"ok": false, "error": code}`."""
+        """The response `{"ok": false, "error": code}`."""
         return self._add(FaultKind.ERROR, method, times, probability, seed, code=code)
 
     def refuse_tickets(self, times: int | None = 1) -> ApiFault:
-        """Socket Mode addresses are handed out, but opening one is refused."""
+        """Socket Mode URLs are issued, but connecting is refused."""
         return self._add(FaultKind.REFUSE_TICKET, "socket", times)
 
     def drop_acks(self, times: int | None = 1, probability: float = 1.0, seed: int = 0) -> ApiFault:
@@ -104,17 +102,17 @@ class Faults:
     def duplicate_deliveries(
         self, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """The same payload reaches the app twice, at once."""
+        """Each payload is delivered twice at once."""
         return self._add(FaultKind.DUPLICATE_DELIVERY, "socket", times, probability, seed)
 
     def clear(self) -> None:
-        """Switch everything off."""
+        """Remove all faults."""
         self.active.clear()
 
     def strike(self, method: str, *kinds: FaultKind) -> ApiFault | None:
-        """The failure that this call meets, counted; None when all is well.
+        """The fault for this call, counted; None if there is none.
 
-        Without `kinds`: any but those of sockets.
+        Without `kinds`: any except socket faults.
         """
         for fault in list(self.active):
             fitting = fault.kind in kinds if kinds else fault.method != "socket"
@@ -140,7 +138,7 @@ class Faults:
         code: str = "",
     ) -> ApiFault:
         probability, seed = dice or (1.0, 0)
-        # Reproducible on purpose: these dice decide about test failures, not about secrets.
+        # Seeded on purpose: test failures must be reproducible; nothing here is secret.
         fault = ApiFault(kind, method, times, probability, random.Random(seed), seconds, code)  # noqa: S311
         self.active.append(fault)
         return fault

@@ -1,4 +1,4 @@
-"""The payloads that tell the app what a person did, complete as Slack sends them."""
+"""Interaction payloads, complete as Slack sends them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @dataclass(frozen=True)
 class ButtonPress:
-    """A press on one element: everything that its payload tells of the surface.
+    """A press on one element, with its surface.
 
-    `surface` brings `channel`, `message` and `response_url`, or `view`; `posts` fills as that URL is used.
+    `surface` has `channel`, `message` and `response_url`, or `view`; `posts` collects what the app posts to that URL.
     """
 
     found: FoundElement
@@ -53,7 +53,7 @@ class Interactions:
     def message_shortcut(
         self, member: Member, callback_id: str, channel: Channel, message: Json, url: str
     ) -> Json:
-        """`message_action`: an entry of a message's own menu."""
+        """`message_action`: an entry of a message's menu."""
         return {
             "type": "message_action",
             **self._who(member),
@@ -68,7 +68,7 @@ class Interactions:
         }
 
     def global_shortcut(self, member: Member, callback_id: str) -> Json:
-        """`shortcut`: an entry of the lightning menu."""
+        """`shortcut`: an entry of the global shortcuts menu."""
         return {
             "type": "shortcut",
             **self._who(member),
@@ -100,7 +100,7 @@ class Interactions:
         }
 
     def command(self, member: Member, channel: Channel, command: str, text: str, url: str) -> Json:
-        """The form of a slash command."""
+        """A slash command's form."""
         team = self._workspace.team
         return {
             "token": "sandbox-verification",
@@ -120,12 +120,12 @@ class Interactions:
 
     @staticmethod
     def channel(channel: Channel) -> Json:
-        """A channel, as payloads name it."""
+        """A channel in payload format."""
         name = "directmessage" if channel.is_im else "privategroup" if channel.is_private else channel.name
         return {"id": channel.id, "name": name}
 
     def _who(self, member: Member) -> Json:
-        # A person of another organisation keeps that team's id; `team` stays the one that has the app.
+        # A member of another organisation keeps that team's id; `team` is always the app's.
         user = {"id": member.id, "username": member.name, "name": member.name, "team_id": member.team_id}
         return {"user": user, "api_app_id": self._workspace.bot.app_id, "token": "sandbox-verification"}
 

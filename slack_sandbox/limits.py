@@ -1,4 +1,4 @@
-"""Slack's documented limits on messages, views and metadata, refused with Slack's own error codes."""
+"""Slack's documented limits on messages, views and metadata, with its error codes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from slack_sandbox.shapes import Check, array, boolean, by_type, fault, shape, s
 
 BLOCK_COUNT = {"message": 50, "modal": 100, "home": 100}
 MESSAGE_CHARACTERS = 13_200
-"""Undocumented: more text over all blocks of one message is refused with `msg_blocks_too_long`."""
+"""Undocumented: more text in all blocks of a message fails with `msg_blocks_too_long`."""
 MARKDOWN_CHARACTERS = 12_000
-"""Over all markdown blocks of one message."""
+"""For all markdown blocks of one message."""
 VIEW_BYTES = 250_000
 METADATA_CHARACTERS = 8_000
 
@@ -47,7 +47,7 @@ _METADATA = shape(
 
 
 def check_blocks(blocks: list[Json], surface: str) -> None:
-    """Refuse what Slack would refuse: SlackError `invalid_blocks` or `msg_blocks_too_long`."""
+    """Raises SandboxRefusal `invalid_blocks` or `msg_blocks_too_long`."""
     if faults := list(_block_faults(blocks, surface, "/blocks")):
         raise SandboxRefusal("invalid_blocks", *faults)
     stored = escaped_blocks(blocks)
@@ -59,7 +59,7 @@ def check_blocks(blocks: list[Json], surface: str) -> None:
 
 
 def check_view(view: Json, kind: str) -> None:
-    """Refuse a view as Slack does: SlackError `invalid_arguments` or `view_too_large`."""
+    """Raises SandboxRefusal `invalid_arguments` or `view_too_large`."""
     if view.get("type") != kind:
         raise SandboxRefusal("invalid_arguments", fault(f"must be one of {kind}", "/view/type"))
     faults = list(_VIEWS[kind](view, "/view"))
@@ -76,7 +76,7 @@ def check_view(view: Json, kind: str) -> None:
 
 
 def check_metadata(metadata: Json) -> None:
-    """Refuse message metadata: SlackError `invalid_metadata_format` or `metadata_too_large`."""
+    """Raises SandboxRefusal `invalid_metadata_format` or `metadata_too_large`."""
     faults = list(_METADATA(metadata, "/metadata"))
     if not isinstance(metadata.get("event_payload"), dict):
         faults.append(fault("must provide an object", "/metadata/event_payload"))
@@ -108,7 +108,7 @@ def _block_faults(blocks: Any, surface: str, pointer: str) -> Iterator[str]:
 
 
 def _characters(value: Any) -> int:
-    """Characters of every text inside a block, as stored."""
+    """Characters of all texts in a block, as stored."""
     if isinstance(value, list):
         return sum(map(_characters, value))
     if not isinstance(value, dict):

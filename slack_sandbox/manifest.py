@@ -1,4 +1,4 @@
-"""What the app asks for in its manifest: the sandbox grants just that, as Slack does."""
+"""The app manifest: the sandbox grants exactly its scopes, as Slack does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 @cache
 def manifest_scopes() -> tuple[str, ...]:
-    """The scopes of the bot; from `manifest.yml`, at the top of a checkout or where a wheel has it."""
+    """The bot's scopes from `manifest.yml`, at the top of a checkout or in the wheel."""
     top = Path(__file__).resolve().parents[1]
     places = (top / "manifest.yml", top / "slackbot" / "slack_api" / "manifest.yml")
     found = next(place for place in places if place.is_file())

@@ -1,4 +1,4 @@
-"""The messages of every channel: order, threads, edits, deletions, and what only one person sees."""
+"""Messages by channel: order, threads, edits, deletions, and ephemeral messages."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ class Timestamps:
         self._last = 0
 
     def next(self) -> str:
-        """The next unused `ts`."""
         self._last = max(int(time.time() * 1_000_000), self._last + 1)
         return f"{self._last // 1_000_000}.{self._last % 1_000_000:06d}"
 
 
 class Messages:
-    """Everything said, by channel; messages are raw Slack message objects.
+    """All messages by channel, as raw Slack objects.
 
-    What is handed out shares its inner values with what is stored: a change replaces whole fields.
+    Returned messages share nested values with stored ones; changes replace whole fields.
     """
 
     def __init__(self, timestamps: Timestamps) -> None:
@@ -35,9 +34,9 @@ class Messages:
         self._ephemeral: list[Json] = []
 
     def add(self, channel: str, message: Json, thread_ts: str | None = None) -> Json:
-        """Store a message under a new `ts`; a reply to a reply goes to the root of its thread.
+        """Store a message under a new `ts`; a reply to a reply goes to the root's thread.
 
-        Raises SlackError `thread_not_found` when there is no such root.
+        Raises SandboxRefusal `thread_not_found` if there is no such root.
         """
         ts = self._timestamps.next()
         stored = {**message, "ts": ts}
@@ -54,7 +53,7 @@ class Messages:
         return self.get(channel, ts)
 
     def find(self, channel: str, ts: str) -> Json | None:
-        """The message as it now stands, with its thread's numbers; None if there is none."""
+        """The current message with its thread's counts; None if there is none."""
         stored = self._channels.get(channel, {}).get(ts)
         if stored is None:
             return None
@@ -74,14 +73,14 @@ class Messages:
         return message
 
     def get(self, channel: str, ts: str) -> Json:
-        """Like `find`; raises SlackError `message_not_found`."""
+        """Like `find`; raises SandboxRefusal `message_not_found`."""
         message = self.find(channel, ts)
         if message is None:
             raise SandboxRefusal("message_not_found")
         return message
 
     def change(self, channel: str, ts: str, changes: Json, remove: Iterable[str] = ()) -> Json:
-        """Replace fields of a stored message; returns it as it now stands."""
+        """Replace fields of a stored message; returns the result."""
         stored = self._channels[channel][ts]
         stored.update(changes)
         for name in remove:
@@ -89,7 +88,7 @@ class Messages:
         return self.get(channel, ts)
 
     def delete(self, channel: str, ts: str) -> Json:
-        """Remove a message; a root with replies leaves a tombstone. Returns what was deleted."""
+        """Delete a message; a root with replies leaves a tombstone. Returns the deleted message."""
         message = self.get(channel, ts)
         root = message.get("thread_ts")
         if root is not None and root != ts:
@@ -109,7 +108,7 @@ class Messages:
         return message
 
     def roots(self, channel: str) -> list[Json]:
-        """What `conversations.history` shows, oldest first: no replies but those also sent to the channel."""
+        """As in `conversations.history`, oldest first: without replies, except those also sent to the channel."""
         return [
             self.get(channel, ts)
             for ts, message in self._channels.get(channel, {}).items()
@@ -117,9 +116,9 @@ class Messages:
         ]
 
     def thread(self, channel: str, ts: str) -> list[Json]:
-        """A root and its replies, oldest first; a reply's `ts` finds its whole thread.
+        """A root and its replies, oldest first; also found by the `ts` of a reply.
 
-        Raises SlackError `thread_not_found`.
+        Raises SandboxRefusal `thread_not_found`.
         """
         message = self.find(channel, ts)
         if message is None:
@@ -128,7 +127,7 @@ class Messages:
         return [self.get(channel, each) for each in [root, *self._replies.get((channel, root), [])]]
 
     def whisper(self, channel: str, user: str, message: Json) -> Json:
-        """Show a message to one person only."""
+        """Store an ephemeral message."""
         shown = {
             **message,
             "ts": self._timestamps.next(),
@@ -139,7 +138,7 @@ class Messages:
         return dict(shown)
 
     def whispers(self, user: str | None = None, channel: str | None = None) -> list[Json]:
-        """Ephemeral messages that still stand, oldest first, each with its `channel`."""
+        """Visible ephemeral messages, oldest first, each with its `channel`."""
         return [
             dict(each["message"])
             for each in self._ephemeral
@@ -147,12 +146,12 @@ class Messages:
         ]
 
     def whispers_by_user(self, channel: str) -> dict[str, list[Json]]:
-        """The channel's ephemeral messages for each person who sees any."""
+        """The channel's ephemeral messages by user."""
         users = dict.fromkeys(each["user"] for each in self._ephemeral if each["channel"] == channel)
         return {user: self.whispers(user, channel) for user in users}
 
     def change_whisper(self, user: str, ts: str, message: Json | None) -> bool:
-        """Replace an ephemeral message, or remove it (None); False if it is gone."""
+        """Replace an ephemeral message, or delete it (None); False if it does not exist."""
         for index, each in enumerate(self._ephemeral):
             if each["user"] == user and each["message"]["ts"] == ts:
                 if message is None:

@@ -1,7 +1,7 @@
 """Modals, App Homes and the trigger ids that open them.
 
-Sources: Slack, "Modals" (a stack of at most three views) and "Handling user interaction" (a trigger id
-expires after three seconds and may be exchanged once).
+Sources: Slack, "Modals" (a stack of at most three views) and "Handling user interaction" (a trigger id is valid for
+three seconds and one use).
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Modals:
         self._numbers = itertools.count(1)
 
     def new_trigger(self, user: str, channel: str | None = None, view_id: str | None = None) -> str:
-        """A fresh trigger id for an interaction of `user` (inside a modal: `view_id`)."""
+        """A new trigger id for an interaction of `user` (in a modal: `view_id`)."""
         trigger_id = f"{next(self._numbers)}.{secrets.randbelow(10**10)}.{secrets.token_hex(16)}"
         self._triggers[trigger_id] = Trigger(user, channel, view_id, time.monotonic() + self.trigger_seconds)
         return trigger_id
 
     def exchange(self, trigger_id: str) -> Trigger:
-        """Use a trigger id up; raises SlackError as `views.open` documents."""
+        """Use up a trigger id; raises SandboxRefusal as documented for `views.open`."""
         trigger = self._triggers.get(trigger_id)
         if trigger is None:
             raise SandboxRefusal("invalid_trigger_id")
@@ -65,22 +65,21 @@ class Modals:
         return trigger
 
     def stack(self, user: str) -> list[Json]:
-        """The person's open views, the visible one last."""
+        """Open views, topmost last."""
         return copy.deepcopy(self._stacks.get(user, []))
 
     def home(self, user: str) -> Json | None:
-        """The person's published App Home."""
         return copy.deepcopy(self._homes.get(user))
 
     def open(self, user: str, view: Json) -> Json:
-        """Show a first view; it takes the place of whatever was open."""
+        """Open a first view; replaces the whole stack."""
         self._refuse_known_external_id(view)
         opened = self._new(view, previous=None)
         self._stacks[user] = [opened]
         return copy.deepcopy(opened)
 
     def push(self, user: str, view: Json) -> Json:
-        """Show a view on top of the others; SlackError `push_limit_reached` beyond three."""
+        """Push a view; raises SandboxRefusal `push_limit_reached` above three."""
         stack = self._stacks.get(user, [])
         if not stack:
             raise SandboxRefusal("invalid_trigger_id")
@@ -94,9 +93,9 @@ class Modals:
     def update(
         self, view_id: str | None, external_id: str | None, view: Json, expected_hash: str | None
     ) -> tuple[str, Json]:
-        """Replace a view that is open (or published); returns the person and the new view.
+        """Replace an open (or published) view; returns its user and the new view.
 
-        Raises SlackError `not_found`, or `hash_conflict` when `expected_hash` is not the view's present one.
+        Raises SandboxRefusal `not_found`, or `hash_conflict` if `expected_hash` is outdated.
         """
         user, standing = self._find(view_id, external_id)
         if expected_hash is not None and expected_hash != standing["hash"]:
@@ -109,7 +108,7 @@ class Modals:
         return user, copy.deepcopy(standing)
 
     def publish(self, user: str, view: Json, expected_hash: str | None) -> Json:
-        """Publish a person's App Home; SlackError `hash_conflict` as with `update`."""
+        """Publish an App Home; raises SandboxRefusal `hash_conflict` like `update`."""
         standing = self._homes.get(user)
         if expected_hash is not None and (standing is None or expected_hash != standing["hash"]):
             raise SandboxRefusal("hash_conflict")
@@ -120,21 +119,21 @@ class Modals:
         return copy.deepcopy(home)
 
     def find(self, user: str, view_id: str) -> Json | None:
-        """An open view or the App Home of this person, by id."""
+        """The user's open view or App Home with this id."""
         for view in [*self._stacks.get(user, []), *filter(None, [self._homes.get(user)])]:
             if view["id"] == view_id:
                 return copy.deepcopy(view)
         return None
 
     def enter(self, user: str, view_id: str, values: Json) -> None:
-        """Remember what the person has filled in so far."""
+        """Store what the person has entered so far."""
         for view in [*self._stacks.get(user, []), *filter(None, [self._homes.get(user)])]:
             if view["id"] == view_id:
                 for block_id, actions in values.items():
                     view["state"]["values"].setdefault(block_id, {}).update(copy.deepcopy(actions))
 
     def close(self, user: str, view_id: str) -> None:
-        """Close one view, with everything above it."""
+        """Close a view and everything above it."""
         stack = self._stacks.get(user, [])
         for index, view in enumerate(stack):
             if view["id"] == view_id:
@@ -144,7 +143,6 @@ class Modals:
             stack[0]["root_view_id"] = stack[0]["id"]
 
     def clear(self, user: str) -> None:
-        """Close every view of this person."""
         self._stacks.pop(user, None)
 
     def _find(self, view_id: str | None, external_id: str | None) -> tuple[str, Json]:
@@ -186,7 +184,7 @@ class Modals:
 
 
 def _keep_entered(entered: Json, fresh: Json) -> None:
-    # Slack keeps what a person typed when an update leaves both block_id and action_id as they were.
+    # Slack keeps entered values if an update leaves both block_id and action_id unchanged.
     for block_id, actions in fresh.items():
         for action_id, state in actions.items():
             before = entered.get(block_id, {}).get(action_id)

@@ -1,8 +1,7 @@
-"""A loopback server that speaks the OpenAI Chat Completions API with a *scripted* model behind it.
+"""A loopback server for the OpenAI Chat Completions API, with a *scripted* model.
 
-It exists so that an agent can be shown and tested without a model provider; every answer says that it is
-scripted. By default it follows ``model_script``; a test can queue its own turns and faults with
-:meth:`ScriptedModel.script`.
+Shows and tests agents without a model provider; every answer says that it is scripted. It follows ``model_script`` by
+default; tests can queue turns and faults with :meth:`ScriptedModel.script`.
 
 Run it alone with ``python -m slack_sandbox.model --port 8001``.
 """
@@ -34,7 +33,7 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ModelFault:
-    """A turn that goes wrong in transport instead of being answered."""
+    """A turn that fails in transport."""
 
     kind: Literal["status", "hang", "reset", "garbage"]
     status: int = 200
@@ -42,22 +41,22 @@ class ModelFault:
 
     @classmethod
     def http(cls, status: int, retry_after: float | None = None) -> Self:
-        """An HTTP error in OpenAI's shape; ``retry_after`` in seconds becomes the ``Retry-After`` header."""
+        """An HTTP error in OpenAI's format; ``retry_after`` in seconds becomes the ``Retry-After`` header."""
         return cls("status", status, retry_after)
 
     @classmethod
     def hang(cls) -> Self:
-        """No answer until the client gives up or the server stops."""
+        """No response until the client gives up or the server stops."""
         return cls("hang")
 
     @classmethod
     def reset(cls) -> Self:
-        """The connection is reset (TCP RST) after the request was read."""
+        """Reset the connection (TCP RST) after reading the request."""
         return cls("reset")
 
     @classmethod
     def garbage(cls) -> Self:
-        """Status 200 and ``application/json``, with a body that is cut off in the middle."""
+        """Status 200 and ``application/json`` with a truncated body."""
         return cls("garbage")
 
 
@@ -66,10 +65,10 @@ Script: TypeAlias = Answer | Callable[[dict[str, Any]], Answer | Awaitable[Answe
 
 
 class ScriptedModel:
-    """The server, used as ``async with ScriptedModel(port=0) as model``; it listens on 127.0.0.1 only.
+    """The server, used as ``async with ScriptedModel(port=0) as model``; listens on 127.0.0.1 only.
 
-    ``requests`` holds the body of every accepted chat request, in order. With ``api_key`` set, others
-    get 401. Without ``lists_models`` it has no ``GET /models``, like several servers that speak the API.
+    ``requests`` holds the body of every accepted chat request, in order. With ``api_key`` set, other keys get 401.
+    Without ``lists_models`` it has no ``GET /models``, like several compatible servers.
     """
 
     def __init__(self, port: int = 0, api_key: str | None = None, *, lists_models: bool = True) -> None:
@@ -92,7 +91,7 @@ class ScriptedModel:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen. Raises OSError when the port is taken."""
+        """Listen. Raises OSError if the port is in use."""
         app = web.Application(client_max_size=32 * 1024 * 1024)
         if self._lists_models:
             app.router.add_get("/v1/models", self._models)
@@ -103,7 +102,7 @@ class ScriptedModel:
         await web.TCPSite(self._runner, _LOOPBACK, self._wanted_port).start()
 
     async def stop(self) -> None:
-        """Stop listening and let go of every hanging request."""
+        """Stop listening and release hanging requests."""
         self._closing.set()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -117,20 +116,20 @@ class ScriptedModel:
 
     @property
     def base_url(self) -> str:
-        """What ``OPENAI_BASE_URL`` should be."""
+        """The value for ``OPENAI_BASE_URL``."""
         return f"http://{_LOOPBACK}:{self.port}/v1"
 
     def script(self, *turns: Script) -> None:
-        """Queue turns, each used once; when none is left the default script answers.
+        """Queue turns, each used once; afterwards the default script answers.
 
-        A turn is a text, a list of ``(tool name, arguments)``, a :class:`ScriptedTurn`, a :class:`Fault`, or a
-        function, also an async one, that gets the request's JSON and returns one of these. Arguments given as
-        a string go out raw.
+        A turn is a text, a list of ``(tool name, arguments)``, a :class:`ScriptedTurn`, a :class:`ModelFault`, or a
+        sync or async function of the request's JSON that returns one of these. Arguments given as a string are sent
+        verbatim.
         """
         self._queue.extend(turns)
 
     async def wait_for_request(self, number: int = 1, timeout: float = 10.0) -> dict[str, Any]:
-        """The body of the request with this number, counted from 1.
+        """The body of the request with this number, from 1.
 
         Raises TimeoutError after ``timeout`` seconds.
         """
@@ -205,7 +204,7 @@ async def _read(request: web.Request) -> dict[str, Any]:
 def _refuse(
     status: int, message: str, headers: Mapping[str, str] | None = None, *, code: str | None = None
 ) -> NoReturn:
-    """End the request with an error in the shape that OpenAI documents."""
+    """Fail with an error in OpenAI's format."""
     kinds = {429: "rate_limit_error", 401: "authentication_error"}
     kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
     error = {"message": message, "type": kind, "param": None, "code": code}
@@ -219,7 +218,7 @@ class _Refused(web.HTTPException):
 
 
 def _reset(request: web.Request) -> None:
-    """Close with RST: a lingering time of zero makes the kernel drop the connection at once."""
+    """Close with RST: with zero linger, the kernel drops the connection at once."""
     if request.transport is None:
         return
     if (connection := request.transport.get_extra_info("socket")) is not None:

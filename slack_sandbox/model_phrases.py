@@ -1,8 +1,8 @@
-"""How the scripted model reads a sentence: plain words in, tool names and arguments out.
+"""Parse a sentence for the scripted model: plain words in, tool names and arguments out.
 
-A tool fits a clause when the words of its name do. A word that only names a parameter (the "order" of
-``order_id``) weighs little, because several tools share it. Arguments are filled where the words say so
-plainly; a required argument that is nowhere in the clause is reported as missing and never guessed.
+A tool matches a clause if the words of its name do. Words that only name a parameter (the "order" of ``order_id``)
+count little, because several tools share them. Arguments are filled if the text states them plainly; a missing required
+argument is reported, never guessed.
 """
 
 import json
@@ -68,7 +68,7 @@ _PAIR = re.compile(r"(\w+)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|\[[^\]]*\]|[^\s,)
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as the request offers it: name, description, JSON schema of its arguments."""
+    """A tool in the request: name, description, JSON schema of its arguments."""
 
     name: str
     description: str
@@ -85,11 +85,11 @@ class OfferedTool:
         return list(self.schema.get("required") or ())
 
     def usage(self) -> str:
-        """The tool with its required arguments, the way a user may write it."""
+        """The tool with its required arguments, as a user could write it."""
         return " ".join([self.name, *(f"{name}=…" for name in self.required)])
 
     def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema behind a ``$ref``, or the first alternative that is not null."""
+        """The schema behind a ``$ref``, or the first non-null alternative."""
         if "$ref" in schema:
             name = schema["$ref"].rsplit("/", 1)[-1]
             return dict((self.schema.get("$defs") or {}).get(name, {}))
@@ -99,16 +99,16 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What the words of a message ask for, and what they leave out."""
+    """The calls that a message asks for, and missing arguments."""
 
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
 
 def named_calls(text: str, tools: Sequence[OfferedTool]) -> list[tuple[str, dict[str, Any] | str]]:
-    """The calls that a text spells out: a tool's name, then a JSON object or ``key=value`` pairs.
+    """Calls spelled out in a text: a tool's name, then a JSON object or ``key=value`` pairs.
 
-    An object that is no JSON is passed on as it stands, so that one can see what becomes of a malformed call.
+    Invalid JSON is passed on verbatim, to show how a malformed call is handled.
     """
     by_name = {tool.name: tool for tool in tools}
     names = "|".join(re.escape(name) for name in sorted(by_name, key=len, reverse=True))
@@ -124,7 +124,7 @@ def named_calls(text: str, tools: Sequence[OfferedTool]) -> list[tuple[str, dict
 
 
 def worded_calls(text: str, tools: Sequence[OfferedTool]) -> Wording:
-    """The calls that a text asks for in plain words; a clause without a verb repeats the last tool."""
+    """Calls described in plain words; a clause without a verb repeats the last tool."""
     wording = Wording()
     said = _SAYING.search(text)
     payload = said.group(1).strip() if said else None
@@ -184,12 +184,12 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _stems(words: Iterable[str]) -> set[str]:
-    """Words cut so that "notify" and "notification", "record" and "records" are the same."""
+    """Word stems, so that "notify" and "notification", "record" and "records" match."""
     return {word.rstrip("s")[:5] for word in words}
 
 
 class _Reader:
-    """Reads the arguments of one tool out of one clause; a number is used once."""
+    """Extracts one tool's arguments from one clause; each number is used once."""
 
     def __init__(self, clause: str, payload: str | None) -> None:
         self._clause = clause
@@ -199,7 +199,7 @@ class _Reader:
     def arguments(self, tool: OfferedTool) -> dict[str, Any]:
         found: dict[str, Any] = {}
         numeric = [name for name, schema in tool.parameters.items() if _is_number(schema)]
-        # Numbers beside their own word ("order 7") come first, so that a bare one cannot take their place.
+        # Labelled numbers ("order 7") first, so that an unlabelled one cannot take their place.
         for name in numeric:
             if (raw := self._beside(name, r"-?\d+(?:\.\d+)?")) in self._numbers:
                 found[name] = self._number(raw, tool.parameters[name])
@@ -231,7 +231,7 @@ class _Reader:
         return self._beside(name, r"[\w@.-]*\w") or self._before(name) or self._quoted()
 
     def _beside(self, name: str, value: str) -> str | None:
-        """``7`` of "order number 7" for ``order_id``; None when the word does not appear."""
+        """``7`` of "order number 7" for ``order_id``; None if the word is missing."""
         if not (noun := _noun(name)):
             return None
         link = r"s?\b\s*(?:(?:number|no|nr|id|name|is|to|named|called|of)\b\.?\s*|[#=:]\s*)*"

@@ -1,13 +1,12 @@
-"""What the scripted model says: a pure function from one Chat Completions request to one turn.
+"""The scripted model: a pure function from one Chat Completions request to one turn.
 
-There is no language model in here. The script looks at the messages and at the JSON schemas of the tools that
-the request offers, and follows five plain rules, in this order:
+This is no language model. The script looks at the messages and at the JSON schemas of the offered tools, and follows
+five rules, in this order:
 
-1. Tool results, or a note about an earlier call, came last: say in plain words what they said.
-2. No tools are offered: say what is still pending.
-3. The user names a tool (``delete_records table_name=users count=50``): call it.
-4. The user's words fit a tool ("refund order 7"): call it, once for every clause that fits.
-5. Otherwise: say that this is a script, which tools there are, and how to ask for one.
+1. Tool results, or a note about an earlier call, came last: summarise them. 2. No tools are offered: say what is still
+pending. 3. The user names a tool (``delete_records table_name=users count=50``): call it. 4. The user's words match a
+tool ("refund order 7"): call it, once per matching clause. 5. Otherwise: explain that this is a script, list the tools,
+and show how to ask for one.
 """
 
 import json
@@ -22,12 +21,12 @@ from slack_sandbox.model_phrases import OfferedTool, named_calls, worded_calls
 MODEL_NAME = "signoff-scripted"
 
 _FOR_MODELS = re.compile(r"\A\[[^\]]*\]\s+(?=\S)|\s*\((?:pending, )?request(?: id)? [0-9a-f-]{36}\)")
-"""What a tool result says to a model only: a note's label, and ids."""
+"""Parts of a tool result meant only for models: a note's label, and ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCall:
-    """One tool call. Arguments given as a string go out as they are, well-formed JSON or not."""
+    """One tool call. Arguments given as a string are sent verbatim, valid JSON or not."""
 
     name: str
     arguments: Mapping[str, Any] | str
@@ -43,14 +42,14 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedTurn:
-    """One answer of the model: words, tool calls, or both."""
+    """One answer of the model: text, tool calls, or both."""
 
     text: str | None = None
     calls: tuple[ScriptedCall, ...] = ()
 
 
 def answer(request: Mapping[str, Any]) -> ScriptedTurn:
-    """The default script's turn for a Chat Completions request body."""
+    """The default script's turn for a Chat Completions request."""
     messages: Sequence[Mapping[str, Any]] = request["messages"]
     if news := _news(messages):
         return ScriptedTurn(_summary(news, messages))
@@ -75,9 +74,9 @@ def _offered(request: Mapping[str, Any]) -> list[OfferedTool]:
 
 
 def _news(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The tool results and notes after the last words of the user or the model.
+    """Tool results and notes after the last text of the user or the model.
 
-    The instructions at the start are no news, and a user message in square brackets counts as a note.
+    Initial instructions do not count, and a user message in square brackets counts as a note.
     """
     if messages and messages[-1].get("role") == "user" and _text(messages[-1]).startswith("["):
         return [messages[-1]]
@@ -134,7 +133,7 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _plain(content: str) -> str:
-    """A JSON result in words; any other result as it is."""
+    """A JSON result in words; any other result unchanged."""
     try:
         value = json.loads(content)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Turns as the OpenAI Chat Completions API puts them on the wire, whole or in streamed chunks."""
+"""Turns in the format of the OpenAI Chat Completions API, whole or streamed."""
 
 import hashlib
 import json
@@ -9,16 +9,16 @@ from typing import Any
 from slack_sandbox.model_script import MODEL_NAME, ScriptedTurn
 
 FINGERPRINT = "scripted"
-_PIECE = 24  # characters in one streamed piece
+_PIECE = 24  # characters per streamed chunk
 
 
 def model_card() -> dict[str, Any]:
-    """The one entry of ``GET /v1/models``."""
+    """The only entry of ``GET /v1/models``."""
     return {"id": MODEL_NAME, "object": "model", "created": 0, "owned_by": "scripted"}
 
 
 def completion(turn: ScriptedTurn, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of an answer that is not streamed, to the request ``body``."""
+    """The non-streamed response to the request ``body``."""
     message: dict[str, Any] = {"role": "assistant", "content": turn.text, "refusal": None}
     if turn.calls:
         message["tool_calls"] = _tool_calls(turn, body)
@@ -27,7 +27,7 @@ def completion(turn: ScriptedTurn, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chunks(turn: ScriptedTurn, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same answer as the chunks of a stream; with usage at the end when the request asks for it."""
+    """The streamed response; ends with usage if the request asks for it."""
     envelope = _envelope(body, "chat.completion.chunk")
     for delta in _deltas(turn, body):
         yield {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -68,7 +68,7 @@ def _tool_calls(turn: ScriptedTurn, body: Mapping[str, Any]) -> list[dict[str, A
 
 
 def _mark(body: Mapping[str, Any]) -> str:
-    """The same transcript gives the same ids, also after a restart; another transcript gives other ids."""
+    """Ids derived from the transcript, so they are stable across restarts."""
     return hashlib.sha256(json.dumps(body["messages"], sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -77,7 +77,7 @@ def _finish(turn: ScriptedTurn) -> str:
 
 
 def _usage(turn: ScriptedTurn, body: Mapping[str, Any]) -> dict[str, int]:
-    """Token counts by the rule of thumb of four characters a token."""
+    """Token counts, estimated at four characters per token."""
     prompt = len(json.dumps([body["messages"], body.get("tools") or []])) // 4
     written = len(turn.text or "") + sum(len(call.name) + len(call.encoded()) for call in turn.calls)
     completion = written // 4 + 1

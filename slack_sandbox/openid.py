@@ -1,6 +1,6 @@
 """Sign in with Slack: OpenID Connect's authorization page, token endpoint and keys, for one person at a time.
 
-Whoever comes is taken for `user`, without being asked, and sent back with a code that works once.
+Every visitor is signed in as `user` without a prompt, and returns with a single-use code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 
 class OpenIdProvider:
-    """The provider of a workspace. `claims` are put over those of the next tokens, to say something untrue."""
+    """A workspace's provider. `claims` override those of the next tokens, for false statements."""
 
     def __init__(self, workspace: SandboxWorkspace, client_id: str, client_secret: str) -> None:
         self.client_id, self.client_secret = client_id, client_secret
@@ -29,20 +29,20 @@ class OpenIdProvider:
         self.issuer = ""
         self.claims: Json = {}
         self.signing: RSAKey | None = None
-        """Another key than the published one, for a forged signature."""
+        """A key other than the published one, for forged signatures."""
         self._workspace = workspace
         self._key: RSAKey | None = None
         self._codes: dict[str, dict[str, str]] = {}
 
     def add_routes(self, app: web.Application) -> None:
-        """Before the Web API's own route, which would take the token endpoint."""
+        """Add before the Web API's route, which would match the token endpoint."""
         app.router.add_get("/openid/connect/authorize", self._authorize)
         app.router.add_get("/openid/connect/keys", self._keys)
         app.router.add_post("/api/openid.connect.token", self._token)
 
     @property
     def key(self) -> RSAKey:
-        """The published key, made when it is first needed."""
+        """The published key, created on first use."""
         if self._key is None:
             self._key = RSAKey.generate_key(2048, {"kid": "sandbox"})
         return self._key
@@ -89,7 +89,7 @@ class OpenIdProvider:
 
 
 def _credentials(request: web.Request, form: Mapping[str, object]) -> tuple[str, str]:
-    """The app's id and secret: by HTTP Basic, as Slack's SDKs send them, or in the form."""
+    """The app's id and secret: by HTTP Basic, as Slack's SDKs send them, or from the form."""
     if header := request.headers.get("Authorization"):
         login, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
         return login, password

@@ -1,4 +1,4 @@
-"""Everything that a person at the screen, or the page, needs of the stand-in to act."""
+"""The parts of the sandbox that a simulated person, or the page, needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @dataclass(frozen=True)
 class SandboxParts:
-    """The parts of one running stand-in; `commands` are what the app has registered with Slack."""
+    """The parts of a running sandbox; `commands` are the app's registered slash commands."""
 
     workspace: SandboxWorkspace
     sockets: SocketModeServer
@@ -28,7 +28,7 @@ class SandboxParts:
     should_escape: bool = True
     guide: Callable[[], Json] | None = None
     levers: dict[str, Callable[[], str | Awaitable[str]]] = field(default_factory=dict)
-    """What buttons of the guide do to the world around, by name; each returns what the page then says."""
+    """Actions behind the guide's buttons, by name; each returns a message for the page."""
 
     @property
     def command_names(self) -> set[str]:

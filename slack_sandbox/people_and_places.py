@@ -1,4 +1,4 @@
-"""Who is in the workspace and where they talk: members, user groups, channels, as Slack describes them."""
+"""Members, user groups and channels of the workspace, in Slack's format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slack_sandbox.refusal import Json
 
 @dataclass(frozen=True)
 class Team:
-    """The workspace itself."""
+    """The workspace."""
 
     id: str
     name: str
@@ -20,7 +20,7 @@ class Team:
 
 @dataclass(frozen=True)
 class Bot:
-    """The app under test: its ids and its scopes."""
+    """The app under test: ids and scopes."""
 
     app_id: str
     user_id: str
@@ -31,7 +31,7 @@ class Bot:
 
 @dataclass(frozen=True)
 class Member:
-    """A user; `team_id` differs from the workspace's for a person of another organisation."""
+    """A user; `team_id` differs from the workspace's for members of another organisation."""
 
     id: str
     name: str

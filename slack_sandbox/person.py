@@ -1,7 +1,7 @@
-"""A member of the workspace at the screen: says things, types commands, presses, fills in and closes.
+"""A simulated member: posts messages, types commands, clicks, submits and closes modals.
 
-What Slack's own client would not allow is refused here too: pressing what is not shown (NotOnScreen),
-submitting a form with a required field empty, a slash command in a thread.
+Refuses what Slack's client does not allow: pressing what is not shown (NotOnScreen), submitting a form with an empty
+required field, a slash command in a thread.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _TROUBLE = "We had some trouble connecting. Try again?"
 
 @dataclass
 class InteractionResult:
-    """What the person experienced.
+    """What the person sees as a result.
 
-    `error` is what Slack shows (None when all is well), `response` what the app answered with its
-    acknowledgement; `posts` grows as the app uses the response_url.
+    `error` is what Slack shows (None on success), `response` the app's response with its acknowledgement; `posts` grows
+    as the app uses the response_url.
     """
 
     acked: bool
@@ -49,7 +49,7 @@ class InteractionResult:
 
     @property
     def ephemeral(self) -> list[Json]:
-        """Ephemeral messages that this person has been shown since then."""
+        """Ephemeral messages shown to this person since the action."""
         if self._stage is None:
             return []
         shown = self._stage.workspace.messages.whispers(self._user)
@@ -57,8 +57,6 @@ class InteractionResult:
 
 
 class ScreenUser:
-    """Acts as one member."""
-
     def __init__(self, stage: SandboxParts, user_id: str) -> None:
         self._stage = stage
         self._workspace = stage.workspace
@@ -67,11 +65,10 @@ class ScreenUser:
 
     @property
     def member(self) -> Member:
-        """Who this is."""
         return self._workspace.members[self.id]
 
     def say(self, channel: str, text: str, thread_ts: str | None = None) -> Json:
-        """Type a message; @names and #names are completed. Returns the stored message."""
+        """Post a message; @names and #names are completed. Returns the stored message."""
         place = self._workspace.channels[channel]
         if place.is_archived:
             raise SandboxRefusal("is_archived")
@@ -82,15 +79,15 @@ class ScreenUser:
         return self._workspace.post(place, message, thread_ts)
 
     def mention(self, channel: str, text: str, thread_ts: str | None = None) -> Json:
-        """Say something to the app: its mention comes first."""
+        """Post a message that begins with a mention of the app."""
         return self.say(channel, f"<@{self._workspace.bot.user_id}> {text}", thread_ts)
 
     def direct(self, text: str) -> Json:
-        """Write to the app's Messages tab."""
+        """Post in the app's Messages tab."""
         return self.say(self._workspace.direct_channel(self.id).id, text)
 
     def open_home(self, tab: str = "home") -> None:
-        """Look at the app's Home; the app hears `app_home_opened`."""
+        """Open the app's Home; sends `app_home_opened`."""
         view = self._workspace.modals.home(self.id)
         event: Json = {
             "type": "app_home_opened",
@@ -103,7 +100,7 @@ class ScreenUser:
     async def command(
         self, command: str, text: str, channel: str, thread_ts: str | None = None
     ) -> InteractionResult:
-        """Type a slash command; refused inside a thread, as Slack does."""
+        """Type a slash command; refused in a thread, as in Slack."""
         if thread_ts is not None:
             return self._refused(f"{command} is not supported in threads. Sorry!")
         if command not in self._stage.command_names:
@@ -126,11 +123,11 @@ class ScreenUser:
     async def click(
         self, place: Any, action_id: str | None = None, *, confirm: bool = True, **gesture: Any
     ) -> InteractionResult:
-        """Press a button or choose in a menu.
+        """Press a button or choose from a menu.
 
-        `place` is a message (as `slack.messages()` returns it, or `(channel, ts)`), a view, or "home";
-        `gesture` are the other fields of Gesture (`block_id`, `label`, `value`, `state`, `stale`). With `confirm=False`
-        the person turns back at the confirm dialog. Raises NotOnScreen.
+        `place` is a message (as `slack.messages()` returns it, or `(channel, ts)`), a view, or "home"; `gesture` are
+        the other fields of Gesture (`block_id`, `label`, `value`, `state`, `stale`). With `confirm=False` the person
+        cancels the confirm dialog. Raises NotOnScreen.
         """
         press = self._screens.press(self.id, place, Gesture(action_id, **gesture))
         if press.found.element.get("confirm") and not confirm:
@@ -140,12 +137,12 @@ class ScreenUser:
         return self._answer(await self._stage.deliveries.interactive(payload), since, press.posts)
 
     def click_payload(self, place: Any, action_id: str | None = None, **gesture: Any) -> Json:
-        """The payload of a click, unsent: for `slack.deliveries.interactive`, as often as wanted."""
+        """A click's payload, not sent: for `slack.deliveries.interactive`, any number of times."""
         press = self._screens.press(self.id, place, Gesture(action_id, **gesture))
         return self._stage.interactions.press(self.member, press)
 
     def signed_click(self, place: Any, action_id: str | None = None, **gesture: Any) -> SignedRequest:
-        """The raw signed request of a click, unsent: for replays and tampering with `slack.send`."""
+        """A click's raw signed request, not sent: for replays and tampering with `slack.send`."""
         return self._stage.http.interactive(self.click_payload(place, action_id, **gesture))
 
     async def shortcut(self, callback_id: str, message: Any = None) -> InteractionResult:
@@ -163,10 +160,10 @@ class ScreenUser:
         return self._answer(await self._stage.deliveries.interactive(payload), since, posts)
 
     async def submit(self, view: Any, values: Mapping[str, Any] | None = None) -> InteractionResult:
-        """Fill in an open modal and press its submit button.
+        """Fill in an open modal and submit it.
 
-        `values` maps "block_id/action_id" (or "action_id") to a value, or a block_id to Slack state objects.
-        A required field left empty answers with `errors`, and nothing is sent.
+        `values` maps "block_id/action_id" (or "action_id") to a value, or a block_id to Slack state objects. An empty
+        required field returns `errors`, and nothing is sent.
         """
         submissions = Submissions(self._stage)
         standing = self._screens.view(self.id, view)
@@ -188,7 +185,7 @@ class ScreenUser:
         return answer
 
     async def close(self, view: Any, clear: bool = False) -> InteractionResult:
-        """Close a modal by its Cancel button, or the whole stack (`clear`, the cross in its corner)."""
+        """Close a modal with its Cancel button, or the whole stack (`clear`, the close icon)."""
         standing = self._screens.view(self.id, view)
         stack = self._workspace.modals.stack(self.id)
         cleared = clear or standing["clear_on_close"]
@@ -204,7 +201,7 @@ class ScreenUser:
         return answer
 
     def _escaped(self, text: str) -> str:
-        """Command text as `should_escape` sends it: mentions carry the name as well."""
+        """Command text as sent with `should_escape`: mentions include the name."""
         if not self._stage.should_escape:
             return text
         escaped = self._workspace.as_typed(text)

@@ -1,4 +1,4 @@
-"""Slack's rate limits: tiers of calls per minute, and one posted message per second and channel."""
+"""Slack's rate limits: tiers of calls per minute, and one post per second and channel."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass, field
 
 TIERS = {1: 1, 2: 20, 3: 50, 4: 100}
-"""Calls per minute that each tier allows (Slack, "Rate limits"); all may come at once."""
+"""Calls per minute for each tier (Slack, "Rate limits"); all may come at once."""
 CONNECTIONS_PER_MINUTE = 30
 POSTS_PER_MINUTE = 300
-"""Over the whole workspace; Slack says "several hundred"."""
+"""For the whole workspace; Slack says "several hundred"."""
 
 
 @dataclass
 class Bucket:
-    """A token bucket: `capacity` at once, refilled by `rate` a second."""
+    """A token bucket: `capacity` tokens, refilled by `rate` a second."""
 
     capacity: float
     rate: float
@@ -23,7 +23,7 @@ class Bucket:
     at: float
 
     def take(self, now: float) -> float:
-        """Take one token; returns 0, or the seconds until there is one."""
+        """Take one token; returns 0, or the seconds until one is available."""
         self.level = min(self.capacity, self.level + (now - self.at) * self.rate)
         self.at = now
         if self.level >= 1:
@@ -34,7 +34,7 @@ class Bucket:
 
 @dataclass
 class RateLimits:
-    """Which calls to refuse. `burst` posts to one channel may come at once; `enabled` switches everything."""
+    """Decides which calls to limit. `burst` posts to one channel may come at once; `enabled` switches all limits."""
 
     enabled: bool = True
     burst: int = 5
@@ -42,7 +42,7 @@ class RateLimits:
     _buckets: dict[tuple[str, str], Bucket] = field(default_factory=dict)
 
     def retry_after(self, method: str, tier: int | None, channel: str) -> int:
-        """Whole seconds to wait before this call may be made; 0 when it may be made now."""
+        """Whole seconds to wait before this call; 0 if it may go now."""
         if not self.enabled:
             return 0
         waits = []

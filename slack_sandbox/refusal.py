@@ -1,15 +1,15 @@
-"""The one exception of the stand-in: a refusal that carries Slack's own error code."""
+"""The sandbox's only exception: a refusal with Slack's error code."""
 
 from __future__ import annotations
 
 from typing import Any
 
 Json = dict[str, Any]
-"""A decoded JSON object, as it travels to and from Slack."""
+"""A decoded JSON object, in Slack's format."""
 
 
 class SandboxRefusal(Exception):
-    """Slack's answer `{"ok": false, "error": code}`; `messages` becomes `response_metadata.messages`."""
+    """The response `{"ok": false, "error": code}`; `messages` becomes `response_metadata.messages`."""
 
     def __init__(self, code: str, *messages: str, **extra: Any) -> None:
         super().__init__(code, *messages)
@@ -18,7 +18,7 @@ class SandboxRefusal(Exception):
         self.extra = extra
 
     def body(self) -> Json:
-        """The JSON body that Slack sends with HTTP status 200."""
+        """The JSON body, sent with HTTP status 200."""
         body: Json = {"ok": False, "error": self.code, **self.extra}
         if self.messages:
             body["response_metadata"] = {"messages": [f"[ERROR] {message}" for message in self.messages]}

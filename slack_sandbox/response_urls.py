@@ -1,4 +1,4 @@
-"""`response_url`: five answers within thirty minutes to where an interaction came from.
+"""`response_url`: up to five responses within thirty minutes to the place of an interaction.
 
 Source: Slack, "Handling user interaction": Message responses.
 """
@@ -25,7 +25,7 @@ SECONDS = 30 * 60.0
 
 @dataclass
 class Link:
-    """One response_url: who interacted, where, and the message that the interaction came from."""
+    """One response_url: the user, the place, and the message of the interaction."""
 
     user: str
     channel: Channel
@@ -38,7 +38,7 @@ class Link:
 
 
 class ResponseUrls:
-    """Issues the addresses and serves them."""
+    """Issues and serves response URLs."""
 
     def __init__(self, workspace: SandboxWorkspace) -> None:
         self.base = ""
@@ -55,14 +55,14 @@ class ResponseUrls:
         thread_ts: str | None = None,
         ephemeral: bool = False,
     ) -> tuple[str, Link]:
-        """A fresh address; `kind` is "actions", "commands" or "app"."""
+        """A new URL; `kind` is "actions", "commands" or "app"."""
         key = f"{kind}/{self._workspace.team.id}/{secrets.randbelow(10**13)}/{secrets.token_urlsafe(18)}"
         link = Link(user, channel, thread_ts, message_ts, ephemeral, time.monotonic() + SECONDS)
         self._links[key] = link
         return f"{self.base}/{key}", link
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Take one answer of the app."""
+        """Handle one response of the app."""
         try:
             self.respond(self._usable(request.path), _decoded(await request.text()))
         except SandboxRefusal as error:
@@ -71,9 +71,9 @@ class ResponseUrls:
         return web.Response(text="ok")
 
     def respond(self, link: Link, body: Json) -> None:
-        """Do what the app asked; also used for an answer that came with an acknowledgement.
+        """Carry out a response; also used for those sent with an acknowledgement.
 
-        Raises SlackError as chat.postMessage does.
+        Raises SandboxRefusal like chat.postMessage.
         """
         workspace, channel = self._workspace, link.channel
         if body.get("delete_original"):

@@ -1,4 +1,4 @@
-"""The stand-in as a server: everything on one loopback port, started and stopped together."""
+"""The sandbox server: all parts on one loopback port, started and stopped together."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ COMMANDS: tuple[Json, ...] = (
 class SlackSandbox:
     """A Slack workspace on loopback; use it as an async context manager.
 
-    Deliveries go over Socket Mode while the app holds a connection, else to `request_url` (may be set later).
-    `trigger_seconds` and `ack_seconds` are Slack's 3 s; `event_retry_delays` are seconds between retries of
-    an event. `echo` tells the app of its own messages, as Slack does. `guide` returns what the page shows beside
-    the channels, as it is now: `{"title", "start": {"user", "channel"}, "cast": [user], "scenes": [{"title", "intro",
-    "after", "steps", "run"?}]}`. A step is `{"text", "label", "done", "waits"}` with what its button does: `as`,
-    `channel`, `ts`, `command`, `draft`, `reply`, `home`, `inbox`, `lever`. A lever is one of `levers`, which may be
-    put there later.
+    Delivers over Socket Mode while the app is connected, otherwise to `request_url` (may be set later).
+    `trigger_seconds` and `ack_seconds` default to Slack's 3 s; `event_retry_delays` are seconds between retries of an
+    event. `echo` sends the app events for its own messages, as Slack does. `guide` returns what the page shows beside
+    the channels: `{"title", "start": {"user", "channel"}, "cast": [user], "scenes": [{"title", "intro", "after",
+    "steps", "run"?}]}`. A step is `{"text", "label", "done", "waits"}` with its button's action: `as`, `channel`, `ts`,
+    `command`, `draft`, `reply`, `home`, `inbox`, `lever`. A lever is one of `levers`, which may be added later.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class SlackSandbox:
         workspace: SandboxWorkspace | None = None,
         *,
         request_url: str | None = None,
-        signing_secret: str = "sandbox-signing-secret",  # noqa: S107 - opens nothing but this stand-in
+        signing_secret: str = "sandbox-signing-secret",  # noqa: S107 - only opens this sandbox
         bot_token: str = "xoxb-sandbox",  # noqa: S107
         app_token: str = "xapp-sandbox",  # noqa: S107
         host: str = "127.0.0.1",
@@ -113,7 +112,7 @@ class SlackSandbox:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen. Raises OSError when the port is taken."""
+        """Listen. Raises OSError if the port is in use."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         self.openid.add_routes(app)
         app.router.add_route("*", "/api/{method}", self.web_api.handle)
@@ -131,7 +130,7 @@ class SlackSandbox:
         self.workspace.on_event = self._tell
 
     async def stop(self) -> None:
-        """Close every connection and give up deliveries under way."""
+        """Close all connections and abandon pending deliveries."""
         self.workspace.on_event = lambda event: None
         await self.deliveries.close()
         self.workspace.changes.close()
@@ -144,70 +143,67 @@ class SlackSandbox:
 
     @property
     def url(self) -> str:
-        """The address of the browser page."""
+        """The browser page's URL."""
         return f"http://{self.host}:{self.port}"
 
     @property
     def api_url(self) -> str:
-        """What the product's Slack client takes as its base URL."""
+        """The base URL for the product's Slack client."""
         return f"{self.url}/api/"
 
     @property
     def request_url(self) -> str | None:
-        """Where deliveries go while no socket is open."""
+        """Where deliveries go without an open socket."""
         return self.http.url
 
     @request_url.setter
     def request_url(self, url: str | None) -> None:
         self.http.url = url
 
-    # -- for tests and the tour --------------------------------------------------------------------
+    # -- for tests and the demo --------------------------------------------------------------------
 
     def person(self, user_id: str) -> ScreenUser:
-        """Somebody to act as; KeyError for an unknown id."""
+        """A simulated member; KeyError for an unknown id."""
         if user_id not in self.workspace.members:
             raise KeyError(user_id)
         return ScreenUser(self.stage, user_id)
 
     def messages(self, channel: str) -> list[Json]:
-        """The messages of a channel without thread replies, oldest first; each also names its `channel`."""
+        """A channel's messages without thread replies, oldest first, each with its `channel`."""
         return [{**each, "channel": channel} for each in self.workspace.messages.roots(channel)]
 
     def thread(self, channel: str, ts: str) -> list[Json]:
-        """A root and its replies, oldest first; each also names its `channel`."""
+        """A root and its replies, oldest first, each with its `channel`."""
         return [{**each, "channel": channel} for each in self.workspace.messages.thread(channel, ts)]
 
     def ephemeral(self, user: str, channel: str | None = None) -> list[Json]:
-        """What only this person sees."""
+        """Ephemeral messages for this user."""
         return self.workspace.messages.whispers(user, channel)
 
     def views(self, user: str) -> list[Json]:
-        """The person's open modals, the visible one last."""
+        """The user's open modals, topmost last."""
         return self.workspace.modals.stack(user)
 
     def home(self, user: str) -> Json | None:
-        """The person's App Home."""
         return self.workspace.modals.home(user)
 
     @property
     def calls(self) -> list[ApiCall]:
-        """Every Web API call so far."""
         return self.web_api.calls
 
     def calls_of(self, method: str) -> list[ApiCall]:
-        """The calls of one method."""
         return [call for call in self.calls if call.method == method]
 
     async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 30.0) -> T:
-        """The predicate's first truthy value, asked again and again; TimeoutError after `timeout` s."""
+        """The predicate's first truthy value, polled; TimeoutError after `timeout` s."""
         return await self.workspace.changes.wait_for(predicate, timeout)
 
     async def send(self, request: SignedRequest, seconds: float = ACK_SECONDS) -> DeliveryReport:
-        """Send a raw request to the app as it is: for replays and tampering."""
+        """Send a raw request unchanged to the app: for replays and tampering."""
         return await self.http.send(request, seconds)
 
     def sign(self, body: bytes, timestamp: int | None = None) -> SignedRequest:
-        """Any form body, correctly signed, for `slack.send`."""
+        """Sign any form body, for `slack.send`."""
         return self.http.sign(body, timestamp=timestamp)
 
     def _tell(self, event: Json) -> None:

@@ -1,6 +1,6 @@
-"""Small combinators that describe what a JSON value must look like, in the words of Slack's own refusals.
+"""Small combinators that validate JSON values, with Slack's own error messages.
 
-A check takes a value and the JSON pointer to it, and yields one sentence for each fault.
+A check takes a value and its JSON pointer, and yields one sentence per fault.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ Check = Callable[[Any, str], Iterator[str]]
 
 
 def fault(sentence: str, pointer: str) -> str:
-    """One fault, with the place."""
+    """One fault with its location."""
     return f"{sentence} [json-pointer:{pointer}]"
 
 
 def anything(value: Any, pointer: str) -> Iterator[str]:
-    """No rule is documented, or none that matters here."""
+    """Accepts everything: no documented rule, or none that matters here."""
     return iter(())
 
 
 def string(longest: int | None = None, shortest: int = 0, pattern: str | None = None) -> Check:
-    """A string of so many characters."""
-
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, str):
             yield fault("must be a string", pointer)
@@ -41,7 +39,7 @@ def string(longest: int | None = None, shortest: int = 0, pattern: str | None = 
 
 
 def whole(low: int | None = None, high: int | None = None) -> Check:
-    """An integer between two bounds, both allowed."""
+    """An integer within inclusive bounds."""
 
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -55,14 +53,11 @@ def whole(low: int | None = None, high: int | None = None) -> Check:
 
 
 def boolean(value: Any, pointer: str) -> Iterator[str]:
-    """true or false."""
     if not isinstance(value, bool):
         yield fault("must be a boolean", pointer)
 
 
 def one_of(*allowed: str) -> Check:
-    """One of a few words."""
-
     def check(value: Any, pointer: str) -> Iterator[str]:
         if value not in allowed:
             yield fault(f"must be one of {', '.join(allowed)}", pointer)
@@ -71,7 +66,7 @@ def one_of(*allowed: str) -> Check:
 
 
 def array(item: Check, most: int | None = None, least: int = 1) -> Check:
-    """A list of so many items."""
+    """A list with a bounded number of items."""
 
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, list):
@@ -88,7 +83,7 @@ def array(item: Check, most: int | None = None, least: int = 1) -> Check:
 
 
 def shape(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
-    """An object with these members and no others."""
+    """An object with exactly these members."""
 
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, dict):
@@ -110,7 +105,7 @@ def shape(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check
 
 
 def at_least_one(names: tuple[str, ...], rule: Check) -> Check:
-    """An object that fits `rule` and has one of these members."""
+    """An object that matches `rule` and has at least one of these members."""
 
     def check(value: Any, pointer: str) -> Iterator[str]:
         yield from rule(value, pointer)
@@ -121,7 +116,7 @@ def at_least_one(names: tuple[str, ...], rule: Check) -> Check:
 
 
 def by_type(table: Mapping[str, Check], only: frozenset[str] | None = None) -> Check:
-    """An object whose `type` chooses the rule; types outside `only` are not allowed in this place."""
+    """An object whose `type` selects the rule; types outside `only` are not allowed here."""
 
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, dict):
@@ -137,7 +132,7 @@ def by_type(table: Mapping[str, Check], only: frozenset[str] | None = None) -> C
 
 
 def text(longest: int, *kinds: str, shortest: int = 1) -> Check:
-    """A text object of these kinds; its length is counted after escaping, as Slack stores it."""
+    """A text object of these types; its length is counted after escaping, as Slack stores it."""
     kinds = kinds or ("plain_text", "mrkdwn")
     members: dict[str, dict[str, Check]] = {"plain_text": {"emoji": boolean}, "mrkdwn": {"verbatim": boolean}}
 

@@ -1,4 +1,4 @@
-"""Deliveries over HTTP to the app's request URL, signed as Slack signs them.
+"""HTTP deliveries to the app's request URL, signed like Slack's.
 
 Source: Slack, "Verifying requests from Slack": HMAC-SHA256 over `v0:{timestamp}:{body}`.
 """
@@ -21,7 +21,7 @@ from slack_sandbox.refusal import Json
 
 @dataclass(frozen=True)
 class SignedRequest:
-    """A request as it goes over the wire; tests may send it again, or a changed copy."""
+    """A raw request; tests can resend it, or a modified copy."""
 
     url: str
     body: bytes
@@ -61,7 +61,7 @@ class SignedHttp:
         timestamp: int | None = None,
         **headers: str,
     ) -> SignedRequest:
-        """Sign a body with the time given (seconds since 1970; now by default)."""
+        """Sign a body with this time (seconds since 1970; default: now)."""
         at = str(int(time.time()) if timestamp is None else timestamp)
         return SignedRequest(
             self.url or "",
@@ -76,7 +76,7 @@ class SignedHttp:
         )
 
     async def send(self, request: SignedRequest, seconds: float) -> DeliveryReport:
-        """Post a request as it is; only an answer 200 within `seconds` acknowledges it."""
+        """Post a request unchanged; only HTTP 200 within `seconds` acknowledges it."""
         began = time.monotonic()
         try:
             async with self._http().post(
@@ -96,7 +96,7 @@ class SignedHttp:
             return DeliveryReport(False, time.monotonic() - began, error=TIMED_OUT)
 
     async def verify_url(self, seconds: float = 3.0) -> bool:
-        """Slack's `url_verification` handshake, made when a request URL is entered in the app's settings."""
+        """Slack's `url_verification` handshake, made when a request URL is configured."""
         challenge = hashlib.sha256(str(time.time_ns()).encode()).hexdigest()
         asked = {"type": "url_verification", "token": "sandbox-verification", "challenge": challenge}
         answer = await self.send(self.event(asked), seconds)
@@ -104,7 +104,6 @@ class SignedHttp:
         return answer.acked and given == challenge
 
     async def close(self) -> None:
-        """Close the connections to the app."""
         if self._session is not None:
             await self._session.close()
 

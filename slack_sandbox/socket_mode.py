@@ -1,7 +1,7 @@
-"""Socket Mode: tickets, connections, envelopes and their acknowledgements.
+"""Socket Mode: tickets, connections, envelopes and acknowledgements.
 
-Source: Slack, "Using Socket Mode": each payload goes to one of at most ten connections; `hello` greets, and
-`disconnect` announces that a connection is about to be replaced.
+Source: Slack, "Using Socket Mode": each payload goes to one of at most ten connections, which begin with `hello`;
+`disconnect` announces that a connection will be replaced.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_CONNECTIONS = 10
 
 @dataclass(eq=False)
 class Connection:
-    """One open socket and the envelopes that it has not acknowledged yet."""
+    """One open socket and its unacknowledged envelopes."""
 
     ws: web.WebSocketResponse
     transport: asyncio.Transport | None
@@ -34,7 +34,7 @@ class Connection:
 
 
 class SocketModeServer:
-    """Hands out addresses, keeps the connections, sends envelopes over them."""
+    """Issues URLs, keeps connections, and sends envelopes."""
 
     def __init__(self, app_id: str, faults: Faults, changes: Changes, ping_seconds: float = 10.0) -> None:
         self.connections: list[Connection] = []
@@ -46,7 +46,7 @@ class SocketModeServer:
         self._turns = itertools.count()
 
     def new_ticket(self) -> str:
-        """A ticket that opens one connection, once."""
+        """A single-use ticket for one connection."""
         ticket = str(uuid.UUID(bytes=secrets.token_bytes(16)))
         self._tickets.add(ticket)
         return ticket
@@ -79,7 +79,7 @@ class SocketModeServer:
     async def send(
         self, kind: str, payload: Json, accepts_response: bool, seconds: float, **more: object
     ) -> DeliveryReport:
-        """Send one envelope and wait for its acknowledgement, at most `seconds`."""
+        """Send one envelope and wait up to `seconds` for its acknowledgement."""
         began = time.monotonic()
         connection = self._next()
         if connection is None:
@@ -108,9 +108,9 @@ class SocketModeServer:
         return DeliveryReport(True, time.monotonic() - began, 200, response)
 
     async def refresh(self, reason: str = "refresh_requested") -> None:
-        """Tell every connection to come anew, as Slack does every few hours.
+        """Ask every connection to reconnect, as Slack does every few hours.
 
-        The app closes it; what it still acknowledges until then counts.
+        The app closes it; acknowledgements until then count.
         """
         leaving, self.connections[:] = list(self.connections), []
         for connection in leaving:
@@ -119,14 +119,14 @@ class SocketModeServer:
         self._changes.wake()
 
     async def cut(self) -> None:
-        """Drop every connection without a word."""
+        """Drop every connection without notice."""
         for connection in list(self.connections):
             self._forget(connection)
             if connection.transport is not None:
                 connection.transport.abort()
 
     async def close(self) -> None:
-        """Close every connection, when the server stops."""
+        """Close every connection on shutdown."""
         for connection in list(self.connections):
             self._forget(connection)
             await connection.ws.close()

@@ -1,4 +1,4 @@
-"""A submitted modal: its payload, and what the app's acknowledgement does to the stack of views."""
+"""Modal submissions: the payload, and the effect of the app's response on the stack of views."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Submissions:
         self._modals = stage.workspace.modals
 
     async def send(self, member: Member, view: Json) -> tuple[DeliveryReport, list[Json]]:
-        """Send the submission; also returns what the app posts by the response_urls it was given."""
+        """Send the submission; also returns what the app posts to its response_urls."""
         posts: list[Json] = []
         urls = []
         for found in elements.walk(view["blocks"]):
@@ -45,7 +45,7 @@ class Submissions:
         return await self._stage.deliveries.interactive(payload), posts
 
     def apply(self, user: str, view: Json, response: Any) -> str | None:
-        """Close, clear, replace, push or show errors; returns what goes wrong in the person's eyes."""
+        """Close, clear, replace, push or show errors; returns an error that the person sees."""
         try:
             return self._apply(user, view, response)
         except SandboxRefusal as error:

@@ -1,4 +1,4 @@
-"""Where the bytes of an upload go, and where they can be read again."""
+"""Stores uploaded bytes and serves them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 
 class Uploads:
-    """Serves the addresses of files.getUploadURLExternal and `url_private`."""
+    """Serves the URLs of files.getUploadURLExternal and `url_private`."""
 
     def __init__(self, workspace: SandboxWorkspace, bot_token: str) -> None:
         self.base = ""
@@ -19,12 +19,11 @@ class Uploads:
         self._addresses: dict[str, str] = {}
 
     def add_routes(self, app: web.Application) -> None:
-        """Serve uploads and downloads."""
         app.router.add_post("/upload/v1/{key}", self._receive)
         app.router.add_get("/files-pri/{file_id}/{name}", self._read)
 
     def address(self, file_id: str) -> str:
-        """A single-use address for the bytes of this file."""
+        """A single-use upload URL for this file."""
         key = secrets.token_urlsafe(24)
         self._addresses[key] = file_id
         return f"{self.base}/upload/v1/{key}"

@@ -1,4 +1,4 @@
-"""The Web API over HTTP: reading a call, tokens and scopes, rate limits, faults, answering, recording."""
+"""The Web API over HTTP: parsing, tokens and scopes, rate limits, faults, responses, recording."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @dataclass(frozen=True)
 class ApiCall:
-    """One Web API call as it was made: `outcome` is "ok", Slack's error code, or the fault that it met."""
+    """One Web API call; `outcome` is "ok", Slack's error code, or the injected fault."""
 
     method: str
     args: Json
@@ -33,11 +33,11 @@ class ApiCall:
 
 
 Finish = Callable[[str, Json], Json]
-"""Adds what only the server knows (addresses) to the answer of a method."""
+"""Adds what only the server knows (URLs) to a method's response."""
 
 
 class WebApi:
-    """Handles `/api/{method}`; `calls` records everything, also what was refused."""
+    """Handles `/api/{method}`; `calls` records all calls, refused ones too."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class WebApi:
         self._finish = finish
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one call, or meet the fault that is switched on for it."""
+        """Answer one call, or apply its injected fault."""
         name = request.match_info["method"]
         try:
             values, refusal = await _body(request), None
@@ -153,7 +153,7 @@ def _too_many(seconds: int) -> web.Response:
 
 
 def _cut(request: web.Request) -> web.Response:
-    """Reset the TCP connection, so that the caller cannot know what became of its call."""
+    """Reset the TCP connection, so that the caller cannot know the outcome."""
     transport = request.transport
     if transport is not None:
         plug = transport.get_extra_info("socket")

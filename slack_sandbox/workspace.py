@@ -1,4 +1,4 @@
-"""The state of the stand-in: one workspace, everything in it, and what is told when something changes."""
+"""The sandbox's state: one workspace with its contents, and events for changes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from slack_sandbox.refusal import Json, SandboxRefusal
 
 
 class SandboxWorkspace:
-    """A Slack workspace with one app installed in it, with the scopes of its manifest unless others are given.
+    """A workspace with one app installed, which has its manifest's scopes unless others are given.
 
-    Builder methods (`add_member`, `add_channel`, `add_usergroup`) return the workspace, so that they chain.
+    Builder methods (`add_member`, `add_channel`, `add_usergroup`) return the workspace for chaining.
     """
 
     def __init__(
@@ -63,26 +63,25 @@ class SandboxWorkspace:
     def add_channel(
         self, channel_id: str, name: str, members: Iterable[str], **traits: bool
     ) -> SandboxWorkspace:
-        """Add a channel; the bot is a member only if it is listed."""
+        """Add a channel; the bot is a member only if listed."""
         self.channels[channel_id] = Channel(channel_id, name, set(members), **traits)
         return self
 
     def add_usergroup(
         self, group_id: str, handle: str, users: Iterable[str], name: str = ""
     ) -> SandboxWorkspace:
-        """Add a user group."""
         self.usergroups[group_id] = UserGroup(group_id, handle, name or handle.title(), list(users))
         return self
 
     # -- administration, by people of the workspace -----------------------------------------------
 
     def change_member(self, user_id: str, **traits: object) -> None:
-        """Deactivate a person, make a guest of one, …; the app hears `user_change`."""
+        """Change a person, for example deactivate them or make them a guest; sends `user_change`."""
         self.members[user_id] = replace(self.members[user_id], **traits)  # type: ignore[arg-type]
         self.emit({"type": "user_change", "user": self.members[user_id].as_slack(), "cache_ts": 0})
 
     def change_usergroup(self, group_id: str, users: Iterable[str]) -> None:
-        """Set who is in a user group; the app hears `subteam_members_changed`."""
+        """Set a user group's members; sends `subteam_members_changed`."""
         group = self.usergroups[group_id]
         before, group.users = list(group.users), list(users)
         added = [user for user in group.users if user not in before]
@@ -102,14 +101,14 @@ class SandboxWorkspace:
         )
 
     def archive(self, channel_id: str, by: str) -> None:
-        """Archive a channel; the app hears `channel_archive` if it is in there."""
+        """Archive a channel; sends `channel_archive` if the app is a member."""
         channel = self.channels[channel_id]
         channel.is_archived = True
         if self.bot.user_id in channel.members:
             self.emit({"type": "channel_archive", "channel": channel_id, "user": by, "is_moved": 0})
 
     def join(self, channel_id: str, user_id: str, inviter: str | None = None) -> None:
-        """Make somebody a member; the app hears `member_joined_channel` if it is in there."""
+        """Add a member; sends `member_joined_channel` if the app is a member."""
         channel = self.channels[channel_id]
         channel.members.add(user_id)
         if self.bot.user_id in channel.members:
@@ -123,7 +122,7 @@ class SandboxWorkspace:
             self.emit(event | ({"inviter": inviter} if inviter else {}))
 
     def leave(self, channel_id: str, user_id: str) -> None:
-        """Take somebody out of a channel; the app hears `member_left_channel`."""
+        """Remove a member; sends `member_left_channel`."""
         self.channels[channel_id].members.discard(user_id)
         self.emit(
             {
@@ -138,7 +137,7 @@ class SandboxWorkspace:
     # -- look-ups ----------------------------------------------------------------------------------
 
     def channel(self, channel_id: str) -> Channel:
-        """A channel that the bot may know of; raises SlackError `channel_not_found`."""
+        """A channel that the bot can see; raises SandboxRefusal `channel_not_found`."""
         channel = self.channels.get(channel_id)
         hidden = channel is not None and (channel.is_private or channel.is_im)
         if channel is None or (hidden and self.bot.user_id not in channel.members):
@@ -146,14 +145,14 @@ class SandboxWorkspace:
         return channel
 
     def member(self, user_id: str) -> Member:
-        """A member; raises SlackError `user_not_found`."""
+        """A member; raises SandboxRefusal `user_not_found`."""
         member = self.members.get(user_id)
         if member is None:
             raise SandboxRefusal("user_not_found")
         return member
 
     def direct_channel(self, user_id: str) -> Channel:
-        """The direct message channel of this person and the bot, made when it is first needed."""
+        """The direct message channel of this person and the bot, created on first use."""
         self.member(user_id)
         for channel in self.channels.values():
             if channel.is_im and channel.members == {user_id, self.bot.user_id}:
@@ -163,7 +162,7 @@ class SandboxWorkspace:
         return channel
 
     def as_typed(self, text: str) -> str:
-        """What a person typed, with @names and #names completed as Slack's client does."""
+        """Typed text with @names and #names completed as in Slack's client."""
         names: Json = {"@here": "<!here>", "@channel": "<!channel>", "@everyone": "<!everyone>"}
         for member in self.members.values():
             names |= {f"<@{member.id}>": f"<@{member.id}>", f"@{member.name}": f"<@{member.id}>"}
@@ -181,7 +180,7 @@ class SandboxWorkspace:
     # -- what happens to messages --------------------------------------------------------------------
 
     def post(self, channel: Channel, message: Json, thread_ts: str | None = None) -> Json:
-        """Store a message and tell pages and the app of it."""
+        """Store a message; notifies pages and the app."""
         stored = self.messages.add(
             channel.id, {"type": "message", "team": self.team.id, **message}, thread_ts
         )
@@ -196,7 +195,7 @@ class SandboxWorkspace:
         return stored
 
     def edit(self, channel: Channel, ts: str, changes: Json, remove: Iterable[str] = ()) -> Json:
-        """Change a message and tell pages and the app of it."""
+        """Change a message; notifies pages and the app."""
         before = self.messages.get(channel.id, ts)
         after = self.messages.change(channel.id, ts, changes, remove)
         self.changes.publish(
@@ -212,7 +211,7 @@ class SandboxWorkspace:
         return after
 
     def delete(self, channel: Channel, ts: str) -> None:
-        """Delete a message and tell pages and the app of it."""
+        """Delete a message; notifies pages and the app."""
         before = self.messages.delete(channel.id, ts)
         self.changes.publish(
             {"type": "delete", "channel": channel.id, "ts": ts, "thread_ts": before.get("thread_ts")}
@@ -225,13 +224,13 @@ class SandboxWorkspace:
         self._tell_app(channel, event, self.timestamps.next())
 
     def whisper(self, channel: Channel, user: str, message: Json) -> Json:
-        """Show an ephemeral message to one person and tell the pages."""
+        """Show an ephemeral message to one person; notifies the pages."""
         shown = self.messages.whisper(channel.id, user, {"type": "message", "team": self.team.id, **message})
         self.changes.publish({"type": "ephemeral", "channel": channel.id, "user": user, "ts": shown["ts"]})
         return shown
 
     def emit(self, event: Json) -> None:
-        """Tell the app of an event."""
+        """Send an event to the app."""
         self.on_event({**event, "event_ts": event.get("event_ts") or self.timestamps.next()})
 
     def _tell_app(self, channel: Channel, event: Json, event_ts: str) -> None:
@@ -247,7 +246,7 @@ class SandboxWorkspace:
 
 
 def demo_workspace() -> SandboxWorkspace:
-    """The workspace of the tour: a requester, two reviewers, a guest, one who left, one from outside."""
+    """The demo's workspace: a requester, two reviewers, a guest, a deactivated member, and an external one."""
     people = ["U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY"]
     workspace = SandboxWorkspace()
     bot = workspace.bot.user_id

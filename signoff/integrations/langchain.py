@@ -50,7 +50,7 @@ def resume_when_decided(
 
     `graph` is what `create_agent` returns; `config` names the thread, which only one process at a time may drive.
     Returns the agent's values. A rejection reaches the model with the reviewer's reason; an expiry is reported as an
-    expiry. Raises what `interrupt_loop.resume_until_done` raises.
+    expiry. Raises what `langgraph_loop.resume_until_done` raises.
     """
     return client.do(
         resume_until_done(GraphThread(graph, config, asynchronous=False), HumanInTheLoop(), options)

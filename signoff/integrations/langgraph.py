@@ -68,7 +68,7 @@ def resume_when_decided(
 
     `config` names the thread, which only one process at a time may drive. Returns the graph's values. Reviewers' notes
     on approval are under the key `note`, beside `type` and `args`. A rejection or an expiry is `response` with the
-    reason if there is one, otherwise `ignore`. Raises what `interrupt_loop.resume_until_done` raises.
+    reason if there is one, otherwise `ignore`. Raises what `langgraph_loop.resume_until_done` raises.
     """
     return client.do(resume_until_done(GraphThread(graph, config, asynchronous=False), AgentInbox(), options))
 

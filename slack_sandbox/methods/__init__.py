@@ -1,4 +1,4 @@
-"""The Web API methods, one file per family; importing this package registers them all."""
+"""Web API methods, one file per family. Importing this package registers them."""
 
 from __future__ import annotations
 

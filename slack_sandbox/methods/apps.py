@@ -1,4 +1,4 @@
-"""`auth.*`, `api.*`, `apps.*`, `bots.*`, `team.*`, `blocks.*`: the app itself and its workspace."""
+"""`auth.*`, `api.*`, `apps.*`, `bots.*`, `team.*`, `blocks.*`: the app and its workspace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @method("api.test", tier=4, token=TokenKind.NONE)
 def api_test(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Answer what was sent, or the error that was asked for."""
+    """Return the arguments, or the requested error."""
     sent = {name: value for name, value in args.values.items() if name != "token"}
     if args.has("error"):
         raise SandboxRefusal(args.text("error"), args=sent)
@@ -20,7 +20,6 @@ def api_test(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("auth.test", tier=4)
 def auth_test(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Whose token this is."""
     return {
         "url": f"https://{workspace.team.domain}.slack.com/",
         "team": workspace.team.name,
@@ -40,7 +39,6 @@ def apps_connections_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("bots.info", "users:read", tier=3)
 def bots_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """The bot user of the app."""
     bot = workspace.bot
     if args.has("bot") and args.text("bot") != bot.bot_id:
         raise SandboxRefusal("bot_not_found")
@@ -58,7 +56,6 @@ def bots_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("team.info", "team:read", tier=3)
 def team_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """The workspace."""
     team = workspace.team
     about = {"id": team.id, "name": team.name, "domain": team.domain, "email_domain": "", "icon": {}}
     return {"team": about | {"url": f"https://{team.domain}.slack.com/"}}

@@ -1,4 +1,4 @@
-"""`chat.*` and `reactions.add`: what the app says."""
+"""`chat.*` and `reactions.add`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 TEXT_KEPT = 40_000
-"""Slack cuts a posted text off here (reference of chat.postMessage)."""
+"""Slack truncates a posted text here (reference of chat.postMessage)."""
 UPDATE_TEXT_LIMIT = 4_000
-"""chat.update refuses a longer text with `msg_too_long`."""
+"""chat.update fails with `msg_too_long` above this."""
 
 
 @method("chat.postMessage", "chat:write", tier=None)
 def post_message(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Post a message or a reply."""
     channel = _destination(workspace, args.text("channel"))
     _refuse_absent(workspace, channel, public_allowed=True)
     message = message_content(args)
@@ -36,7 +35,6 @@ def post_message(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("chat.update", "chat:write", tier=3)
 def update(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Change one of the app's own messages."""
     channel = workspace.channel(args.text("channel"))
     ts = args.text("ts")
     if len(args.optional_text("text") or "") > UPDATE_TEXT_LIMIT:
@@ -58,7 +56,7 @@ def update(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("chat.postEphemeral", "chat:write", tier=4)
 def post_ephemeral(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Show a message to one member of the channel only; not stored, cannot be updated by the API."""
+    """Show a message to one channel member; not stored, so the API cannot update it."""
     channel = _destination(workspace, args.text("channel"))
     user = args.text("user")
     _refuse_absent(workspace, channel, public_allowed=False)
@@ -72,7 +70,6 @@ def post_ephemeral(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("chat.delete", "chat:write", tier=3)
 def delete(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Delete one of the app's own messages."""
     channel = workspace.channel(args.text("channel"))
     ts = args.text("ts")
     _own(workspace, channel, ts, "cant_delete_message")
@@ -82,7 +79,6 @@ def delete(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("chat.getPermalink", tier=None)
 def get_permalink(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """The address of a message."""
     channel = workspace.channel(args.text("channel"))
     ts = args.text("message_ts")
     message = workspace.messages.get(channel.id, ts)
@@ -94,7 +90,6 @@ def get_permalink(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("reactions.add", "reactions:write", tier=3)
 def reactions_add(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Put an emoji on a message."""
     channel = workspace.channel(args.text("channel"))
     ts, name, user = args.text("timestamp"), args.text("name").strip(":"), workspace.bot.user_id
     if not name.replace("_", "").replace("-", "").replace("+", "").replace("'", "").isalnum():
@@ -113,10 +108,10 @@ def reactions_add(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 
 def message_content(args: Arguments, old: Json | None = None) -> Json:
-    """`text`, `blocks` and `attachments` as Slack would keep them.
+    """`text`, `blocks` and `attachments` as Slack stores them.
 
-    An update without blocks removes the old ones when it brings a text. Raises SlackError `no_text`,
-    `invalid_blocks`, `invalid_blocks_format`, `msg_blocks_too_long`, `invalid_attachments`.
+    An update with text but without blocks removes the old blocks. Raises SandboxRefusal `no_text`, `invalid_blocks`,
+    `invalid_blocks_format`, `msg_blocks_too_long`, `invalid_attachments`.
     """
     text = args.optional_text("text")
     blocks = args.decoded("blocks", list, "invalid_blocks_format")
@@ -146,7 +141,7 @@ def _metadata(args: Arguments) -> Json | None:
 
 
 def author(workspace: SandboxWorkspace) -> Json:
-    """The fields that name the app as a message's author."""
+    """The author fields of the app's messages."""
     bot, team = workspace.bot, workspace.team
     profile = {
         "id": bot.bot_id,

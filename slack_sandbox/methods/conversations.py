@@ -1,4 +1,4 @@
-"""`conversations.*`: channels, who is in them, and what was said."""
+"""`conversations.*`: channels, members and history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 
 @method("conversations.list", *_READ, tier=2)
 def conversations_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Channels of the wanted `types` that the bot may know of."""
+    """Channels of the given `types` that the bot can see."""
     kinds = args.names("types") or ["public_channel"]
     if unknown := set(kinds) - _OF_KIND.keys():
         raise SandboxRefusal("invalid_types", f"unknown types {sorted(unknown)}")
@@ -35,7 +35,6 @@ def conversations_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.info", *_READ, tier=3)
 def conversations_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """One channel."""
     channel = _known(workspace, args)
     bot = workspace.bot.user_id
     return {"channel": channel.as_slack(workspace.team.id, bot, args.flag("include_num_members"))}
@@ -43,14 +42,13 @@ def conversations_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.members", *_READ, tier=4)
 def conversations_members(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Who is in a channel."""
     page, metadata = args.page(sorted(_known(workspace, args).members))
     return {"members": page, "response_metadata": metadata}
 
 
 @method("conversations.join", "channels:join", tier=3)
 def conversations_join(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Make the bot a member of a public channel."""
+    """Add the bot to a public channel."""
     channel = workspace.channel(args.text("channel"))
     if channel.kind != "public_channel":
         raise SandboxRefusal("method_not_supported_for_channel_type")
@@ -67,7 +65,7 @@ def conversations_join(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.open", "im:write", "mpim:write", tier=3)
 def conversations_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """The direct message channel with one person (group conversations are not played here)."""
+    """The direct message channel with one person (group conversations are not supported)."""
     if args.has("channel"):
         return {"channel": {"id": workspace.channel(args.text("channel")).id}}
     users = args.names("users")
@@ -88,7 +86,7 @@ def conversations_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.history", *_HISTORY, tier=3)
 def conversations_history(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Messages of a channel, newest first, without the replies in threads."""
+    """Messages of a channel, newest first, without thread replies."""
     channel = _readable(workspace, args)
     messages = _between(args, workspace.messages.roots(channel.id))[::-1]
     page, metadata = args.page(messages, largest=999)
@@ -99,7 +97,7 @@ def conversations_history(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.replies", *_HISTORY, tier=3)
 def conversations_replies(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """A thread: its root first, then the replies, oldest first."""
+    """A thread: root first, then replies, oldest first."""
     channel = _readable(workspace, args)
     root, *replies = workspace.messages.thread(channel.id, args.text("ts"))
     page, metadata = args.page([root, *_between(args, replies)])
@@ -123,7 +121,7 @@ def _known(workspace: SandboxWorkspace, args: Arguments) -> Channel:
 
 
 def _require(workspace: SandboxWorkspace, kind: str, right: str) -> None:
-    """Each type of conversation has a scope of its own (Slack's page of `conversations.info`, of `.history` …)."""
+    """Each conversation type has its own scope (Slack's pages on `conversations.info`, `.history` …)."""
     needed, granted = f"{_OF_KIND[kind]}:{right}", workspace.bot.scopes
     if needed not in granted:
         raise SandboxRefusal("missing_scope", needed=needed, provided=",".join(granted))
@@ -141,7 +139,7 @@ def _between(args: Arguments, messages: list[Json]) -> list[Json]:
 
 
 def _moment(ts: str) -> tuple[float, int]:
-    # As (seconds, microseconds): a float cannot tell neighbouring timestamps apart.
+    # As (seconds, microseconds): a float cannot distinguish neighbouring timestamps.
     seconds, _, fraction = ts.partition(".")
     return float(seconds), int((fraction or "0").ljust(6, "0")[:6])
 

@@ -12,13 +12,11 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @method("users.info", "users:read", tier=4)
 def users_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """One member."""
     return {"user": workspace.member(args.text("user")).as_slack()}
 
 
 @method("users.list", "users:read", tier=2)
 def users_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Every member of the workspace, page by page."""
     members = [each.as_slack() for each in workspace.members.values() if each.team_id == workspace.team.id]
     page, metadata = args.page(members, default=1000)
     return {"members": page, "cache_ts": int(time.time()), "response_metadata": metadata}
@@ -26,7 +24,7 @@ def users_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("users.lookupByEmail", "users:read.email", tier=3)
 def users_lookup_by_email(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """The active member with this address."""
+    """The active member with this e-mail address."""
     email = args.text("email")
     for member in workspace.members.values():
         if member.email == email and not member.deleted and member.team_id == workspace.team.id:
@@ -36,7 +34,6 @@ def users_lookup_by_email(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("usergroups.list", "usergroups:read", tier=2)
 def usergroups_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Every user group."""
     groups = [
         group.as_slack(workspace.team.id, args.flag("include_users"), args.flag("include_count"))
         for group in workspace.usergroups.values()
@@ -47,7 +44,6 @@ def usergroups_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("usergroups.users.list", "usergroups:read", tier=2)
 def usergroups_users_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Who is in a user group."""
     group = workspace.usergroups.get(args.text("usergroup"))
     if group is None or (group.disabled and not args.flag("include_disabled")):
         raise SandboxRefusal("no_such_subteam")

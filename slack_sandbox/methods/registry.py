@@ -1,4 +1,4 @@
-"""The table of Web API methods: which token and scope each needs, how often it may be called."""
+"""The table of Web API methods: token type, scopes and rate limit of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 
 class TokenKind(Enum):
-    """Which token a method takes."""
+    """The token type that a method needs."""
 
     NONE = "none"
     BOT = "bot"
@@ -24,7 +24,7 @@ Handler = Callable[[SandboxWorkspace, Arguments], Json]
 
 @dataclass(frozen=True)
 class Method:
-    """One Web API method. `tier` is Slack's rate limit tier (1 to 4), or None for methods of their own."""
+    """One Web API method. `tier` is Slack's rate limit tier (1 to 4), or None for methods with their own limit."""
 
     name: str
     handler: Handler
@@ -39,7 +39,7 @@ METHODS: dict[str, Method] = {}
 def method(
     name: str, *scopes: str, tier: int | None = 3, token: TokenKind = TokenKind.BOT
 ) -> Callable[[Handler], Handler]:
-    """Register a handler under Slack's method name; any one of `scopes` is enough."""
+    """Register a handler under Slack's method name; any one of `scopes` is sufficient."""
 
     def register(handler: Handler) -> Handler:
         METHODS[name] = Method(name, handler, token, scopes, tier)

@@ -12,7 +12,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 
 def readable_view(view: Json, kind: str) -> Json:
-    """A view that keeps the documented limits, as Slack stores it; raises SlackError otherwise."""
+    """The view as Slack stores it; raises SandboxRefusal if it exceeds a documented limit."""
     check_view(view, kind)
     shown: Json = escaped_blocks(view)
     for verbatim in ("private_metadata", "callback_id", "external_id"):
@@ -30,13 +30,13 @@ def _view(args: Arguments, kind: str) -> Json:
 
 
 def _trigger_id(args: Arguments) -> str:
-    # An interactivity_pointer is the newer name of the same permission.
+    # An interactivity_pointer is the newer name of a trigger id.
     return args.optional_text("interactivity_pointer") or args.text("trigger_id")
 
 
 @method("views.open", tier=4)
 def views_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Open a modal for the person whose interaction gave the trigger id."""
+    """Open a modal for the person whose interaction created the trigger id."""
     view = _view(args, "modal")
     user = workspace.modals.exchange(_trigger_id(args)).user
     return _shown(workspace, user, workspace.modals.open(user, view))
@@ -44,7 +44,7 @@ def views_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("views.push", tier=4)
 def views_push(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Push a modal on top of the one that gave the trigger id."""
+    """Push a modal onto the one that created the trigger id."""
     view = _view(args, "modal")
     user = workspace.modals.exchange(_trigger_id(args)).user
     return _shown(workspace, user, workspace.modals.push(user, view))
@@ -63,7 +63,6 @@ def views_update(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("views.publish", tier=4)
 def views_publish(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Publish a person's App Home."""
     view = _view(args, "home")
     user = args.text("user_id")
     workspace.member(user)
