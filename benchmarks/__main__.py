@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [--row N] …`: measure, print the table, keep every sample as JSON."""
+"""`python -m benchmarks [--quick] [--row N] …`: measure, print a table, save every sample as JSON."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ ROWS: dict[int, Callable[[Setting], Awaitable[list[Line]]]] = {
 
 
 async def measured(row: int, setting: Setting) -> list[Line]:
-    """The lines of this row; a row that fails says so and costs the others nothing."""
+    """The lines of this row; a failing row is reported and does not affect the others."""
     try:
         return await ROWS[row](setting)
-    except Exception as error:  # whatever it was, hours may lie in the rows before
+    except Exception as error:  # on any error: earlier rows may have taken hours
         print("".join(traceback.format_exception(error)), file=sys.stderr)
         return [
             Line(row, ROWS[row].__doc__ or "", f"not measured: {error or type(error).__name__}", met=False)
@@ -49,7 +49,7 @@ async def measured(row: int, setting: Setting) -> list[Line]:
 
 
 async def run(size: Size, rows: list[int], command: str) -> None:
-    """Measure these rows; a polite signal ends it like an error, with everything stopped."""
+    """Measure these rows; a signal ends the run like an error, with everything stopped."""
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -84,7 +84,6 @@ async def run(size: Size, rows: list[int], command: str) -> None:
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and smaller rounds, for a first look")
     parser.add_argument(

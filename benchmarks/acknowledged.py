@@ -1,4 +1,4 @@
-"""Row 7: how soon Slack hears that a click has arrived, at fifty clicks a second, against Bolt with nothing to do."""
+"""Row 7: time to acknowledge a click, at fifty clicks a second, against Bolt with an empty handler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WARM = 20
 
 
 async def row_7(setting: Setting) -> list[Line]:
-    """Clicks at a steady pace. Rounds take turns; the next begins when all tools of the last have started."""
+    """Clicks at a steady pace. Rounds alternate; the next begins when all tools of the last have started."""
     rounds, clicks, slack, ground = setting.size.rounds, setting.size.paced, setting.slack, setting.ground
     url = ground.fresh("bench_acks")
     rows = iter(await seed(url, slack, WARM + rounds * clicks))
@@ -29,7 +29,7 @@ async def row_7(setting: Setting) -> list[Line]:
     ):
         bolt = Sender(slack, await side.ask("port"))
         warm = [next(rows) for _ in range(WARM)]
-        await bolt.paced(warm, PER_SECOND)  # Bolt first, always: what we have decided has no buttons any more
+        await bolt.paced(warm, PER_SECOND)  # Bolt first: decided requests have no buttons any more
         await clicker.press(warm, at_once=1)
         for _ in range(rounds):
             batch = [next(rows) for _ in range(clicks)]

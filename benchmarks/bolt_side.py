@@ -1,7 +1,7 @@
-"""The floor of row 7: Bolt with one handler that acknowledges and does nothing else, behind the service's own server.
+"""The baseline of row 7: Bolt with one handler that only acknowledges, behind the service's HTTP server.
 
-Run as `python -m benchmarks.bolt_side PORT API SECRET`. Bolt is as its documentation starts it: it verifies the
-signature, and it acknowledges before the handler ends.
+Run as `python -m benchmarks.bolt_side PORT API SECRET`. Bolt runs as documented: it verifies the signature, and
+acknowledges before the handler ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The record of copies: each copy's events, linked into chains of its own inside the database.
+"""The audit log of copied requests: each copy's events, linked into its own chains inside the database.
 
-What is hashed is the product's canonical text of the original's event, with the copy's ids, its time and the hash
-before it in their places. PostgreSQL hashes it, a chunk of copies in one statement.
+The hash covers the canonical text of the original's event with the copy's ids, time and previous hash. PostgreSQL
+computes it, for a chunk of copies per statement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHA: LiteralString = "CROSS JOIN LATERAL (SELECT sha256(convert_to({text}, 'UTF
 
 
 def chains(connection: psycopg.Connection[Any], request_id: str) -> Iterator[sql.Composed]:
-    """Statements that give every row of the table ``copies`` the events and heads that the original has."""
+    """Statements that create events and heads for every row of the table ``copies``."""
     row = connection.execute(_ORIGINAL, [request_id]).fetchone()
     if row is None:
         raise RuntimeError(f"there is no request {request_id}")
@@ -67,7 +67,7 @@ def _hash(text: sql.Composable, name: str) -> sql.Composed:
 
 
 def _copied(text: str, ids: dict[str, str]) -> sql.Composable:
-    """The text with the copy's ids in place of the original's."""
+    """The text with the original's ids replaced by the copy's."""
     found: sql.Composable = sql.Literal(text)
     for name, original in ids.items():
         if original in text:

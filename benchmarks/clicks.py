@@ -1,8 +1,8 @@
 """Signed clicks over HTTP to the real service: `signoff serve`, in one process or several.
 
-The clock starts when the first byte of the click is written here and stops when the tool's function starts over
-there: CLOCK_MONOTONIC is one for all processes of a machine. Slack and the model's provider are the stand-ins
-of `signoff demo`, in this process; people are looked up there and then known for a minute, as in real use.
+The clock starts when the first byte of the click is written here and stops when the tool's function starts in the
+service: CLOCK_MONOTONIC is the same for all processes of a machine. Slack and the model provider are the sandbox of
+`signoff demo`, in this process; people are looked up there and then cached for a minute, as in real use.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from slack_sandbox.signed_http import SignedHttp, SignedRequest
 from slackbot.cards import ACTION_APPROVE
 
 PATIENCE = 30.0
-"""Seconds after which a click that started nothing fails the bench."""
+"""Seconds after which a click without a tool start fails the benchmark."""
 
 
 class Sender:
-    """Sends what Slack would send when somebody clicks, to whoever listens at the port."""
+    """Sends what Slack sends for a click, to the server at the port."""
 
     def __init__(self, slack: SlackSandbox, port: int) -> None:
         self._slack = slack
@@ -40,9 +40,9 @@ class Sender:
         self.signing = SignedHttp(f"http://127.0.0.1:{port}/slack/events", slack.signing_secret)
 
     async def paced(self, requests: Sequence[Row], per_second: float) -> list[tuple[int, float]]:
-        """The status of each click's answer, and the milliseconds to it since the click was due.
+        """The status of each click's response, and milliseconds from the time the click was due.
 
-        Clicks come at their times however long others take. Anything but 200 is no acknowledgement.
+        Clicks are sent on schedule regardless of others' duration. Anything but 200 is no acknowledgement.
         """
         begun = time.monotonic()
 
@@ -56,7 +56,7 @@ class Sender:
         return list(await asyncio.gather(*(one(number, row) for number, row in enumerate(requests))))
 
     async def send(self, signed: SignedRequest) -> tuple[int, bytes]:
-        """Post it on a connection of its own; returns status and body of the answer."""
+        """Post it on a new connection; returns the response's status and body."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(_wire(signed))
         async with asyncio.timeout(PATIENCE):
@@ -70,10 +70,10 @@ class Sender:
 
 
 class Clicker(Sender):
-    """Presses Approve on cards of the service (processes ``pids``), and hears when tools start.
+    """Presses Approve on cards of the service (processes ``pids``), and receives tool starts.
 
-    ``ready`` is how many seconds the processes took to start. ``again`` counts clicks that the service was too
-    busy to record; their time goes on until the tool starts.
+    ``ready`` is the start-up time in seconds. ``again`` counts clicks that the service was too busy to store;
+    their time runs until the tool starts.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Clicker(Sender):
     async def press(self, requests: Sequence[Row], *, at_once: int, apart: float = 0.0) -> list[float]:
         """Milliseconds from each click to its tool's start; ``apart`` seconds between a start and the next click.
 
-        Where several processes listen, the hands are spread over them.
+        With several processes, clicks are spread over them.
         """
         waiting = iter(requests)
         taken: list[float] = []
@@ -106,9 +106,7 @@ class Clicker(Sender):
         async def hand(port: int) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for row in waiting:
-                if (
-                    reader.at_eof()
-                ):  # a tool that took long to start: the server does not wait for the next click
+                if reader.at_eof():  # a slow tool: the server closes idle connections
                     reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 taken.append(await self._click(Waiting(*row), reader, writer))
                 await asyncio.sleep(apart)
@@ -118,7 +116,7 @@ class Clicker(Sender):
         return taken
 
     async def started(self, requests: Sequence[Row]) -> None:
-        """Wait until the tools of all of these have started."""
+        """Wait until all their tools have started."""
         async with asyncio.timeout(10 * PATIENCE):
             for row in requests:
                 await self._start_of(Waiting(*row).order)
@@ -130,7 +128,7 @@ class Clicker(Sender):
         begun = time.monotonic_ns()
         writer.write(wire)
         async with asyncio.timeout(PATIENCE):
-            while (status := (await answer_of(reader))[0]) == 500:  # not recorded in time: people press again
+            while (status := (await answer_of(reader))[0]) == 500:  # not stored in time: people press again
                 self.again += 1
                 writer.write(wire)
             if status != 200:
@@ -147,7 +145,7 @@ class Clicker(Sender):
 
 
 def _payload(card: Waiting, message: dict[str, Any]) -> dict[str, Any]:
-    """`block_actions`, with the whole message in it as Slack sends it."""
+    """`block_actions` with the whole message, as Slack sends it."""
     (button,) = [
         element
         for block in message["blocks"]
@@ -185,7 +183,7 @@ def _wire(signed: SignedRequest) -> bytes:
 
 
 async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Status and body of the next answer on the connection."""
+    """Status and body of the next response on the connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = next(
         (line.split(":")[1] for line in head.splitlines() if line.startswith("content-length")), "0"
@@ -194,14 +192,14 @@ async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 ALL = ("web,worker,scheduler",)
-"""The roles of one process that does everything."""
+"""The roles of a process that does everything."""
 
 
 @asynccontextmanager
 async def serving(
     url: str, slack: SlackSandbox, home: Path, roles: Sequence[str] = ALL
 ) -> AsyncIterator[Clicker]:
-    """The service, one process for each element of ``roles``, and somebody to click at each that has a door."""
+    """Run the service, one process per element of ``roles``, with a clicker for those with HTTP."""
     (home / "checkpoints.toml").write_text(payments.CHECKPOINTS)
     async with AsyncExitStack() as stack:
         marks = stack.enter_context(_listening(home / f"marks.{os.getpid()}"))
@@ -263,14 +261,14 @@ async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[asyn
 
 @cache
 def _compile() -> None:
-    """What is installed has its bytecode; this checkout's may never have been written."""
+    """Compile this checkout's bytecode; installed packages already have theirs."""
     code = "import benchmarks.payments, slackbot.app, slackbot.cli.service"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 async def _ready(port: int) -> None:
-    """Wait until the service answers at its door; it does so with 503 until it knows who it is in Slack."""
+    """Wait until the service is ready; it returns 503 until it has identified itself with Slack."""
     async with asyncio.timeout(4 * PATIENCE):
         while True:
             try:
@@ -288,7 +286,7 @@ async def _ready(port: int) -> None:
 
 @contextmanager
 def _listening(place: Path) -> Iterator[socket.socket]:
-    """A socket to which the tool tells its starts."""
+    """A socket on which tools report their starts."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as marks:
         marks.bind(str(place))
         marks.setblocking(False)
@@ -299,7 +297,7 @@ def _listening(place: Path) -> Iterator[socket.socket]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """An unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

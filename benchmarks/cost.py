@@ -1,4 +1,4 @@
-"""Row 12: what one decision costs: statements, commits, flushes, bytes, processor time. Counted, not timed."""
+"""Row 12: the cost of one decision: statements, commits, flushes, bytes, CPU time. Counted, not timed."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from benchmarks.votes import WARM, take, voting
 from benchmarks.waiting import Row, seed
 
 COUNTED = 40
-"""Votes whose statements are counted; the log of statements is off while anything is timed."""
+"""Votes whose statements are counted; statement logging is off during timing."""
 
 LONE = 8
-"""Clicks that are followed one after the other to their last message."""
+"""Clicks that are followed, one after the other, to their last message."""
 
 FEW = 8
-"""Clicks before those: a channel takes about a message a second, and all of theirs are waited for."""
+"""Clicks before those: a channel takes about a message a second, and all messages are awaited."""
 
 IDLE = 6.0
 
 
 async def row_12(setting: Setting) -> list[Line]:
-    """The cycle alone and with eight voters, then the whole way to the last message."""
+    """The vote cycle alone and with eight voters, then the full path to the last message."""
     cycles = await _cycles(setting)
     whole = await _whole_way(setting)
     sent = whole["messages"]
@@ -68,7 +68,7 @@ def _cycle(what: str, found: Mapping[str, Any], goal: tuple[int, int] | None = N
 
 @dataclass(frozen=True)
 class Mode:
-    """How votes are cast: the command of our side, and how many votes are timed."""
+    """How votes are cast: our side's command, and the number of timed votes."""
 
     command: str
     votes: int
@@ -76,7 +76,7 @@ class Mode:
 
 
 async def _cycles(setting: Setting) -> dict[str, dict[str, Any]]:
-    """Votes in a process that tells nobody: each is counted to the end of the turn after it."""
+    """Votes in a process without Slack: each is counted to the end of its run's next turn."""
     calls = setting.size.calls
     modes = {
         "alone": Mode("latency", setting.size.votes, {"apart": 0.02}),
@@ -120,7 +120,7 @@ async def _spent(setting: Setting, side: Side, rows: list[Row], mode: Mode) -> d
 
 
 async def _whole_way(setting: Setting) -> dict[str, Any]:
-    """Clicks over HTTP; each is followed until nothing waits to be sent. What an idle service sends is taken off."""
+    """Clicks over HTTP, each until nothing is left to send. The cost of an idle service is subtracted."""
     url = setting.ground.fresh("bench_whole")
     rows = iter(await seed(url, setting.slack, FEW + LONE))
     async with serving(url, setting.slack, setting.ground.home) as clicker:
@@ -149,13 +149,13 @@ async def _whole_way(setting: Setting) -> dict[str, Any]:
 
 
 def _each(busy: Counter[str], idle: Counter[str], longer: float, count: int) -> dict[str, float]:
-    """Statements of one decision by text: what was sent, less what an idle process sends in the same time."""
+    """Statements of one decision by text, minus those of an idle process in the same time."""
     every = {text: (sent - idle[text] * longer) / count for text, sent in busy.most_common()}
     return {text: each for text, each in every.items() if each > 1 / 20}
 
 
 async def _quiet(calls: list[Any]) -> None:
-    """Wait until Slack has not been asked for anything for two seconds: then the last message has gone out."""
+    """Wait until Slack has received no call for two seconds: the last message is then sent."""
     seen = -1
     while seen != len(calls):
         seen = len(calls)

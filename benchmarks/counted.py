@@ -1,4 +1,4 @@
-"""What PostgreSQL and the processes spent between two moments: statements, commits, flushes, bytes, processor time."""
+"""Resources that PostgreSQL and processes used between two moments: statements, commits, flushes, bytes, CPU time."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FROM pg_stat_database AS d, pg_stat_wal AS w WHERE d.datname = %s
 """
 _FLUSHED = "SELECT pg_stat_force_next_flush()"
 _PATIENCE = 11.0
-"""Seconds until every idle connection has handed in what it has counted: PostgreSQL lets it keep that for ten."""
+"""Seconds until idle connections have reported their statistics: PostgreSQL allows ten."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Totals of a database since the server's start."""
+    """Totals of a database since the server started."""
 
     commits: int
     wal: int
@@ -43,7 +43,7 @@ class Spent:
 
 
 def spent(ground: Ground, name: str) -> Spent:
-    """What this database has spent until now. Waits: connections count for themselves at first."""
+    """This database's totals. Waits, because connections report with delay."""
     time.sleep(_PATIENCE)
     with psycopg.connect(ground.server.conninfo, autocommit=True) as connection:
         connection.execute(_FLUSHED)
@@ -55,7 +55,7 @@ def spent(ground: Ground, name: str) -> Spent:
 
 
 def server_cpu(ground: Ground) -> float:
-    """Seconds of processor time of the server: of its processes, and of those that have ended."""
+    """CPU seconds of the server's processes, including those that have exited."""
     server = psutil.Process(ground.server.pid)
     ended = server.cpu_times()
     living = sum(seconds(each) for each in (server, *server.children()))
@@ -63,7 +63,7 @@ def server_cpu(ground: Ground) -> float:
 
 
 def seconds(process: psutil.Process) -> float:
-    """Seconds of processor time that a process has taken; what has just ended counts as nothing."""
+    """CPU seconds of a process; 0 if it has just exited."""
     try:
         taken = process.cpu_times()
     except psutil.NoSuchProcess:
@@ -73,10 +73,10 @@ def seconds(process: psutil.Process) -> float:
 
 @contextmanager
 def statements(ground: Ground) -> Iterator[Counter[str]]:
-    """Counts what is sent to the server meanwhile, by its first words; filled in when the block ends.
+    """Counts statements sent to the server during the block, by their first words; filled when the block ends.
 
-    BEGIN and COMMIT are left out, as by the tests (`tests/statement_counter.py`): they travel with other statements,
-    and commits are counted apart.
+    BEGIN and COMMIT are left out, as in the tests (`tests/statement_counter.py`): they travel with other statements,
+    and commits are counted separately.
     """
     log = ground.server.data_dir.with_name(ground.server.data_dir.name + ".log")
     counted: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Row 5: what a multitude of waiting requests costs the real service, against the same service with none of them."""
+"""Row 5: the service with very many waiting requests, against the same service with none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READS = {
 
 
 async def row_5(setting: Setting) -> list[Line]:
-    """One database, looked at with none and with all."""
+    """One database, measured with none and with all."""
     staff(setting.slack.workspace)
     url = setting.ground.fresh("bench_crowd")
     first, *others = await seed(url, setting.slack, 2 + 2 * (WARM + setting.size.clicks))
@@ -34,7 +34,7 @@ async def row_5(setting: Setting) -> list[Line]:
 
 
 def compared(many: str, full: Look, none: Look, row: int = 5) -> list[Line]:
-    """The goals of a service in which many wait, against the same service with none."""
+    """The goals for many waiting requests, against none."""
     slower = ratio([full.click], [none.click], median)
     return [
         _number(

@@ -1,8 +1,7 @@
 """The peer: DBOS workflows that wait in `recv`. Run as `python -m benchmarks.dbos_side URL [sender]`.
 
-Coroutine workflows in the process that sends, which is DBOS at its fastest here: no HTTP, no identity, no card. With
-`sender` it is the other process of row 10, which sends and runs no workflow. The event loop is uvloop's, as
-on our side.
+Coroutine workflows in the sending process, the fastest way to use DBOS here: no HTTP, no identity, no card. With
+`sender` it is the other process of row 10, which sends and runs no workflow. The event loop is uvloop, as on our side.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _returned: dict[str, asyncio.Future[int]] = {}
 
 @DBOS.workflow()
 async def wait_for_decision() -> str:
-    """What a parked agent would be."""
+    """Stands for a waiting agent."""
     decision = await DBOS.recv_async("decision", timeout_seconds=3600)
     at = time.monotonic_ns()
     waiting = _returned[str(DBOS.workflow_id)]
@@ -32,7 +31,7 @@ async def wait_for_decision() -> str:
 
 
 async def park(count: int) -> list[str]:
-    """So many workflows, all of them waiting."""
+    """Start this many waiting workflows."""
     names = [f"run-{next(_numbers)}" for _ in range(count)]
     for name in names:
         _returned[name] = asyncio.get_running_loop().create_future()
@@ -44,7 +43,7 @@ async def park(count: int) -> list[str]:
 
 
 def _all_waiting(names: list[str]) -> bool:
-    """Whether each has recorded its time-out, the last thing that it does before it waits."""
+    """Whether each has recorded its time-out, the last step before waiting."""
     return all(
         any(step["function_name"] == "DBOS.sleep" for step in DBOS.list_workflow_steps(name))
         for name in reversed(names)
@@ -52,7 +51,7 @@ def _all_waiting(names: list[str]) -> bool:
 
 
 async def latency(count: int, apart: float) -> list[float]:
-    """Milliseconds from calling `send` to the return of `recv`, one after the other."""
+    """Milliseconds from calling `send` to the return of `recv`, sequentially."""
     taken = []
     for name in await park(count):
         begun = time.monotonic_ns()
@@ -63,7 +62,7 @@ async def latency(count: int, apart: float) -> list[float]:
 
 
 async def throughput(count: int, at_once: int) -> float:
-    """Messages sent and received per second, until the last `recv` has returned."""
+    """Messages sent and received per second, until the last `recv` returns."""
     names = await park(count)
     waiting = iter(names)
     begun = time.monotonic()
@@ -78,7 +77,7 @@ async def throughput(count: int, at_once: int) -> float:
 
 
 async def returned(name: str) -> int:
-    """The moment at which this workflow's `recv` returned."""
+    """When this workflow's `recv` returned."""
     return await _returned[name]
 
 
@@ -87,7 +86,7 @@ async def send_only(url: str) -> None:
     client = DBOSClient(system_database_url=url)
 
     async def send(name: str) -> int:
-        """Returns the moment at which `send` was called."""
+        """Returns when `send` was called."""
         begun = time.monotonic_ns()
         await client.send_async(name, "approve", "decision")
         return begun

@@ -1,4 +1,4 @@
-"""Row 6: very many deadlines pass at the same moment, while people go on clicking."""
+"""Row 6: very many deadlines pass at the same moment while people keep clicking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.waiting import Row, Waiting, seed
 WARM = 20
 BEFORE = 40
 CLICKS = 200
-"""At most; as many are made as fit into the time that the deadlines take."""
+"""Maximum clicks; as many as fit into the time that the expiries take."""
 
 APART = 0.3
 PATIENCE = 600.0
@@ -27,7 +27,7 @@ _DUE = (
 
 
 async def row_6(setting: Setting) -> list[Line]:
-    """Everything is due at one COMMIT; the clock starts there. Clicks go on, as they did while nothing was due."""
+    """Everything becomes due with one COMMIT, which starts the clock. Clicks continue as before."""
     slack, due = setting.slack, setting.size.due
     staff(slack.workspace)
     url = setting.ground.fresh("bench_due")
@@ -70,7 +70,7 @@ def _make_due(url: str, spared: list[str]) -> None:
 
 
 async def _over(url: str) -> float:
-    """The moment when nothing is overdue any more."""
+    """When nothing is overdue any more."""
     async with asyncio.timeout(PATIENCE):
         while (await asyncio.to_thread(waiting, url))[1]:
             await asyncio.sleep(0.2)
@@ -78,7 +78,7 @@ async def _over(url: str) -> float:
 
 
 async def _meanwhile(clicker: Clicker, rows: list[Row], over: asyncio.Task[float]) -> list[float]:
-    """One click after the other until all has expired; at least one."""
+    """Sequential clicks until all has expired; at least one."""
     taken: list[float] = []
     for row in rows:
         taken += await clicker.press([row], at_once=1)

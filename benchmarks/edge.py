@@ -20,7 +20,7 @@ APART_ROLES = ("web", "worker,scheduler")
 
 
 async def row_1(setting: Setting) -> list[Line]:
-    """A signed click arrives; the tool starts."""
+    """From a signed click to the tool's start."""
     size = setting.size
     url = setting.ground.fresh("bench_service")
     rows = iter(await seed(url, setting.slack, WARM + size.rounds * (size.clicks + size.crowd)))
@@ -51,7 +51,7 @@ async def row_1(setting: Setting) -> list[Line]:
 
 
 async def row_10(setting: Setting) -> list[Line]:
-    """The process that hears the click has no worker; the tool starts in another one."""
+    """The process that receives the click has no worker; the tool starts in another process."""
     size = setting.size
     url = setting.ground.fresh("bench_apart")
     rows = iter(await seed(url, setting.slack, WARM + size.rounds * size.clicks))
@@ -73,7 +73,7 @@ async def row_10(setting: Setting) -> list[Line]:
 
 
 async def row_13(setting: Setting) -> list[Line]:
-    """What a second process with all roles adds, on the processors that this machine has."""
+    """What a second process with all roles adds, on this machine's processors."""
     one = await _rates(setting, ALL)
     two = await _rates(setting, ALL * 2)
     found = ratio(two, one, median)

@@ -1,4 +1,4 @@
-"""Row 11: rows 2 and 3 once more, on a server whose flushes take as long as on a usual cloud disk."""
+"""Row 11: rows 2 and 3 on a server whose flushes take as long as on a typical cloud disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FLUSH_MS = 1.5
 
 
 async def row_11(setting: Setting) -> list[Line]:
-    """Both sides on the same slow server, whose fdatasync is the machine's own and 1.5 ms longer."""
+    """Both sides on the same slow server, with 1.5 ms added to fdatasync."""
     with slow_ground(FLUSH_MS) as ground:
         if ground is None:
             return [

@@ -1,4 +1,4 @@
-"""What all rows stand on: one embedded PostgreSQL with fsync on, and a fresh database for each side."""
+"""The base of all rows: one embedded PostgreSQL with fsync on, and a new database per side."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ _ABOUT = (
 
 @dataclass(frozen=True)
 class Ground:
-    """The running server, and where results and logs go."""
+    """The running server, and the directory for results and logs."""
 
     home: Path
     server: embedded_server.EmbeddedServer
 
     def fresh(self, name: str, *, migrated: bool = True) -> str:
-        """An empty database of this name, with our schema or with nothing; returns its address."""
+        """Create an empty database, with our schema or without; returns its URL."""
         url = self.server.fresh_database(name)
         if migrated:
             migrations.upgrade(url)
         return url
 
     def about(self) -> dict[str, Any]:
-        """What the numbers depend on most: the server's version, and how long a flush takes."""
+        """What the numbers depend on most: server version and flush time."""
         with psycopg.connect(self.server.conninfo, autocommit=True) as connection:
             rows = [connection.execute(f"SHOW {name}").fetchone() for name in _ABOUT]
         said = {name: str(row[0]) for name, row in zip(_ABOUT, rows, strict=True) if row}
         return said | {"flush_ms": round(self.flush_ms(), 3)}
 
     def flush_ms(self) -> float:
-        """What a flush adds to a commit: the median with it less the median without."""
+        """The cost of a flush per commit: the median with it minus the median without."""
         with psycopg.connect(self.server.conninfo, autocommit=True) as connection:
             connection.execute("CREATE TABLE IF NOT EXISTS flushed (n int)")
             taken = {how: _commit_ms(connection, how) for how in ("off", "on")}
@@ -71,14 +71,14 @@ def _commit_ms(connection: psycopg.Connection[Any], synchronous: str) -> float:
 
 @contextmanager
 def ground() -> Iterator[Ground]:
-    """Start the server, durable, and stop it in the end."""
+    """Start a durable server, and stop it at the end."""
     with _running("bench") as started:
         yield started
 
 
 @contextmanager
 def slow_ground(flush_ms: float) -> Iterator[Ground | None]:
-    """The same with slower flushes; None where no C compiler is there to make them slow."""
+    """The same with slower flushes; None without a C compiler to slow them."""
     home = locations.data_home() / "bench"
     home.mkdir(parents=True, exist_ok=True)
     compiler = shutil.which("cc")
@@ -108,7 +108,7 @@ def _running(name: str) -> Iterator[Ground]:
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """Where the events of this process go: the terminal shows progress and results."""
+    """Write this process's logs to a file: the terminal shows progress and results."""
     with path.open("w") as log:
         structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=log))
         try:
@@ -119,7 +119,7 @@ def _logging_to(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _environment(**added: str) -> Iterator[None]:
-    """What a process that is started meanwhile inherits."""
+    """Environment for processes started in the block."""
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:
@@ -130,7 +130,7 @@ def _environment(**added: str) -> Iterator[None]:
 
 
 def settle(url: str, places: Sequence[tuple[str, str]]) -> None:
-    """Everything has been told: cards stand where these (ts, nonce) say, and nothing is due."""
+    """Mark everything as delivered: cards are at these places (ts, nonce), and nothing is due."""
     with owner(url) as connection:
         with connection.cursor() as cursor:
             cursor.executemany("UPDATE card_place SET ts = %s WHERE nonce = %s", places)
@@ -141,7 +141,7 @@ def settle(url: str, places: Sequence[tuple[str, str]]) -> None:
 
 
 def take_back(url: str) -> None:
-    """Nothing is to be told any more: what waits for its turn in a channel is not part of what is measured."""
+    """Drop all pending messages: waiting for a channel's pace is not measured."""
     with owner(url) as connection:
         connection.execute(
             "UPDATE delivery SET state = 'sent', sent_at = clock_timestamp() WHERE state = 'pending'"
@@ -149,6 +149,6 @@ def take_back(url: str) -> None:
 
 
 def owner(url: str) -> psycopg.Connection[Any]:
-    """A connection that may do everything in our schema, and flushes nothing by itself."""
+    """A connection with all rights on our schema and synchronous_commit off."""
     plain = url.replace("postgresql+psycopg:", "postgresql:", 1)
     return psycopg.connect(plain, autocommit=True, options="-c search_path=signoff -c synchronous_commit=off")

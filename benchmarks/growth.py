@@ -1,7 +1,7 @@
-"""`python -m benchmarks.growth [--sizes 0,1000,…]`: how the service's own times grow with the requests that wait.
+"""`python -m benchmarks.growth [--sizes 0,1000,…]`: how the service's times grow with the number of waiting requests.
 
-At each size the service is started anew on the same database and looked at; DBOS has as many workflows waiting in
-`recv` as is said. At last everything is due at once, and a backlog of ready calls is drained.
+At each size the service is restarted on the same database and measured; DBOS has the given number of workflows waiting
+in `recv`. At the end everything becomes due at once, and a backlog of ready calls is drained.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from slack_sandbox.workspace import demo_workspace
 
 SIZES = (0, 1_000, 10_000, 100_000, 1_000_000)
 DUE = 500
-"""Requests that a sweep ends, to see what one costs at this size."""
+"""Requests that one sweep expires, to measure the cost at this size."""
 
 _MAKE_DUE = """
 UPDATE approval_request SET expires_at = clock_timestamp() WHERE id IN (
@@ -45,7 +45,7 @@ _SIZE = "SELECT pg_database_size(current_database())"
 
 
 async def grow(setting: Setting, sizes: list[int]) -> dict[str, Any]:
-    """The looks at each size, smallest first, and the goals of the last one against the first."""
+    """Measurements at each size, smallest first, and the goals comparing last with first."""
     staff(setting.slack.workspace)
     url = setting.ground.fresh("bench_growth")
     each = WARM + setting.size.clicks + WARM + setting.size.votes
@@ -87,7 +87,7 @@ async def _votes(setting: Setting, url: str, rows: Iterator[Row]) -> list[float]
 
 
 async def _expiry(url: str) -> float:
-    """Milliseconds for each request that a sweep ends, alone on the machine; what it would tell is not told."""
+    """Milliseconds per request of an expiry sweep, without other load; its messages are not sent."""
     with owner(url) as connection:
         due = connection.execute(_MAKE_DUE, [DUE]).rowcount
     begun = time.monotonic()
@@ -106,7 +106,7 @@ def _bytes(url: str) -> int:
 
 
 async def peer(setting: Setting, waiting: int) -> dict[str, Any]:
-    """DBOS with so many workflows in `recv`, and with none: latency, memory, processor time while idle."""
+    """DBOS with this many workflows in `recv`, and with none: latency, memory, idle CPU time."""
     found: dict[str, Any] = {"waiting": waiting}
     async with dbos(setting.ground) as side:
         await side.ask("latency", count=WARM, apart=0)
@@ -126,7 +126,7 @@ async def peer(setting: Setting, waiting: int) -> dict[str, Any]:
 
 
 async def run(options: argparse.Namespace, command: str) -> None:
-    """Measure what is asked for, print the goals, and save everything."""
+    """Measure what the options select, print the goals, and save everything."""
     size = replace(QUICK if options.quick else FULL, due=options.due)
     begun, load = time.monotonic(), os.getloadavg()[0]
     content: dict[str, Any] = {
@@ -156,7 +156,6 @@ async def run(options: argparse.Namespace, command: str) -> None:
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer samples at each size")
     parser.add_argument(

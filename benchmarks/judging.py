@@ -1,4 +1,4 @@
-"""Row 14: what limits over time and grants add to the judgement of a call with long arguments."""
+"""Row 14: what limits and grants add to the judgement of a call with long arguments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from slackbot.reviewing.grant_checks import SlackGrantChecks
 
 LIMITS = 20
 USES = 10_000
-"""Of each limit, within its window."""
+"""Uses of each limit within its window."""
 
 LETTER = "Dear customer, " * 2_730
 """40 KB."""
@@ -89,7 +89,7 @@ AGENT = Agent("letters", "Send letters.", [send])
 
 
 async def row_14(setting: Setting) -> list[Line]:
-    """A call is judged, with and without grants on its tool and limits that have been used much."""
+    """Judge a call, with and without grants on its tool and heavily used limits."""
     urls = [setting.ground.fresh(f"bench_judging_{name}") for name in ("without", "within")]
     async with AsyncExitStack() as stack:
         plain, bounded = [await stack.enter_async_context(_opened(url)) for url in urls]
@@ -154,7 +154,7 @@ async def _in_turns(setting: Setting, *sides: Services) -> list[Rounds]:
 
 
 async def _judged(services: Services) -> float:
-    """Milliseconds; afterwards the question is withdrawn, and the sweep has written down what became of its uses."""
+    """Milliseconds; afterwards the request is withdrawn, and the sweep has settled its uses."""
     call_id, taken = await _judge(services)
     request_id = await _request_of(services.db, call_id)
     if request_id is not None:
@@ -170,7 +170,7 @@ async def _request_of(db: Database, call_id: UUID) -> UUID | None:
 
 
 async def _judge(services: Services, price: int = 500) -> tuple[UUID, float]:
-    """A call of a new run, and how many milliseconds it took to bring it as far as it goes by itself."""
+    """A call of a new run, and the milliseconds until it can go no further by itself."""
     db = services.db
     started = await runs.start(db, NewRun("letters", "1", "send it", "bench", ADA, "slack", TEAM, "C0AGENTS"))
     joint = JointWrites(db, "seed")
@@ -188,7 +188,7 @@ async def _judge(services: Services, price: int = 500) -> tuple[UUID, float]:
 
 
 async def _give(services: Services) -> None:
-    """A grant that covers the letter to the last character, and not its price."""
+    """A grant that matches the whole letter, but not its price."""
     call_id, _ = await _judge(services, price=5)
     origin = await _request_of(services.db, call_id)
     if origin is None or services.policy.grants is None:

@@ -1,4 +1,4 @@
-"""One look at the real service while so many requests wait: clicks, pages, memory, and what it takes while idle."""
+"""One measurement of the service with waiting requests: clicks, pages, memory, and idle CPU time."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ WARM = 20
 WARM_PAGES = 3
 HOMES = 6
 SETTLE = 4.0
-"""Seconds between two looks whether every message has been sent."""
+"""Seconds between checks whether every message has been sent."""
 
 REST = 10.0
-"""Seconds until a process has done what it does once after its start, and PostgreSQL has tidied up."""
+"""Seconds until a process has finished its start-up work, and PostgreSQL has vacuumed."""
 
 Pages = Callable[[], Awaitable[float]]
 
 
 @dataclass(frozen=True)
 class Look:
-    """The service as it was found. Samples in ms, ``ready`` in s, memory in MB, processor time in % of a core."""
+    """Measurements of the service. Samples in ms, ``ready`` in s, memory in MB, CPU time in % of a core."""
 
     ready: float
     memory: float
@@ -49,12 +49,12 @@ class Look:
     home: list[float]
 
     def scalars(self) -> dict[str, float]:
-        """What is one number."""
+        """The single-number measurements."""
         return {"ready": self.ready, "memory": self.memory, "idle": self.idle, "database": self.database}
 
 
 async def look(setting: Setting, url: str, rows: Iterator[Row]) -> Look:
-    """Start the service on this database, measure, stop it. Takes `WARM` and a round of clicks from ``rows``."""
+    """Start the service on this database, measure, stop it. Uses `WARM` clicks and one round from ``rows``."""
     size = setting.size
     cookie = await _signed_in(url)
     async with serving(url, setting.slack, setting.ground.home) as clicker:
@@ -81,13 +81,13 @@ async def look(setting: Setting, url: str, rows: Iterator[Row]) -> Look:
 
 
 async def hush(url: str) -> None:
-    """Take back what is still to be sent: a channel takes a message a second, and the service is to be idle now."""
+    """Drop pending messages: a channel takes one a second, and the service must be idle now."""
     await asyncio.to_thread(take_back, url)
     await asyncio.sleep(SETTLE)
 
 
 async def told(url: str) -> None:
-    """Wait until no message waits to be sent; the service is idle then."""
+    """Wait until no message is pending; the service is then idle."""
     while await asyncio.to_thread(_unsent, url):
         await asyncio.sleep(SETTLE)
     await asyncio.sleep(SETTLE)
@@ -107,7 +107,7 @@ async def _signed_in(url: str) -> str:
 
 
 async def _at_rest(setting: Setting, pid: int) -> tuple[float, float, float]:
-    """Memory, and the processor time that service and database take while nobody does anything."""
+    """Memory, and CPU time of service and database while idle."""
     service = psutil.Process(pid)
     before, at, of_server = seconds(service), time.monotonic(), server_cpu(setting.ground)
     await asyncio.sleep(setting.size.window)
@@ -118,7 +118,7 @@ async def _at_rest(setting: Setting, pid: int) -> tuple[float, float, float]:
 
 
 class _Visits:
-    """Somebody who opens pages and lists; each method returns milliseconds to the answer."""
+    """Opens pages and lists; each method returns milliseconds to the response."""
 
     def __init__(self, setting: Setting, clicker: Clicker, cookie: str) -> None:
         self._slack = setting.slack
@@ -127,24 +127,24 @@ class _Visits:
         self._cookie = cookie
 
     async def warm(self) -> None:
-        """Everything once, so that nothing is looked up or compiled for the first time in a sample."""
+        """Everything once, so that samples contain no first-time look-ups or compilation."""
         for page in (self.inbox, self.history, self.todo, self.mine, self.home):
             await page()
 
     async def many(self, page: Pages) -> list[float]:
-        """The same page again and again, after a few that do not count."""
+        """The same page repeatedly, after a few uncounted visits."""
         return [await page() for _ in range(WARM_PAGES + self._count)][WARM_PAGES:]
 
     async def inbox(self) -> float:
-        """The first page of what waits."""
+        """The first page of waiting requests."""
         return await self._page("/inbox", b"Pay order")
 
     async def history(self) -> float:
-        """What was decided, newest first."""
+        """Decided requests, newest first."""
         return await self._page("/inbox/history", b"Pay order")
 
     async def todo(self) -> float:
-        """`/approvals`: the acknowledgement is the list."""
+        """`/approvals`: the acknowledgement contains the list."""
         return await self._command(GRACE.user_id, "")
 
     async def mine(self) -> float:
@@ -152,7 +152,7 @@ class _Visits:
         return await self._command(ADA.user_id, "mine")
 
     async def home(self) -> float:
-        """Grace opens her Home; what waits for her is published."""
+        """Grace opens her Home; the app publishes her waiting requests."""
         await asyncio.sleep(PACE + 0.2)
         event = {"type": "app_home_opened", "user": GRACE.user_id, "channel": "D0GRACE", "tab": "home"}
         content = {"type": "event_callback", "team_id": TEAM, "event": event, "event_id": "Ev1"}

@@ -1,8 +1,8 @@
-"""Very many requests: copies, inside the database, of one that the use cases made.
+"""Very many requests, as copies inside the database of one made by the use cases.
 
-Every row of it is copied, its runs, cards, votes and record included, so that tables and indexes are as large as they
-would be. Ids are new; who asked, who may decide, the channel and the times differ from copy to copy. The record of each
-copy is a chain of its own, whose hashes hold (`signoff verify` finds nothing).
+Every related row is copied, including runs, cards, votes and audit log, so that tables and indexes have realistic
+sizes. Ids are new; requesters, reviewers, channels and times vary. Each copy's audit log is its own chain with valid
+hashes (`signoff audit verify` finds nothing).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from benchmarks.waiting import CHANNEL, FINANCE
 from slack_sandbox.workspace import SandboxWorkspace
 
 GROUPS = 12
-"""Different groups of reviewers among the copies; every `MINE`-th copy is for the group of those who click."""
+"""Reviewer groups among the copies; every `MINE`-th copy is for the clickers' group."""
 
 MINE = 20
 CHANNELS = 5
 PEOPLE = 5000
-"""Different people on whose behalf the copies were asked."""
+"""Requesters among the copies."""
 
 CHUNK = 20_000
 
@@ -38,7 +38,7 @@ SELECT n, uuidv7() AS request, uuidv7() AS run, uuidv7() AS call,
 FROM generate_series(%(first)s::int, %(last)s::int) AS n
 """
 
-# What differs from the original, table by table; every other column is copied. `t` is the original's row.
+# Columns that differ from the original, by table; all others are copied. `t` is the original's row.
 _RUN = {
     "id": "c.run",
     "start_key": "NULL",
@@ -85,12 +85,14 @@ _TABLES: dict[str, tuple[str, Mapping[str, str]]] = {
 
 
 async def multiply(url: str, request_id: str, count: int, *, after: int = 0) -> None:
-    """So many copies of this request, told and waiting for days, in a vacuumed database that has ``after`` of them."""
+    """Create this many copies of the request, delivered and waiting for days; the database, vacuumed, has ``after``
+    already.
+    """
     await asyncio.to_thread(_multiply, url, request_id, count, after)
 
 
 def staff(workspace: SandboxWorkspace) -> None:
-    """The groups and channels that the copies name."""
+    """Add the groups and channels that the copies name."""
     for group in range(GROUPS):
         workspace.add_usergroup(f"S0TEAM{group}", f"team-{group}", ["U0LINUS"])
     for channel in range(CHANNELS):
@@ -99,7 +101,7 @@ def staff(workspace: SandboxWorkspace) -> None:
 
 def _multiply(url: str, request_id: str, count: int, after: int) -> None:
     with owner(url) as connection:
-        # What refers to what is copied with it, so foreign keys and guards need not be asked for every row.
+        # Referenced rows are copied too, so foreign keys and triggers need not be checked per row.
         connection.execute("SET session_replication_role = replica")
         statements, links = list(_statements(connection)), list(chains(connection, request_id))
         last = after + count
@@ -116,7 +118,7 @@ def _multiply(url: str, request_id: str, count: int, after: int) -> None:
 
 
 def _statements(connection: psycopg.Connection[Any]) -> Iterator[str]:
-    """Copies of the rows of every table but the record's."""
+    """Copies of the rows of every table except the audit log's."""
     for table, (belongs, differs) in _TABLES.items():
         rows = connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",

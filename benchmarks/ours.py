@@ -1,8 +1,8 @@
-"""Our side of what is measured without HTTP: the use cases with a worker in one process.
+"""Our side of rows without HTTP: the use cases with a worker in one process.
 
-Run as `python -m benchmarks.ours URL API`. The worker is the service's own, and it drains to the stand-in for Slack
-unless `BENCH_SILENT` is set. Only the model is not there: it answers at once, in this process. The event loop is
-uvloop's, as in the service.
+Run as `python -m benchmarks.ours URL API`. The worker is the service's own, and it delivers to the Slack sandbox unless
+`BENCH_SILENT` is set. Only the model is replaced: it answers at once, in this process. The event loop is uvloop, as in
+the service.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 
 SILENT = "BENCH_SILENT"
-"""Set: nothing is sent to Slack, so that the work of sending is not in what is counted."""
+"""If set, nothing is sent to Slack, which excludes delivery from the counts."""
 
 CLAIMED = "SELECT count(*) FROM execution WHERE status = 'claimed'"
 UNFINISHED = """
@@ -46,15 +46,15 @@ SELECT (SELECT count(*) FROM tool_call WHERE state IN ('new', 'ready', 'refused'
 
 
 class AtOnce(Model):
-    """A model that has nothing to think about."""
+    """A model that answers immediately."""
 
     async def complete(self, *_: Any, **__: Any) -> Reply:
-        """The end of the run."""
+        """End the run."""
         return Reply("Done.", (), 10, "stop")
 
 
 class Starts:
-    """Hears from the tool, in whatever thread it runs, that it has started."""
+    """Receives tool starts, from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -62,7 +62,7 @@ class Starts:
         payments.listener = lambda order, at: self._loop.call_soon_threadsafe(self._heard, order, at)
 
     def of(self, order: int) -> asyncio.Future[int]:
-        """Resolves to the moment when the tool started for this order."""
+        """Resolves to the time when the tool started for this order."""
         return self._waiting.setdefault(order, self._loop.create_future())
 
     def _heard(self, order: int, at: int) -> None:
@@ -71,7 +71,7 @@ class Starts:
 
 
 class Ours:
-    """What this side can be asked to do; requests come as rows of `Waiting`."""
+    """The commands of this side; requests are passed as rows of `Waiting`."""
 
     def __init__(self, votes: Votes, starts: Starts) -> None:
         self._votes = votes
@@ -79,12 +79,11 @@ class Ours:
         self._starts = starts
 
     def commands(self) -> dict[str, Command]:
-        """By name."""
         every = (self.latency, self.throughput, self.idle, self.cpu)
         return {command.__name__: command for command in every}
 
     async def latency(self, requests: list[Row], apart: float) -> list[float]:
-        """Milliseconds from calling `vote` to the start of the tool, one after the other."""
+        """Milliseconds from calling `vote` to the tool's start, sequentially."""
         taken = []
         for each in read(requests):
             begun = time.monotonic_ns()
@@ -94,7 +93,7 @@ class Ours:
         return taken
 
     async def throughput(self, requests: list[Row], at_once: int) -> float:
-        """Votes committed and calls executed per second: until the last result is committed."""
+        """Votes committed and calls executed per second, until the last result is committed."""
         queue = list(read(requests))
         waiting = iter(queue)
         begun = time.monotonic()
@@ -110,7 +109,7 @@ class Ours:
         return len(queue) / (time.monotonic() - begun)
 
     async def idle(self) -> int:
-        """Wait until nothing is left to be done but messages; returns for how many calls and runs it waited."""
+        """Wait until only messages are left; returns the number of calls and runs it waited for."""
         first = left = await self._count(UNFINISHED)
         while left:
             await asyncio.sleep(0.05)
@@ -118,7 +117,7 @@ class Ours:
         return first
 
     async def cpu(self) -> float:
-        """The seconds of processor time that this process has taken."""
+        """CPU seconds of this process."""
         return time.process_time()
 
     async def _started(self, each: Waiting) -> int:
@@ -131,13 +130,13 @@ class Ours:
 
 
 def read(requests: Iterable[Row]) -> Iterable[Waiting]:
-    """Requests as they come over the line."""
+    """Requests parsed from a command."""
     return (Waiting(*each) for each in requests)
 
 
 @asynccontextmanager
 async def working(db: Database, api_url: str) -> AsyncIterator[Votes]:
-    """The service's worker on all queues, and its way to vote, as the service puts them together."""
+    """The service's worker on all queues, and its votes, composed as in the service."""
     name = worker_name()
     client = SlackClient("xoxb-sandbox", api_url)
     me = await client.auth_test()
@@ -178,7 +177,7 @@ async def main(url: str, api_url: str) -> None:
 
 
 async def vote_alone(url: str) -> None:
-    """Row 4: nobody else works; our vote and the bare transactions take turns."""
+    """Row 4: without other load, our vote and the bare transactions alternate."""
     async with Database(url, application_name="bench vote") as db:
         await db.open()
         rows = recorded.Row4(url, db)

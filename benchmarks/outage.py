@@ -1,4 +1,4 @@
-"""Very many calls are ready at once, as after an outage of all workers: how fast they are drained."""
+"""Drain rate of very many ready calls, as after an outage of all workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 600.0
 
 
 async def lines(setting: Setting, ready: int) -> list[Line]:
-    """People voted while no worker ran; then one process starts. Steady: the same process, eight voters."""
+    """People voted while no worker ran; then one process starts. For comparison: the same process, eight voters."""
     url = setting.ground.fresh("bench_outage")
     calls = setting.size.calls
     first, *others = await seed(url, setting.slack, 1 + WARM + 3 * calls)
@@ -47,14 +47,14 @@ async def lines(setting: Setting, ready: int) -> list[Line]:
 
 
 async def _decided(url: str, row: Row) -> None:
-    """A vote that nobody here acts on: the call is ready, and everything has been told."""
+    """A vote without a worker: the call is ready, and all messages are marked as delivered."""
     async with Database(url, application_name="bench voter") as db:
         await count(db, Waiting(*row).ballot())
     await asyncio.to_thread(take_back, url)
 
 
 def _drain_rate(url: str, ready: int) -> float:
-    """Calls per second between the first one that is seen to be done and the last one."""
+    """Calls per second between the first and the last observed completion."""
     deadline = time.monotonic() + PATIENCE
     begun, left = None, ready
     with owner(url) as connection:

@@ -1,4 +1,4 @@
-"""The agent whose tools tell when they start. Loaded by the service as any other agent is (`SIGNOFF_AGENTS`)."""
+"""The agent whose tools report their starts. The service loads it like any agent (`SIGNOFF_AGENTS`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 
 MARKS = "BENCH_MARKS"
-"""Names the datagram socket to which another process wants the starts told."""
+"""Names the datagram socket for starts in another process."""
 
 CHECKPOINTS = """
 [defaults]
@@ -39,11 +39,11 @@ def _told_to(path: str) -> Listener:
 
 
 listener: Listener | None = _told_to(os.environ[MARKS]) if MARKS in os.environ else None
-"""Who wants to hear of starts: the order's number, and nanoseconds of the machine's monotonic clock."""
+"""Receives starts: the order's number, and nanoseconds of the machine's monotonic clock."""
 
 
 def price(order_id: int) -> dict[str, Any]:
-    """What the order costs; found without any waiting."""
+    """The order's price, without waiting."""
     return {"order_id": order_id, "cents": 4200}
 
 

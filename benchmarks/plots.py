@@ -1,4 +1,4 @@
-"""The plots of a result, as SVG: text stays text, and everything can be read on white and on dark ground."""
+"""Plots of a result as SVG, with real text, readable on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS, PEER = "#2f81f7", "#db6d28"
 COLOURS = (OURS, PEER, "#3fb950", "#a371f7", "#bf8700")
 STYLE: Any = {
     "svg.fonttype": "none",  # text, not outlines
-    "svg.hashsalt": "signoff",  # the same result is the same file
+    "svg.hashsalt": "signoff",  # same result, same file
     "font.family": "sans-serif",
     "font.size": 11,
     "text.color": INK,
@@ -43,7 +43,7 @@ CURVES = {
 
 
 def votes(path: Path, title: str, latency: dict[str, Rounds], rates: dict[str, Rounds]) -> None:
-    """Left: the share of votes whose tool had started by then. Right: calls per second of each round."""
+    """Left: cumulative share of votes whose tool had started. Right: calls per second of each round."""
     with rc_context(STYLE):
         figure = Figure(figsize=(9, 3.6))
         left, right = figure.subplots(1, 2, width_ratios=(2, 1))
@@ -69,7 +69,7 @@ def votes(path: Path, title: str, latency: dict[str, Rounds], rates: dict[str, R
 
 
 def growth(path: Path, title: str, points: Sequence[dict[str, Any]], peer: dict[str, Any] | None) -> None:
-    """Left: medians over what waits. Right: memory, and processor time while idle."""
+    """Left: medians by number of waiting requests. Right: memory, and idle CPU time."""
     with rc_context(STYLE):
         figure = Figure(figsize=(9, 3.8))
         left, right = figure.subplots(1, 2)
@@ -111,7 +111,7 @@ def _named(name: str) -> str:
 
 
 def _save(figure: Figure, path: Path, title: str) -> None:
-    """Write the file, with its title for those who do not see it."""
+    """Write the file, with its title for screen readers."""
     figure.tight_layout()
     figure.savefig(path, format="svg", metadata={"Title": title, "Date": None})
     drawn = path.read_text().replace("<svg ", '<svg role="img" aria-labelledby="title" ', 1)

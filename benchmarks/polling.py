@@ -1,4 +1,4 @@
-"""The other peer of row 1: a loop that looks every five seconds, which is what most home-made approvals do."""
+"""The other peer of row 1: a loop that polls every five seconds, as most home-made approvals do."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LOOPS = 40
 
 
 async def latency(conninfo: str) -> list[float]:
-    """Milliseconds from a committed decision to the loop that sees it; the loops started at random moments.
+    """Milliseconds from a committed decision until a loop sees it; the loops start at random offsets.
 
-    Few loops, because each can only be measured once per round of five seconds.
+    Few loops, because each gives one sample per five seconds.
     """
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as writer:
         await writer.execute("CREATE TABLE decision (n int PRIMARY KEY)")

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.publish [FILE …]`: write results down in `docs/benchmarks/`, as tables and plots.
+"""`python -m benchmarks.publish [FILE …]`: write results to `docs/benchmarks/`, as tables and plots.
 
-Takes the files named, or the latest one of each kind. Texts between `<!-- measured: NAME -->` and `<!-- end -->` in
-`docs/scale.md` and in `README.md` are written anew; everything else there stays as it is.
+Uses the given files, or the latest of each kind. Replaces text between `<!-- measured: NAME -->` and `<!-- end -->` in
+`docs/scale.md` and `README.md`; everything else is unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def rows(result: Result) -> None:
 
 
 def growth(result: Result) -> None:
-    """The table and the curves of `python -m benchmarks.growth`."""
+    """The table and plots of `python -m benchmarks.growth`."""
     points, peer = result.get("points", []), result.get("dbos")
     text = f"# Growth\n\n{_about(result)}\n\n"
     if points:
@@ -54,7 +54,7 @@ def growth(result: Result) -> None:
 
 
 def scale(result: Result) -> None:
-    """What one decision costs, and what many would need, in `docs/scale.md`."""
+    """The cost of one decision, and needs at higher rates, in `docs/scale.md`."""
     tables = sorted(result["bytes"].items(), key=lambda each: -sum(each[1].values()))
     kept = [[f"`{name}`", f"{each['heap']:,.0f}", f"{each['indexes']:,.0f}"] for name, each in tables]
     heap, indexes = (sum(each[part] for _, each in tables) for part in ("heap", "indexes"))
@@ -156,7 +156,7 @@ def _pair(samples: list[float] | None) -> str:
 
 
 def _fill(file: Path, name: str, text: str) -> None:
-    """Put the text between the marks of that name."""
+    """Replace the text between the markers of that name."""
     marks = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     old = file.read_text()
     if not marks.search(old):
@@ -166,7 +166,6 @@ def _fill(file: Path, name: str, text: str) -> None:
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="results; by default the latest of each kind")
     home = locations.data_home() / "bench"

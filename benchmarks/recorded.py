@@ -1,4 +1,4 @@
-"""Row 4: a vote's writes, recorded from the real thing and rolled back, then replayed on a bare connection."""
+"""Row 4: record a vote's writes, roll them back, and replay them on a bare connection."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Statement = tuple[Any, Any]
 
 
 class Undone(Exception):
-    """Raised when everything has been written, so that it is rolled back."""
+    """Raised after all writes, to roll them back."""
 
 
 class Recorder(Database):
-    """A database that notes down what a decision sends, and forgets that it happened."""
+    """A database that records a decision's statements and rolls them back."""
 
     statements: list[Statement]
 
@@ -60,7 +60,7 @@ class Row4:
         self._recorded: list[list[Statement]] = []
 
     async def ours(self, requests: list[Row]) -> float:
-        """Vote after vote."""
+        """Sequential votes."""
         ballots = [Waiting(*each).ballot() for each in requests]
         begun = time.monotonic()
         for ballot in ballots:
@@ -68,7 +68,7 @@ class Row4:
         return len(ballots) / (time.monotonic() - begun)
 
     async def record(self, requests: list[Row]) -> list[str]:
-        """Note down what votes on these would write. Returns one vote's statements, reads included."""
+        """Record the writes of votes on these. Returns one vote's statements, reads included."""
         self._recorded = []
         sent: list[Statement] = []
         async with Recorder(self._url, application_name="bench recorder") as db:
@@ -81,7 +81,7 @@ class Row4:
         return [" ".join(str(query).split())[:70] for query, _ in sent]
 
     async def bare(self, *, pipeline: bool) -> float:
-        """Replay what was recorded: BEGIN, the writes, COMMIT. The first few prepare the statements, uncounted."""
+        """Replay the recording: BEGIN, the writes, COMMIT. The first few prepare the statements and are not counted."""
         play = self._at_once if pipeline else self._in_turn
         conninfo = Address.read(self._url, role="signoff_app").conninfo("bench bare")
         async with await psycopg.AsyncConnection.connect(conninfo, prepare_threshold=0) as raw:

@@ -1,4 +1,4 @@
-"""What was measured: lines of a table, printed for people and saved with every sample as JSON."""
+"""Results as lines of a table, printed and saved with every sample as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIBRARIES = ("sqlalchemy", "psycopg", "uvloop", "slack-bolt", "dbos")
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that was measured. ``ratio`` is ours over the peer's; ``met`` is None where nothing was promised."""
+    """One result. ``ratio`` is ours over the peer's; ``met`` is None without a goal."""
 
     row: int
     what: str
@@ -37,14 +37,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Goal:
-    """What was promised about a ratio, in words and as a condition."""
+    """A goal for a ratio, in words and as a condition."""
 
     text: str
     holds: Callable[[Ratio], bool]
 
     @classmethod
     def surely_at_most(cls, limit: float) -> Goal:
-        """The whole interval stays below."""
+        """The whole interval is at most the limit."""
         return cls(f"upper end <= {limit} x", lambda found: found.high <= limit)
 
     @classmethod
@@ -65,7 +65,7 @@ def compare(
     of: Statistic = median,
     goal: Goal | None = None,
 ) -> Line:
-    """A statistic of ours against a peer's, round by round."""
+    """One of our statistics against the peer's, round by round."""
     name, theirs = peer
     found = ratio(ours, theirs, of)
     return Line(
@@ -91,7 +91,7 @@ def latency(
 
 
 def within(row: int, what: str, ours: Rounds, limit: float) -> Line:
-    """A median in milliseconds with a limit of its own, and the p99 beside it."""
+    """A median in milliseconds with an absolute limit, and the p99 beside it."""
     every = pooled(ours)
     return Line(
         row,
@@ -123,7 +123,7 @@ def show(lines: Sequence[Line], notes: Sequence[str]) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """What absolute numbers depend on, without a name of the machine."""
+    """What absolute numbers depend on, without the machine's name."""
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "commit": _commit(),
@@ -137,7 +137,7 @@ def machine() -> dict[str, Any]:
 
 
 def save(folder: Path, name: str, content: dict[str, Any]) -> Path:
-    """Write a result as JSON, named by what it is and when it was made; returns the file."""
+    """Write a result as JSON, named by kind and time; returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
     path.write_text(json.dumps(content, indent=1) + "\n")
@@ -145,7 +145,7 @@ def save(folder: Path, name: str, content: dict[str, Any]) -> Path:
 
 
 def as_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """Lines as they are saved."""
+    """Lines in the saved format."""
     return [asdict(line) for line in lines]
 
 

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.scale`: what a decision leaves in the database and takes from the processors.
+"""`python -m benchmarks.scale`: database size and CPU time per decision.
 
-From these, `benchmarks.publish` computes what 10, 1,000 and 100,000 decisions a minute need.
+From these, `benchmarks.publish` computes the needs of 10, 1,000 and 100,000 decisions a minute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WHERE c.relkind = 'r' AND c.relnamespace = 'signoff'::regnamespace
 
 
 async def measure(floor: Ground, slack: SlackSandbox, count: int) -> dict[str, Any]:
-    """Open so many requests, decide and execute them by eight voters, tell of them; everything for one decision."""
+    """Open this many requests, decide and execute them with eight voters, deliver messages; results per decision."""
     url = floor.fresh(NAME)
     empty = await asyncio.to_thread(_sizes, url)
     start = await asyncio.to_thread(spent, floor, NAME)
@@ -73,7 +73,7 @@ def _each(total: Spent, count: int) -> dict[str, float]:
 
 
 def _sizes(url: str) -> dict[str, tuple[int, int]]:
-    """Bytes of each table, and of its indexes, without what VACUUM can free."""
+    """Bytes of each table and its indexes, without what VACUUM can free."""
     with owner(url) as connection:
         connection.execute("VACUUM FULL")
         return {str(name): (int(heap), int(index)) for name, heap, index in connection.execute(_SIZES)}
@@ -98,7 +98,6 @@ async def run(count: int, command: str) -> None:
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--decisions", type=int, default=DECISIONS, metavar="N")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What so many decisions a minute need, computed from what one costs; a model, and labelled so where it is shown."""
+"""Resources for a number of decisions a minute, computed from the cost of one. A model, and labelled as one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 PER_MINUTE = (10, 1_000, 100_000)
 DAY = 24 * 60
 COMFORT = 0.6
-"""The share of a core that is planned for; above it, waiting grows faster than work."""
+"""Planned utilisation of a core; above it, waiting grows faster than work."""
 
 
 def needs(result: dict[str, Any]) -> list[list[str]]:
-    """Rows of a table: what is needed, at each rate."""
+    """Table rows: the needs at each rate."""
     opening, deciding = result["opening"], result["deciding"]
     kept = sum(each["heap"] + each["indexes"] for each in result["bytes"].values())
     wal = opening["wal"] + deciding["wal"]

@@ -1,4 +1,4 @@
-"""What every row gets: the server, the stand-in for Slack, and how much is to be measured."""
+"""Shared by every row: the server, the Slack sandbox, and how much to measure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from benchmarks.ground import Ground
 from slack_sandbox import SlackSandbox
 
 APART = 0.05
-"""Seconds between one sequential sample and the next, so that the aftermath of one is not in the other."""
+"""Seconds between sequential samples, so that one's aftermath does not affect the next."""
 
 VOTERS = 8
-"""Votes at a time where the rate is measured: as many as there are connections for decisions."""
+"""Concurrent votes where the rate is measured: one per database connection for decisions."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: rounds that take turns with the peer's, and what is in one."""
+    """How much to measure: rounds that alternate with the peer's, and samples per round."""
 
     rounds: int
     clicks: int
@@ -61,7 +61,7 @@ QUICK = Size(
 
 @dataclass(frozen=True)
 class Setting:
-    """One run of the bench. The stand-in for Slack is shared by all rows."""
+    """One run of the benchmarks. All rows share the Slack sandbox."""
 
     ground: Ground
     slack: SlackSandbox

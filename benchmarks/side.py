@@ -1,4 +1,4 @@
-"""A side of a comparison lives in a process of its own and does what it is asked, one line of JSON at a time."""
+"""One side of a comparison, in its own process: runs commands, one line of JSON at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Command = Callable[..., Awaitable[Any]]
 
 
 class Side:
-    """The process of one side, seen from the bench: `async with Side(module, log, …) as side`."""
+    """The process of one side: `async with Side(module, log, …) as side`."""
 
     def __init__(self, module: str, log: Path, *arguments: str, **environment: str) -> None:
         self._command = (sys.executable, "-m", module, *arguments)
@@ -38,7 +38,7 @@ class Side:
         process = self._process
         if process is None or process.stdin is None:
             return
-        process.stdin.close()  # the end of its work
+        process.stdin.close()  # tells it to exit
         try:
             await asyncio.wait_for(process.wait(), 20)
         except TimeoutError:
@@ -47,13 +47,12 @@ class Side:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
         if self._process is None:
             raise RuntimeError("not started")
         return self._process.pid
 
     async def ask(self, command: str, **arguments: Any) -> Any:
-        """Let it do something and wait for the result. Raises RuntimeError when it ends instead."""
+        """Run a command and return its result. Raises RuntimeError if the process exits instead."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise RuntimeError("not started")
@@ -66,7 +65,7 @@ class Side:
 
 
 async def serve(commands: Mapping[str, Command]) -> None:
-    """Do what standard input asks until it ends. Whatever else prints goes to standard error."""
+    """Run commands from standard input until it ends. All other output goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     asking = asyncio.StreamReader(limit=2**24)

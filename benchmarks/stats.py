@@ -1,8 +1,8 @@
-"""What samples say: quantiles, and how sure a ratio is.
+"""Quantiles, and confidence intervals of ratios.
 
-Absolute times belong to the machine and to what else it does meanwhile, so rounds take turns with the peer's and
-the ratio of what both have is what counts. Samples of one round resemble each other more than those of another
-round, so the unit of the interval is the round: pairs of rounds are drawn again (bootstrap), not single samples.
+Absolute times depend on the machine and its other load, so rounds alternate with the peer's and only the ratio counts.
+Samples of one round resemble each other more than those of another, so the bootstrap draws pairs of rounds, not single
+samples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DRAWS = 2_000
 SURE = 0.95
 
 Rounds = list[list[float]]
-"""The samples of each round, in the order in which the rounds were made."""
+"""The samples of each round, in order."""
 
 Statistic = Callable[[Sequence[float]], float]
 
@@ -35,32 +35,30 @@ class Ratio:
 
 
 def quantile(samples: Sequence[float], share: float) -> float:
-    """The smallest sample that at least this share of them does not exceed."""
+    """The smallest sample that at least this share does not exceed."""
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def median(samples: Sequence[float]) -> float:
-    """The middle sample."""
     return quantile(samples, 0.5)
 
 
 def p99(samples: Sequence[float]) -> float:
-    """What 99 of 100 samples do not exceed."""
+    """The value that 99 % of the samples do not exceed."""
     return quantile(samples, 0.99)
 
 
 def pooled(rounds: Rounds) -> list[float]:
-    """The samples of all rounds."""
     return list(chain.from_iterable(rounds))
 
 
 def ratio(ours: Rounds, peer: Rounds, of: Statistic) -> Ratio:
-    """A statistic of all our samples over the same of the peer's. The two have the same number of rounds.
+    """A statistic of all our samples over the peer's. Both must have the same number of rounds.
 
-    What was measured in one round has no interval: both ends are the value.
+    With a single round there is no interval: both ends are the value.
     """
-    draw = random.Random(0)  # the same samples have the same interval
+    draw = random.Random(0)  # the same samples give the same interval
     numbers = range(len(ours))
     drawn: list[float] = []
     for _ in range(DRAWS):

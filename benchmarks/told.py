@@ -1,4 +1,4 @@
-"""Row 8: programs that wait for decisions over HTTP, and how soon each is told, at fifty decisions a second."""
+"""Row 8: how soon programs waiting over HTTP receive decisions, at fifty decisions a second."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PER_SECOND = 50.0
 OPENERS = 8
 BEGIN_AT_ONCE = 2
 LONGEST_WAIT = 300
-"""Seconds of one long-poll, as for programs in the same network, without proxies that cut a silent connection."""
+"""Seconds per long poll, as for programs in the same network, without proxies that cut silent connections."""
 SETTLE = 3.0
-"""Seconds for the waiters' first looks, before the service's memory is read."""
+"""Seconds for the waiters' first requests, before the service's memory is read."""
 
 PATIENCE = 60.0
 
 
 @dataclass
 class Program:
-    """Calls the service with a key, over connections of its own."""
+    """Calls the service with a key, over its own connections."""
 
     port: int
     key: str
@@ -41,14 +41,14 @@ class Program:
     turned_away: int = 0
 
     async def call(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
-        """Status and content of one answer, over a new connection."""
+        """Status and content of one response, over a new connection."""
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             try:
                 return await self.over(reader, writer, method, path, body)
             finally:
                 writer.close()
-        except (ConnectionError, asyncio.IncompleteReadError):  # more at once than there is room for
+        except (ConnectionError, asyncio.IncompleteReadError):  # more at once than the listen queue holds
             return 503, {}
 
     async def over(
@@ -59,7 +59,7 @@ class Program:
         path: str,
         body: object = None,
     ) -> tuple[int, dict[str, Any]]:
-        """The same over this one."""
+        """The same over this connection."""
         content = b"" if body is None else json.dumps(body).encode()
         head = {
             "Host": "127.0.0.1",
@@ -73,12 +73,12 @@ class Program:
         return status, json.loads(answered)
 
     async def wait(self, request: str, room: asyncio.Semaphore) -> None:
-        """Ask again and again until it is decided, and note when that was heard. ``room``: to begin."""
+        """Long-poll until the request is decided, and record when. ``room`` limits how many start at once."""
         async with room:
             await asyncio.sleep(0.02)
         while True:
             status, review = await self.call("GET", f"/pending/{request}?wait={LONGEST_WAIT}")
-            if status == 503:  # as many ask at once as the service cannot serve: it says to come again
+            if status == 503:  # overloaded by simultaneous calls
                 self.turned_away += 1
                 await asyncio.sleep(1)
             elif status != 200:
@@ -89,7 +89,7 @@ class Program:
 
 
 async def row_8(setting: Setting) -> list[Line]:
-    """Each waits for a request of its own; the clock starts when the decision is sent."""
+    """Each program waits for its own request; the clock starts when the decision is sent."""
     ground, slack, waiters = setting.ground, setting.slack, setting.size.waiters
     url = ground.fresh("bench_told")
     async with Database(url) as db:
@@ -153,10 +153,10 @@ async def _opened(program: Program, count: int) -> list[str]:
 async def _decided(
     reviewer: Program, requests: list[str], clicker: Clicker
 ) -> tuple[dict[str, float], float]:
-    """When each decision was sent, and the share of a core that the service took meanwhile."""
+    """When each decision was sent, and the share of a core that the service used meanwhile."""
     sent: dict[str, float] = {}
     gc.collect()
-    gc.freeze()  # the stopwatch has thousands of connections, and is not to stop for looking through them
+    gc.freeze()  # this process has thousands of connections; garbage collection would disturb its timing
     process = psutil.Process(clicker.pid)
     process.cpu_percent()
     begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""Rows 2, 3, 4 and 9: from a vote in a process to the tool in the same process."""
+"""Rows 2, 3, 4 and 9: from a vote to the tool in the same process."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from benchmarks.stats import Rounds
 from benchmarks.waiting import Row, seed
 
 WARM = 100
-"""Votes before the first that counts: each of the eight connections has prepared its statements by then."""
+"""Uncounted votes: enough for each of the eight connections to prepare its statements."""
 
 
 async def row_2(setting: Setting) -> list[Line]:
-    """A vote is cast; the tool starts."""
+    """From a vote to the tool's start."""
     ours, peer = await compared(setting, setting.ground, "latency")
     goals = Goal.surely_at_most(1.1), Goal.surely_at_most(2.0)
     return latency(2, "vote -> tool starts", ours, ("DBOS recv", peer), *goals)
 
 
 async def row_3(setting: Setting) -> list[Line]:
-    """Votes committed and calls executed, by eight people at a time."""
+    """Votes committed and calls executed, with eight concurrent voters."""
     ours, peer = await compared(setting, setting.ground, "throughput")
     what = f"decided and executed, {VOTERS} voters"
     return [compare(3, what, "/s", ours, ("DBOS recv", peer), goal=Goal.at_least(1.2))]
 
 
 async def compared(setting: Setting, ground: Ground, what: str) -> tuple[Rounds, Rounds]:
-    """Rounds of ours and of DBOS's, in turns: milliseconds of each vote, or calls per second of each round."""
+    """Alternating rounds of ours and DBOS's: milliseconds of each vote, or calls per second of each round."""
     count, how = _round(setting, what)
     ours: Rounds = []
     peer: Rounds = []
@@ -52,7 +52,7 @@ async def compared(setting: Setting, ground: Ground, what: str) -> tuple[Rounds,
 
 
 async def row_4(setting: Setting) -> list[Line]:
-    """A vote's transaction against the same writes by psycopg alone, both on a connection that has prepared them."""
+    """A vote's transaction against the same writes by psycopg alone, both with prepared statements."""
     size = setting.size
     url = setting.ground.fresh("bench_vote")
     half = size.transactions // 2
@@ -103,7 +103,7 @@ async def row_9(setting: Setting) -> list[Line]:
 async def voting(
     setting: Setting, ground: Ground, count: int, tool: Tool = pay, *, silent: bool = False
 ) -> AsyncIterator[tuple[Side, Iterator[Row]]]:
-    """The process in which people vote and tools start, and so many requests of a database of its own."""
+    """A process that votes and runs tools, and waiting requests in its own database."""
     name = f"bench_{tool.name}"
     url = ground.fresh(name)
     rows = iter(await seed(url, setting.slack, count, tool))
@@ -115,14 +115,13 @@ async def voting(
 
 @asynccontextmanager
 async def dbos(ground: Ground) -> AsyncIterator[Side]:
-    """The peer's process, in a database of its own."""
+    """The peer's process, with its own database."""
     url = ground.fresh("bench_dbos", migrated=False)
     async with Side("benchmarks.dbos_side", ground.home / "dbos.log", url) as side:
         yield side
 
 
 def take(rows: Iterator[Row], count: int) -> list[Row]:
-    """The next ones."""
     return [next(rows) for _ in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Waiting requests, made by the use cases: a run, its model's proposal, the question to people."""
+"""Waiting requests, made by the use cases: a run, its model's proposal, the request to people."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _orders = itertools.count(1)
 
 @dataclass(frozen=True)
 class Waiting:
-    """A request that waits for one approval: the number of its order, and where its card stands."""
+    """A request that waits for one approval: its order number, and its card's place."""
 
     order: int
     request_id: str
@@ -45,7 +45,7 @@ class Waiting:
     ts: str
 
     def ballot(self) -> Ballot:
-        """Grace's approval, by a click on the request's card."""
+        """Grace's approval, as a click on the request's card."""
         grace = Standing(GRACE, frozenset({FINANCE}))
         place = Place(self.nonce, "channel", CHANNEL, self.ts)
         return Ballot(
@@ -54,18 +54,18 @@ class Waiting:
 
 
 Row = list[Any]
-"""A waiting request as it goes to another process."""
+"""A waiting request in a form that can be passed to another process."""
 
 
 async def seed(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> list[Row]:
-    """So many waiting requests, each of a run of its own and with its card posted; nothing is left to be done."""
+    """Create waiting requests, each with its own run and a posted card; no other work is pending."""
     made = await ask(url, slack, count, tool)
     await asyncio.to_thread(settle, url, [(each.ts, each.nonce) for each in made])
     return [list(astuple(each)) for each in sorted(made, key=lambda each: each.order)]
 
 
 async def ask(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> list[Waiting]:
-    """The same, as the use cases leave it: what is to be told has not been told."""
+    """Create waiting requests as the use cases leave them, with undelivered messages."""
     numbers = iter([next(_orders) for _ in range(count)])
     made: list[Waiting] = []
 
@@ -81,7 +81,7 @@ async def ask(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> li
 
 
 def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
-    """Put the card into the channel, as delivery does when it has the time that Slack's pace asks for."""
+    """Post the card, as delivery would at Slack's pace."""
     card = request_card(view)
     channel = slack.workspace.channels[CHANNEL]
     message = {"user": slack.workspace.bot.user_id, "bot_id": slack.workspace.bot.bot_id}
@@ -91,7 +91,7 @@ def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
 
 
 async def count(db: Database, ballot: Ballot) -> None:
-    """Count one vote by itself."""
+    """Apply one vote."""
     [counted] = await requests.CountVotes(db).send([ballot], wait=True)
     if isinstance(counted, Exception):
         raise counted
