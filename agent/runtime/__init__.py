@@ -1,1 +1,1 @@
-"""Running agents: their definition (`Agent`, `@tool`), model turns, and the execution of calls."""
+"""Run agents: their definition (`Agent`, `@tool`), model turns, and the execution of calls."""

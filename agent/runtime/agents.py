@@ -19,24 +19,24 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word, because peo
 
 
 class LoadError(SignoffError):
-    """The agents cannot be loaded as named; its text is one line that says which module and why."""
+    """The agents cannot be loaded; the message is one line that names the module and the reason."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent, as a value at module level; `SIGNOFF_AGENTS` names the modules to look in.
+    """An agent, as a value at module level; `SIGNOFF_AGENTS` names the modules to search.
 
-    `model` None means the service's own. `max_steps` bounds the model turns since a person last spoke,
-    `max_tokens` the tokens of a whole run, prompts included, and `max_seconds` the time since a person last spoke
-    in which it did not wait for people. A run that comes to a limit fails, and can be resumed, which counts anew.
-    `concurrency` bounds how many of its calls run at the same time in a process, or with `across_processes` in the
-    whole installation; others wait for their turn.
-    Change `version` with its meaning: what people approved under another one and has not begun is asked again.
+    `model`: None for the service's own. `max_steps` limits the model turns since a person last wrote, `max_tokens` the
+    tokens of a whole run, prompts included, and `max_seconds` the time since a person last wrote, without time spent
+    waiting for people. A run that reaches a limit fails; resuming it starts the limits over. `concurrency` limits the
+    calls that run at the same time in a process, or with `across_processes` in the whole installation; other calls
+    wait. Change `version` when the agent's meaning changes: what people approved under another version and has not
+    begun is asked again.
 
-    `description` tells people what it is for; `inputs`, a JSON schema of an object, what a form should ask them:
-    what they enter stands below the task.
+    `description` tells people what the agent is for. `inputs`, a JSON schema of an object, is the form that people fill
+    in; their entries are appended to the task.
 
-    Raises TypeError or ValueError for a definition that could not work.
+    Raises TypeError or ValueError for an invalid definition.
     """
 
     name: str
@@ -97,8 +97,8 @@ class Agent:
         risk: Risk | str | None = None,
         background: bool = False,
     ) -> Tool:
-        """This agent as a tool of another one: a call is a run of its own, asked about if a checkpoint or the tool
-        says so. `background`: the model above goes on at once, and hears the answer in a later note.
+        """This agent as a tool of another one. Each call is its own run, and needs approval if a checkpoint or the tool
+        says so. `background`: the calling model goes on at once, and reads the answer in a later note.
         """
         return Delegate(
             _handed_down,
@@ -124,7 +124,7 @@ class Agent:
         return self._by_name.get(name)
 
     def blocks(self, tool: str) -> bool:
-        """Whether a call of this tool holds up the chat; one that does not exist is answered in its turn."""
+        """Whether a call of this tool blocks the chat; an unknown tool is answered in its turn."""
         found = self.tool(tool)
         return found is None or not found.background
 
@@ -150,7 +150,7 @@ def _handed_down(task: str) -> str:
 
 
 class Registry:
-    """The agents that this process serves, by name, with those below them. LoadError for two of the same name."""
+    """The agents that this process serves, with those that they delegate to, by name. LoadError for duplicate names."""
 
     def __init__(self, agents: Iterable[Agent] = ()) -> None:
         self._agents: dict[str, Agent] = {}
@@ -175,7 +175,7 @@ class Registry:
 
 
 def load_agents(modules: Sequence[str]) -> Registry:
-    """Import the modules and collect the `Agent`s at their top level. LoadError in one line, also for equal names."""
+    """Import the modules and collect their top-level `Agent`s. LoadError, in one line, also for duplicate names."""
     found: dict[str, tuple[Agent, str]] = {}
     for name in modules:
         module = _import(name)
@@ -191,7 +191,7 @@ def load_agents(modules: Sequence[str]) -> Registry:
 
 
 def _is_theirs(filename: str) -> bool:
-    """Whether a frame is of the module that was to be loaded, and not of ours or of the import machinery."""
+    """Whether a frame is in the loaded module, not in our code or the import machinery."""
     machinery = (Path(__file__).parent, Path(importlib.__file__).parent)
     return filename.endswith(".py") and Path(filename).parent not in machinery
 
@@ -201,7 +201,7 @@ def _import(name: str) -> ModuleType:
         raise LoadError(f'"{name}" is not the name of a module (write my_agents for the file my_agents.py)')
     try:
         return importlib.import_module(name)
-    except Exception as error:  # whatever a user's module may raise while it is imported
+    except Exception as error:  # a user's module may raise anything while it is imported
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             hint = " (write it without .py)" if name.endswith(".py") else ""
             raise LoadError(
@@ -212,7 +212,7 @@ def _import(name: str) -> ModuleType:
 
 
 def _place(error: Exception) -> str:
-    """Where their code raised it, or what Python cannot read: ` (my_agents.py:57)`; empty if it was elsewhere."""
+    """Where the user's code raised it, or the syntax error: ` (my_agents.py:57)`; empty if elsewhere."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({_shown(error.filename)}:{error.lineno})"
     passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame.filename)]
@@ -220,13 +220,13 @@ def _place(error: Exception) -> str:
 
 
 def _shown(filename: str) -> str:
-    """A file by its path from this folder, where it is below it."""
+    """A file's path, relative to the current directory if below it."""
     path = Path(filename)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _found_elsewhere(name: str, module: ModuleType) -> str:
-    """Which file was imported, and what to do where it hides one of this folder."""
+    """The imported file, and what to do if it hides one of the current directory."""
     found, own = Path(module.__file__ or ""), Path(*name.split(".")).with_suffix(".py")
     if own.exists() and not found.samefile(own):
         return (

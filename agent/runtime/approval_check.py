@@ -11,12 +11,12 @@ from signoff.values import Action
 
 
 class ApprovedCall(Protocol):
-    """What people decided about, and under what."""
+    """What people decided on, and under which versions."""
 
     @property
     def digest_decided(self) -> bytes | None: ...
     @property
-    def digest_recorded(self) -> bytes | None: ...  # of the decision, by the audit log
+    def digest_recorded(self) -> bytes | None: ...  # the decided digest in the audit log
     @property
     def signature_decided(self) -> bytes | None: ...  # of the tool's parameters; None: not compared
     @property
@@ -41,7 +41,7 @@ def changed(
     facts: Facts,
     rule: Rule | None,
 ) -> str | None:
-    """Why an approval does not cover what would run now, or None. ``rule`` is the one that catches it now."""
+    """Why an approval does not cover what would run now, or None. ``rule`` is the one that matches it now."""
     if not decided.digest == approval.digest_decided == approval.digest_recorded:
         return "the stored action is not the decided one"
     if decided.tool_version != now.tool_version:

@@ -1,4 +1,4 @@
-"""One attempt at a claimed call: run the tool (at most once, unless idempotent), and report exactly how it ended."""
+"""One attempt at a claimed call: run the tool (at most once, unless idempotent), and report how it ended."""
 
 import asyncio
 from functools import partial
@@ -24,11 +24,11 @@ from agent.usecases.executions import Claim, Outcome, Report, hook_state
 log = structlog.get_logger(__name__)
 
 SHOWN_AFTER = 0.4
-"""Seconds until the run's first message says that such a call is at work; most have ended by then."""
+"""Seconds until the run's first message shows a running call; most have ended by then."""
 
 
 class CallingRun(JudgementSubject, Protocol):
-    """The run of a call, as far as its tool and its trace depend on it."""
+    """The run of a call, as its tool and trace need it."""
 
     @property
     def id(self) -> UUID: ...
@@ -38,7 +38,7 @@ class CallingRun(JudgementSubject, Protocol):
 
 
 async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Claim, asked_at: float) -> None:
-    """Run the tool of a claim whose lease counts from this time of ``lease_clock`` and whose action was just judged."""
+    """Run the tool of a just evaluated claim, whose lease counts from ``asked_at`` of ``lease_clock``."""
     at_work = asyncio.get_running_loop().call_later(
         SHOWN_AFTER, lambda: services.watch(runs.show_at_work(services.db, run.id))
     )
@@ -50,7 +50,7 @@ async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Cl
 
 
 async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:
-    """Run it, and let a trace show when, below the request that people approved or else below the run."""
+    """Run it, with a trace below the approved request, or else below the run."""
     about: tracing.Attributes = {
         "run_id": str(run.id),
         "request_id": str(claim.request_id) if claim.request_id else None,
@@ -72,7 +72,7 @@ async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim)
 async def end_unrun(
     services: Services, work: OpenCallDetails, tool: Tool | None, claim: Claim, why: str
 ) -> None:
-    """The tool hears the no before it is written down: should this worker die between, another one says it again."""
+    """Tell the tool of the refusal before storing it: if this worker dies in between, another one repeats it."""
     if tool is not None and tool.on_refused is not None:
         await run_hook(services, tool.on_refused, tool, work, claim.action, cause="denied")
         await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
@@ -80,7 +80,7 @@ async def end_unrun(
 
 
 async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> Outcome | None:
-    """How it ended, once that is written down; None: it goes on beyond its time, and will be retried."""
+    """The outcome, once stored; None: it goes on beyond its time, and will be retried."""
     context = ToolContext(
         run_id=run.id,
         call_id=claim.call_id,
@@ -95,7 +95,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
     try:
         await call.wait(tool.timeout)
     except asyncio.CancelledError:
-        # The service stops. What may be tried again is found by the next one when the lease is over.
+        # The service stops. If retryable, the next process finds the call when the lease has expired.
         unbegun = call.abandon()
         if not tool.repeatable:
             stopped = _failed("the service stopped before it began; nothing ran")
@@ -106,7 +106,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         outcome = _outcome(call, tool, claim)
     elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
         services.watch(_straggle(services, claim, tool, call))
-        return None  # not reported: when the lease is over, the call is ready for another attempt
+        return None  # not reported: when the lease has expired, the call is ready for another attempt
     elif call.withdraw():
         outcome = _failed(user_code.BLOCKED)
     else:
@@ -118,13 +118,13 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
 
 
 def _check_lease(services: Services, claim: Claim) -> None:
-    """Begin only while the lease of the claim cannot be over: somebody else may have settled it since."""
+    """Begin only while the claim's lease is surely valid; otherwise somebody may have settled it."""
     if not services.heartbeat.surely_holds(claim.execution_id):
         raise NotDone("the worker was delayed for longer than its lease before the call began; nothing ran")
 
 
 async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
-    """Record beside the report what a tool says after its timeout. A coroutine is cancelled; a thread cannot be."""
+    """Record a late result after the tool's timeout beside the report. A coroutine is cancelled; a thread cannot be."""
     if call.withdraw():
         return
     call.interrupt()
@@ -144,7 +144,7 @@ def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
             return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
         case error if (later := tool.seconds_to_retry(error, claim.attempt)) is not None:
             return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds, retry_after=later)
-        case TimeoutError() as error:  # something that the tool waited for may have done its part
+        case TimeoutError() as error:  # what the tool waited for may have taken effect
             return _overdue(tool, call, stored_text.error_text(error))
         case error:
             return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds)
@@ -166,7 +166,7 @@ def _logged(error: BaseException, tool: Tool, claim: Claim) -> str:
 def _told(tool: Tool, result: Any, seconds: float) -> Outcome:
     try:
         return Outcome(ExecutionStatus.SUCCEEDED, tool.told(result), seconds)
-    except ValueError as error:  # it ran, and that is all that can be said of what it returned
+    except ValueError as error:  # it ran, but its result cannot be read
         words = f"it ran, but its result cannot be stored: {stored_text.error_text(error)}"
         return Outcome(ExecutionStatus.FAILED, words, seconds)
 
@@ -197,7 +197,7 @@ async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
     try:
         written = await until_answered(write, "execution.unwritten")
     except asyncio.CancelledError:
-        log.error(  # noqa: TRY400 - where it was cancelled says nothing
+        log.error(  # noqa: TRY400 - the traceback of a cancellation is useless
             "stopped before an outcome was written", action="execution.left", **about
         )
         raise

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 _MOST = 4
-"""Frames that a log line names, the innermost first."""
+"""Maximum frames in a log line, innermost first."""
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 _OURS = tuple(str(_PACKAGES / name) + "/" for name in ("agent", "signoff", "slackbot"))
@@ -23,13 +23,13 @@ def place(raised: BaseException) -> str | None:
 
 
 def trail(raised: BaseException) -> str | None:
-    """`my_agents.py:57 in price_of, my_agents.py:80 in process_refund`, the innermost first."""
+    """`my_agents.py:57 in price_of, my_agents.py:80 in process_refund`, innermost first."""
     frames = _author_frames(raised)[:_MOST]
     return ", ".join(f"{Path(each.filename).name}:{each.lineno} in {each.name}" for each in frames) or None
 
 
 def _author_frames(raised: BaseException) -> list[traceback.FrameSummary]:
-    """The author's frames, the innermost first. A library that the author calls counts only if nothing else is left."""
+    """The author's frames, innermost first. Library frames count only if nothing else is left."""
     passed = traceback.extract_tb(raised.__traceback__)
     foreign = [frame for frame in reversed(passed) if not _is_ours(frame.filename)]
     own = [frame for frame in foreign if not set(_INSTALLED) & set(Path(frame.filename).parts)]

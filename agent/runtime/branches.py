@@ -1,4 +1,4 @@
-"""The tasks of a function agent. Each has a place, the same at every replay, however the tasks interleave."""
+"""The tasks of a function agent. A task's place is the same in every replay, however the tasks interleave."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PASSES = 100
-"""How often the event loop goes round without any task of the function moving before all are taken to wait."""
+"""Rounds of the event loop without progress in any task, after which all are considered waiting."""
 
 LOOK_AGAIN = 0.05
-"""Seconds after which tasks that wait for something outside are looked at again, unless they say something before."""
+"""Seconds until tasks that wait for something outside are checked again, unless they move before."""
 
 _OUTSIDE = frozenset({asyncio.sleep.__code__, asyncio.to_thread.__code__})
-"""What ends by itself. A task in one of these is waited for; everything else may depend on a task that waits."""
+"""These end by themselves, so a task in one is waited for; all others may depend on a waiting task."""
 
 branch: ContextVar[Branch] = ContextVar("signoff_branch")
 
 
 @dataclass(eq=False)
 class Branch:
-    """A task: its path says which task made it, as its how-manieth. The function itself has the empty path."""
+    """A task. Its path consists of the creating task and its number there; the function itself has the empty path."""
 
     tasks: list[asyncio.Task[Any]]
-    """Of the whole function, itself first."""
+    """All tasks of the function, itself first."""
     moved: asyncio.Event
-    """Set whenever one of them has begun something or ended."""
+    """Set when one of the tasks has begun something or ended."""
     path: tuple[int, ...] = ()
     _made: int = field(default=0, init=False)
     _begun: int = field(default=0, init=False)
 
     def next_place(self) -> str:
-        """The place of what this task begins now: its path, and the number of the step or question within it."""
+        """The place of this task's next step or question: its path, and the number within it."""
         self._begun += 1
         return "/".join(map(str, (*self.path, self._begun)))
 
     def fork(self) -> Branch:
-        """The branch of a task that this one makes."""
+        """The branch of a task that this one creates."""
         self._made += 1
         return Branch(self.tasks, self.moved, (*self.path, self._made))
 
@@ -57,7 +57,7 @@ class Branch:
         return task
 
     def cancel(self) -> None:
-        """End the tasks that have not ended; what they raise in the end is nobody's business."""
+        """Cancel the tasks that have not ended; what they then raise is ignored."""
         for task in self.tasks:
             if not task.done():
                 task.cancel()
@@ -70,7 +70,7 @@ def _retrieve(task: asyncio.Task[Any]) -> None:
 
 
 def fork(context: Context) -> tuple[Branch, Context] | None:
-    """The branch of a task that is made in this context, and its own context. None: it is not of a function agent."""
+    """The branch of a task created in this context, and its own context. None: not of a function agent."""
     above = context.get(branch)
     if above is None:
         return None
@@ -80,7 +80,7 @@ def fork(context: Context) -> tuple[Branch, Context] | None:
 
 
 async def settle(root: Branch, waiting: Callable[[], int]) -> None:
-    """Return when the function has ended, or when nothing of it goes on before the record says more.
+    """Return when the function has ended, or cannot go on before more is recorded.
 
     `waiting`: how many of its tasks wait for the record.
     """

@@ -1,6 +1,4 @@
-"""`advance_call`: judge a `new` call, announce an `asked` one, check and run a `ready` one, answer for a `refused`
-one.
-"""
+"""`advance_call`: evaluate `new` calls, announce `asked` ones, check and run `ready` ones, answer `refused` ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 
 async def advance_call(services: Services, call_id: UUID) -> None:
-    """Move the call on as far as it goes now, at any time. Raises DatabaseError; a look finds the call again.
+    """Move the call as far as possible; safe at any time. Raises DatabaseError; polling finds the call again.
 
     Raises OutdatedPolicy when this process cannot load the policy in force.
     """
@@ -55,7 +53,7 @@ async def advance_call(services: Services, call_id: UUID) -> None:
 
 
 async def _step(services: Services, call_id: UUID) -> bool:
-    """One look at the call; true when it may have moved to a state in which there is more to do."""
+    """Advance the call by one state; true if there may be more to do."""
     work = await services.db.read(views.open_call_details, call_id)
     if work is None:
         return False
@@ -83,7 +81,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
                 return False
             with claims.room(
                 services, work, tool
-            ):  # facts are for a call that runs now, not for one that waits
+            ):  # facts are for a call that runs now, not for a waiting one
                 return await _execute(services, work, agent, tool)
         case CallState.REFUSED:
             await _refused(services, work, tool)
@@ -93,7 +91,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
 
 
 async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool | None) -> bool:
-    """A new call: malformed, denied, asked about, or let through."""
+    """Evaluate a new call: malformed, denied, asked about, or allowed."""
     if _in_vain(work):
         return await _refuse(services, work, AnswerKind.DENIED, "the run has ended")
     if tool is None:
@@ -133,7 +131,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
 async def _limited(
     services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """The judgement within limits over time, which are not added up here if the claim does so at once."""
+    """The decision within limits over time; limits that the claim checks at once are not added up here."""
     claimed_now = judgement.verdict == "run" and call.work.call.request_id is None and not call.tool.executor
     if claimed_now and services.full_limits.may_have_room(uses):
         return judgement, ()
@@ -143,7 +141,7 @@ async def _limited(
 async def _ask(
     services: Services, call: CurrentCall, judgement: Judgement, states: tuple[LimitState, ...]
 ) -> bool:
-    """Ask people, unless they have said no in this run or yes in advance."""
+    """Ask people, unless they rejected it in this run or allowed it in advance."""
     work = call.work
     if (no := await _earlier_no(services, work, call.action)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
@@ -156,7 +154,7 @@ async def _ask(
     try:
         opened = await requests.open(services.db, new)
     except Conflict:
-        return True  # judged by another worker in the meantime
+        return True  # another worker has evaluated it in the meantime
     log.info(
         "waiting for approval",
         action="call.pending" if call.tool.background else "run.paused",
@@ -172,24 +170,24 @@ async def _ask(
 async def _run_under_grant(
     services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
 ) -> bool:
-    """Run a call that people would be asked about, if they have allowed calls like it in advance."""
+    """Run a call that people would be asked about, if a grant covers it."""
     covers = await covers_of_call(services, call, judgement)
     if not covers:
         return False
     work, tool, action = call.work, call.tool, call.action
-    if tool.executor:  # the claim of the program that carries it out is the use, and is judged then
+    if tool.executor:  # the executing program's claim is the use, and is checked then
         return await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch)
     with claims.room(services, work, tool):
         return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 
 
 def _in_vain(work: OpenCallDetails) -> bool:
-    """Whether nobody should be asked about the call any more; who asked again after an expiry still waits for it."""
+    """Whether asking people is useless; a call repeated after an expiry is still wanted."""
     return work.run.status in _OVER and work.call.repeats is None
 
 
 async def _earlier_no(services: Services, work: OpenCallDetails, action: Action) -> str | None:
-    """People are not asked twice in a run about what they have rejected; the model is pointed to their answer."""
+    """The answer that points the model to an earlier rejection in this run: people are not asked twice."""
     rejected = await services.db.read(views.rejection, work.run.id, action.digest)
     if rejected is None:
         return None
@@ -205,7 +203,7 @@ async def _refuse(
     *,
     judgement: Judgement | None = None,
 ) -> bool:
-    """`judgement`: of the policy that says so, if it is policy."""
+    """Refuse the call. `judgement`: the evaluation, if policy refuses it."""
     log.info("call refused", action="call.refused", call_id=str(work.call.id), kind=kind.value, because=text)
     answer = CallAnswer(kind, stored_text.storable_text(text))
     epoch = judgement.epoch if judgement else None
@@ -214,7 +212,7 @@ async def _refuse(
 
 
 async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> None:
-    """Let another program carry it out; if none has come in time, the call has failed."""
+    """Hand the call to external programs; if none claims it in time, it fails."""
     if work.claim_over:
         why = "no program claimed it in time; nothing was done"
         await claims.give_up(services, work, tool, why)
@@ -231,15 +229,15 @@ class ReadyToRun:
     action: Action | None
     uses: tuple[Use, ...]
     epoch: int
-    """Of the policy by which it may."""
+    """The policy that allows it."""
     covers: Sequence[Cover] | None = None
-    """Grants that seem to cover it, where one has to; None: it needs none."""
+    """Grants that may cover it, if one is needed; None: none needed."""
     judgement: Judgement | None = None
-    """By which it runs without a person."""
+    """The evaluation that allows it without a person."""
 
 
 async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool) -> bool:
-    """Run a call that may run. True: people are asked instead, and there may be more to do."""
+    """Run a ready call. True: people are asked instead, and there may be more to do."""
     ready = await ready_call(services, work, agent, tool)
     if isinstance(ready, bool):
         return ready
@@ -257,9 +255,9 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
 async def ready_call(
     services: Services, work: OpenCallDetails, agent: Agent, tool: Tool
 ) -> ReadyToRun | bool:
-    """What a call that may run would run, if everything is still as it was judged or shown.
+    """What a ready call would run, if everything is as evaluated or shown.
 
-    Else it does not run: it was given up (False), or people are asked again (True).
+    Otherwise it does not run: it was given up (False), or people are asked again (True).
     """
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
@@ -271,7 +269,7 @@ async def ready_call(
         await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
         return False
     except NotDone as nothing:
-        # An earlier attempt may have done it: the tool knows by its key. A grant covers nothing without its facts.
+        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its facts.
         if work.attempts and tool.repeatable and not await grants.has_used(services.db, work.call.id):
             return ReadyToRun(decided, (), services.policy.epoch)
         await claims.give_up(services, work, tool, str(nothing))
@@ -302,7 +300,7 @@ async def ready_call(
 
 
 def _outdated(work: OpenCallDetails) -> str | None:
-    """Why an approval is too old to begin by, or None. What began in time may go on: another attempt, or a Retry."""
+    """Why an approval is too old to begin, or None. Calls that began in time may go on: another attempt, or a Retry."""
     return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
 
 
@@ -326,7 +324,7 @@ async def _ask_anew(
 
 
 async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """A no reaches the tool, then the run; a no that stops the run is logged for it and for its parents."""
+    """Tell the tool, then the run, of a refusal; one that stops the run is logged for it and its parents."""
     await hooks.refused(services, work, tool)
     stopped = await runs.answer_call(services.db, work.call.id)
     if stopped is not None:

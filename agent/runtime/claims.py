@@ -1,4 +1,4 @@
-"""Claim a call that may run and run its tool, or claim one that can no longer run and end it."""
+"""Claim a ready call and run its tool, or claim one that can no longer run and end it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -30,14 +30,14 @@ log = structlog.get_logger(__name__)
 
 
 def room(services: Services, work: OpenCallDetails, tool: Tool) -> AbstractContextManager[None]:
-    """Count the call among those that run until the block ends. Raises NoRoom if the tool or agent allows no more."""
+    """Count the call as running until the block ends. Raises NoRoom if the tool or agent allows no more."""
     return services.concurrency.running(
         Wakeup.call(work.call.id, work.run.agent, first=True), _concurrency(services, work, tool)
     )
 
 
 def _concurrency(services: Services, work: OpenCallDetails, tool: Tool) -> Sequence[ConcurrencyLimit]:
-    if isinstance(tool, Delegate) and tool.agent is not None:  # handing a task down takes no time
+    if isinstance(tool, Delegate) and tool.agent is not None:  # delegating takes no time
         return ()
     return limits_of(work.run.agent, services.registry.find(work.run.agent), tool)
 
@@ -52,9 +52,9 @@ async def run_tool(
     epoch: int,
     judgement: Judgement | None = None,
 ) -> None:
-    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`; or NoRoom.
+    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`. Raises NoRoom.
 
-    `epoch`: of the policy by which it runs. `judgement`: if nobody was asked. Raises OutdatedPolicy.
+    `epoch`: the policy that allows it. `judgement`: if nobody was asked. Raises OutdatedPolicy.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
         claimed = await _hand_down(services, work, tool, tool.agent, uses, epoch, judgement)
@@ -76,7 +76,7 @@ async def run_covered(
     *,
     epoch: int,
 ) -> bool:
-    """Run the call as a use of the first of these grants that covers it, as `run_tool` does. False: none does."""
+    """Run the call like `run_tool`, as a use of the first of these grants that covers it. False: none does."""
     for cover in covers:
         terms = _terms(services, work, tool, uses, epoch)
         claim = partial(grants.claim, services.db, _to_claim(work, terms), cover)
@@ -113,7 +113,7 @@ async def _claim_and_run(
     terms: ClaimTerms,
     claim_it: Callable[[], Awaitable[Claim | None]],
 ) -> bool:
-    """Whether it was claimed."""
+    """Claim the call and run its tool. False: not claimed."""
     claimed = await _claim(services, work, terms, claim_it)
     if claimed is None:
         return False
@@ -135,15 +135,13 @@ async def _claim(
     terms: ClaimTerms,
     claim: Callable[[], Awaitable[Claim | None]],
 ) -> tuple[Claim, float] | None:
-    """Claim the call, and when its lease began; an unanswered COMMIT is looked up, so no doubt is left without a
-    call.
-    """
+    """Claim the call; returns when its lease began. An unconfirmed COMMIT is looked up, so that no doubt is left."""
     while True:
         try:
             return await _timed(claim)
         except OutcomeUnknown as error:
             log.warning("claim not confirmed", action="execution.unconfirmed", error=str(error))
-        with suppress(NotFound):  # not written: claimed again
+        with suppress(NotFound):  # not written: claim again
             return await find_claim(services, work.run.id, work.call.id, terms.execution_id)
 
 
@@ -154,7 +152,7 @@ def _to_claim(work: OpenCallDetails, terms: ClaimTerms) -> CallToClaim:
 async def find_claim(
     services: Services, run_id: UUID, call_id: UUID, execution_id: UUID
 ) -> tuple[Claim, float] | None:
-    """A claim whose COMMIT was not answered, and since when its lease counts. ``None``: given up.
+    """A claim with an unconfirmed COMMIT, and when its lease began. ``None``: given up.
 
     NotFound: not written.
     """
@@ -177,7 +175,7 @@ async def _hand_down(
     epoch: int,
     judgement: Judgement | None,
 ) -> bool:
-    """Whether it was."""
+    """Delegate the call to the agent. False: not delegated."""
     terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch, judgement=judgement)
     call = _to_claim(work, terms)
     below = await runs.delegate(
@@ -198,7 +196,7 @@ async def _hand_down(
 async def claim_outside(
     services: Services, work: OpenCallDetails, terms: ClaimTerms, covers: Sequence[Cover] | None
 ) -> Claim | None:
-    """Claim a call for the program that carries it out; as a use of one of these grants, where it needs one.
+    """Claim a call for an external program, as a use of one of these grants if needed.
 
     None: it cannot begin now. Raises OutdatedPolicy.
     """
@@ -219,10 +217,10 @@ async def give_up(
     epoch: int | None = None,
     judgement: Judgement | None = None,
 ) -> None:
-    """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it.
+    """End a ready call that can no longer run. Nothing is executed; the tool and the audit log are told.
 
-    `epoch`: of the policy that says so; by default that of this process. `judgement`: that denies what nobody was
-    asked about. Raises OutdatedPolicy.
+    `epoch`: the policy that ends it, by default this process's. `judgement`: denies a call that nobody was asked about.
+    Raises OutdatedPolicy.
     """
     by = services.policy.epoch if epoch is None else epoch
     terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by, judgement=judgement)

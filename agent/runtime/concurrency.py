@@ -1,4 +1,4 @@
-"""How many calls of a tool or agent run at once: counted here, so that fewer claims have to count across processes."""
+"""Count the running calls of a tool or agent in this process, so that fewer claims have to count across processes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agent.runtime.tool import Tool
 from agent.store.concurrency import ConcurrencyLimit
 
 MOST_WAITING = 10_000
-"""Calls of a limit that wait to be woken; the others are found by looks, again and again."""
+"""Maximum waiting calls per limit that will be woken; polling finds the others."""
 
 
 def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[ConcurrencyLimit]:
-    """What bounds the calls of a tool of this agent."""
+    """The limits on calls of this agent's tool."""
     found = []
     if tool.concurrency is not None:
         found.append(ConcurrencyLimit(agent_name, tool.name, tool.concurrency, tool.across_processes))
@@ -28,7 +28,7 @@ def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[Concurre
 
 
 class Concurrency:
-    """Counts what runs and wakes what waits; ``announce`` tells other processes that a call of theirs may go on."""
+    """Counts running calls and wakes waiting ones; ``announce`` notifies other processes with waiting calls."""
 
     def __init__(self, wake: Callable[[Sequence[Wakeup]], object], announce: Callable[[], object]) -> None:
         self._wake = wake
@@ -40,7 +40,7 @@ class Concurrency:
 
     @contextmanager
     def running(self, call: Wakeup, limits: Collection[ConcurrencyLimit]) -> Iterator[None]:
-        """The call runs until the block ends; when the block raises NoRoom, it has not run. Raises NoRoom."""
+        """Count the call as running until the block ends; a block that raises NoRoom has not run it. Raises NoRoom."""
         for limit in limits:
             if self._running[limit] >= limit.most:
                 self._wait(call, limit)
@@ -66,7 +66,7 @@ class Concurrency:
         return any(key in waiting for waiting in self._waiting.values())
 
     def wake_waiting(self) -> None:
-        """Wake as many calls as this process may run: what ended elsewhere, or was lost, has made room."""
+        """Wake as many calls as may run: a call that ended elsewhere, or a lost wake-up, may have made room."""
         for limit, waiting in self._waiting.items():
             self._wake_first(waiting, limit.most - self._running[limit])
 

@@ -1,4 +1,4 @@
-"""What a docstring gives the model: its lead paragraph, and a line for each parameter under `Args:`."""
+"""The parts of a docstring that the model reads: the first paragraph, and a line per parameter under `Args:`."""
 
 import inspect
 import re

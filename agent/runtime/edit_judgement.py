@@ -19,7 +19,7 @@ from signoff.errors import MalformedArguments
 from signoff.values import COMMAND, Action
 
 EDIT_TIMEOUT = 1.2
-"""Seconds for the same while a click waits; Slack wants to hear within 3 s (interactivity, acknowledgement)."""
+"""Seconds for looking up facts while a click waits; Slack wants its acknowledgement within 3 s."""
 
 NOT_ASKED_WITH = (
     "the program that asked did not send this argument and might act without it, so nothing was changed; "
@@ -35,10 +35,10 @@ async def judge_edit(
     *,
     within: float = EDIT_TIMEOUT,
 ) -> Edit:
-    """Read a reviewer's arguments as the tool would, look up their facts (``within`` seconds) and ask policy.
+    """Read a reviewer's arguments like the tool, look up their facts (``within`` seconds) and evaluate policy.
 
-    Raises MalformedArguments for what the tool does not take, ``NotFound`` when the tool is not served here,
-    OutdatedPolicy, and ``Refused`` when facts cannot be looked up or policy denies the action.
+    Raises MalformedArguments if the tool refuses them, ``NotFound`` if the tool is not served here, OutdatedPolicy, and
+    ``Refused`` if facts cannot be looked up or policy denies the action.
     """
     if view.source == API:
         return await _judge_outside_edit(services, view, arguments, attempt, within)
@@ -82,7 +82,7 @@ def _edit(
 
 
 def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
-    """The JSON schema of the arguments that may be changed; outside, what is there keeps its type.
+    """The JSON schema of the editable arguments; for external actions, values keep their types.
 
     Raises ``NotFound``.
     """
@@ -114,9 +114,9 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
 async def _judge_outside_edit(
     services: Services, view: RequestView, arguments: Mapping[str, Any], attempt: EditAttempt, within: float
 ) -> Edit:
-    """The same for an action outside, whose facts Signoff looks up or nobody.
+    """Like ``judge_edit``, for an external action, whose facts only Signoff may look up.
 
-    No argument may be added at the top: frameworks drop what a tool does not take.
+    No top-level argument may be added: frameworks drop arguments that a tool does not take.
     """
     if view.action.tool == EXTERNAL:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)

@@ -1,6 +1,6 @@
-"""The executor: does the work that the tables hold for the agents of this process.
+"""The executor: does the stored work of this process's agents.
 
-Wake-ups (of this process) and announcements (of others) may be lost: the next look at the tables finds everything.
+Wake-ups (of this process) and announcements (of others) may be lost: the next poll finds all work.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from agent.runtime.work_queue import WorkQueue
 log = structlog.get_logger(__name__)
 
 Notify = Callable[[str], None]
-"""Begins to tell a webhook, or people by e-mail, what is due; does not wait for it."""
+"""Starts to send due notices to a webhook or by e-mail, without waiting."""
 
 BUSY, IDLE = 0.25, 1.0
-"""Seconds between two looks: while they find something, and at most."""
+"""Seconds between two polls: while they find work, and at most."""
 
 APART = 0.02
-"""Seconds between two looks at least, however much is announced."""
+"""Minimum seconds between two polls, however much is announced."""
 
 AFTER_FAILURE = 1.0
-"""Seconds until the database is asked again when it did not answer."""
+"""Seconds until the next attempt when the database did not answer."""
 
 UNSERVED = 60.0
-"""Seconds for which a run of an agent not loaded here is left to other processes; then it fails and says so."""
+"""Seconds that a run of an agent not loaded here is left to other processes; then it fails with a message."""
 
 OVERDUE = 10.0
-"""Seconds after which a look should have ended."""
+"""Seconds after which a poll should have ended."""
 
 SPREAD = 0.25
-"""Seconds between two announcements that there is more to do than this process has slots for."""
+"""Seconds between two announcements of more work than this process has slots for."""
 
 
 class Executor:
-    """Advances runs and calls, so many of each at a time, until stopped."""
+    """Advances runs and calls, a limited number at a time, until stopped."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Executor:
 
     @property
     def alive(self) -> bool:
-        """Whether a look came to a good end lately."""
+        """Whether a poll succeeded recently."""
         return self._looked is not None and monotonic() - self._looked < OVERDUE
 
     @property
@@ -87,11 +87,11 @@ class Executor:
 
     @property
     def connections(self) -> int:
-        """How many connections to the database it opens beside those of the pools."""
+        """Database connections that it opens besides those of the pools."""
         return 1
 
     async def start(self) -> None:
-        """Begin; a database that is away is waited for."""
+        """Start, after waiting for the database if it is away."""
         wakeups = self._services.db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._tasks = [
@@ -101,7 +101,7 @@ class Executor:
         self._heart = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
 
     async def stop(self) -> None:
-        """Begin nothing more, and let what is under way end within the drain time."""
+        """Begin nothing more, and let running work end within the drain time."""
         for leave in self._leave:
             leave()
         tasks = [*self._tasks, *([self._loading] if self._loading else [])]
@@ -111,12 +111,12 @@ class Executor:
         self._looked = None
         await asyncio.gather(*(queue.stop(self._drain_seconds) for queue in self._queues.values()))
         await self._services.joint_writes.finish()
-        if self._heart is not None:  # last: what is under way keeps its lease until it ends
+        if self._heart is not None:  # last: running work keeps its lease until it ends
             self._heart.cancel()
             await asyncio.gather(self._heart, return_exceptions=True)
 
     def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
-        """Take what this process can do; returns what others should look at, too."""
+        """Take what this process can do; returns what other processes should check, too."""
         return [wakeup for wakeup in wakeups if not self._taken(wakeup)]
 
     def _taken(self, wakeup: Wakeup) -> bool:
@@ -134,7 +134,7 @@ class Executor:
         return not full or self._shared_lately()
 
     def _shared_lately(self) -> bool:
-        """Whether others know that there is more to do here than there are slots; they do from now on."""
+        """Whether other processes were recently told of more work than slots; marks them as told."""
         now = monotonic()
         if self._shared is not None and now - self._shared < SPREAD:
             return True
@@ -149,8 +149,8 @@ class Executor:
         try:
             await self._services.policies.load()
         except OutdatedPolicy:
-            pass  # it has said so
-        except DatabaseError as error:  # the next look finds the same
+            pass  # already logged
+        except DatabaseError as error:  # the next poll finds the same
             log.warning("policy not loaded yet", action="policy.unloaded", error=str(error))
 
     def _agents(self) -> Sequence[str]:
@@ -168,7 +168,7 @@ class Executor:
                 found = await self._begin()
                 self._looked = monotonic()
                 pause = BUSY if found else min(2 * pause, IDLE)
-            except Exception as error:  # whatever it is, the next look finds everything as it is
+            except Exception as error:  # whatever it is, the next poll finds the same
                 self._looked = None
                 pause = AFTER_FAILURE
                 log.warning("a poll failed", action="look.failed", error=str(error) or type(error).__name__)
@@ -178,7 +178,7 @@ class Executor:
                     await self._look_now.wait()
 
     async def _begin(self) -> int:
-        """Begin with what is due. Returns how much was found."""
+        """Begin due work. Returns how much was found."""
         self._services.concurrency.wake_waiting()
         found = await self._look.find()
         if monotonic() >= self._look_for_unserved:
@@ -198,7 +198,7 @@ class Executor:
             try:
                 async for _ in self._services.db.announcements():
                     self._services.db.wakeups.announced()
-            except Exception as error:  # until it is back, looks find what others leave
+            except Exception as error:  # until it is back, polling finds what others announce
                 log.warning(
                     "notifications cannot be received",
                     action="announcements.lost",

@@ -1,7 +1,7 @@
-"""Calls whose tool is carried out by a program elsewhere: handed out, claimed by it after the same checks, reported.
+"""Calls whose tool an external program runs: handed out, claimed after the same checks, reported.
 
-The service never calls such a tool's function. What people approved, or policy lets run, waits for a program with a key
-of the scope `execute`. Its claim is judged as our own workers' is: by the policy and the facts of now.
+The service never calls such a tool's function. What people approved, or policy allows, waits for a program whose key
+has the scope `execute`. Its claim is evaluated like a worker's: by the current policy and facts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_SUCH_CALL = "There is no such call, or this key may not execute it."
 
 @dataclass(frozen=True, slots=True)
 class ExternalCallClaim:
-    """The right of a program to carry a call out once: exactly ``action``. ``token`` goes with the report."""
+    """A program's right to execute exactly ``action``, once. ``token`` goes with the report."""
 
     call_id: UUID
     execution_id: UUID
@@ -67,7 +67,7 @@ def may_carry_out(principal: Principal, tool: Tool) -> bool:
 async def claim(
     services: Services, call_id: UUID, principal: Principal, *, digest: bytes | None, lease_seconds: float
 ) -> ExternalCallClaim:
-    """Take a call, to carry it out now. Raises NotFound, ClaimRefused and OutdatedPolicy."""
+    """Claim a call to execute it now. Raises NotFound, ClaimRefused and OutdatedPolicy."""
     judged = partial(_claim, services, call_id, principal, digest, lease_seconds)
     return await services.policies.judged(judged)
 
@@ -75,7 +75,7 @@ async def claim(
 async def report(
     services: Services, call_id: UUID, principal: Principal, token: str, outcome: Outcome
 ) -> None:
-    """Write how a claimed call ended, once; the run hears of it. Raises ReportRefused."""
+    """Write how a claimed call ended, once, and answer its run. Raises ReportRefused."""
     attempt = await external_calls.find_attempt(services.db, call_id, token)
     if attempt is None or attempt.worker != principal.name:
         raise ReportRefused("wrong-token", "this token does not belong to a claim of this call")

@@ -1,4 +1,4 @@
-"""Work that waits for a free slot: the agents take turns, so a flood of one delays no other."""
+"""Work that waits for a free slot. Agents take turns, so a flood of one does not delay the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 from agent.database.wakeups import Wakeup
 
 MOST = 1000
-"""How much waits of one agent. The rest is found by a look once there is room."""
+"""Maximum waiting work per agent. Polling finds the rest once there is room."""
 
 _Waiting = OrderedDict[UUID | str, Wakeup]
 
@@ -24,7 +24,7 @@ class _Lane:
 
 
 class FairQueue:
-    """Wake-ups, each once: the agents in turn, and of each agent what goes first before the rest."""
+    """Distinct wake-ups: the agents in turn, and of each agent the urgent ones first."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -34,7 +34,7 @@ class FairQueue:
         return sum(len(lane) for lane in self._lanes.values())
 
     def put(self, wakeup: Wakeup) -> bool:
-        """Add it, unless it is there. False: too much waits of its agent."""
+        """Add it, unless present. False: too much work of its agent is waiting."""
         lane = self._lanes.setdefault(wakeup.agent, _Lane())
         if wakeup.key in lane.first:
             return True

@@ -1,4 +1,4 @@
-"""Which limits over time had no room when this process last looked."""
+"""Limits over time that had no room when last seen by this process."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ MOST_KNOWN = 1_000
 
 
 class FullLimits:
-    """A hint that spares adding up twice what just runs: the claim adds it up under its locks in any case.
+    """A hint that avoids adding up a limit twice: the claim adds it up under its locks in any case.
 
-    A claim that finds no room has the call judged again, with these limits added up first.
+    After a claim without room the call is evaluated again, with these limits added up first.
     """
 
     def __init__(self) -> None:
         self._refused: dict[tuple[str, str], Decimal] = {}
-        """The least that found no room. What takes less may find some, and says nothing about what takes more."""
+        """The smallest amount without room. Smaller ones may have room; larger ones are not known to have none."""
 
     def may_have_room(self, uses: Iterable[Use]) -> bool:
-        """Whether a claim may well find room for these. What cannot be counted never has any."""
+        """Whether a claim may find room for these. Uncountable amounts never have any."""
         return all(
             use.amount is not None and ((least := self._refused.get(use.key)) is None or use.amount < least)
             for use in uses
         )
 
     def learn(self, states: Iterable[LimitState]) -> None:
-        """Take over how these have been found."""
+        """Store the states of these limits."""
         for state in states:
             if state.verdict != "run":
                 self.add([state.use])
@@ -36,7 +36,7 @@ class FullLimits:
                 del self._refused[state.use.key]
 
     def add(self, uses: Iterable[Use]) -> None:
-        """One of these had no room at a claim."""
+        """Record that a claim found no room for one of these."""
         if len(self._refused) >= MOST_KNOWN:
             self._refused.clear()
         for use in uses:

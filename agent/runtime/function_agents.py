@@ -8,9 +8,9 @@
         await step(delete, table=task)
         return "Done."
 
-The function is run from its start whenever it may go on, and what it has done before is not done again: a recorded
-step returns what it returned. So what lies between the steps must come out the same each time; what does not is
-noticed, reported, and nothing is executed. Tasks (`asyncio.gather`) go on side by side.
+The function is run from its start whenever it may go on; a recorded step returns its recorded result instead of running
+again. So the code between steps must be deterministic: a difference is detected and reported, and nothing is executed.
+Tasks (`asyncio.gather`) run concurrently.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Function = Callable[..., Coroutine[Any, Any, Any]]
 class FunctionAgent(Agent):
     """An agent without a model: its `function` is called with the run's task. Made by `@function_agent`.
 
-    `tools` are everything that it may do in steps; `max_steps` bounds the steps and questions of one run, and
-    `seconds` each stretch of the function between two of them; `max_seconds` is as for every agent.
+    `tools` are all that its steps may use. `max_steps` limits the steps and questions of one run, `seconds` each
+    stretch of the function between two of them; `max_seconds` is as for every agent.
     """
 
     function: Function | None = None
@@ -50,7 +50,7 @@ class FunctionAgent(Agent):
             raise TypeError(f"Agent {self.name!r}: write `async def {self.name}(task: str)`")
 
     def tool(self, name: str) -> Tool | None:
-        """What it may do, and the sleep of every function agent, unless a step of its own has that name."""
+        """One of its tools, or the sleep of every function agent, unless a step has that name."""
         return super().tool(name) or (PAUSE if name == SLEEP else None)
 
     def begin(self, task: str) -> Coroutine[Any, Any, Any]:

@@ -1,8 +1,8 @@
-"""What a function agent talks to while it runs: the record of its run, matched with what it does now.
+"""The journal of a running function agent: matches the record of its run with what it does now.
 
-What was recorded one by one (no other step or question was open then; so by all earlier versions) is matched by its
-number, what was open beside another one by its place (`branches`). The function gets answers in the order in which they
-came, one after the other, so even a race between its tasks ends as it did before.
+Calls recorded while no other was open (by earlier versions: all) are matched by number, calls open beside others by
+place (`branches`). The function gets answers one by one in the order in which they came, so even a race between its
+tasks ends as it did before.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from signoff.errors import MalformedArguments
 
 
 class Suspended(BaseException):
-    """Leaves a function that goes on after its look is over, past its `except Exception`."""
+    """Leaves a function whose replay is over for now, past its `except Exception`."""
 
 
 @dataclass(eq=False)
 class Entry:
-    """A step or question that the function has come to in this look."""
+    """A step or question that the function has reached in this replay."""
 
     tool: str
     arguments: str
     place: str
     call: CallView | None
-    """As recorded; None: it is new."""
+    """The recorded call; None: new."""
     heard: asyncio.Future[CallView]
-    """The recorded call with its answer, once it is this one's turn."""
+    """Gets the recorded call with its answer, once it is its turn."""
     waiting: int = 0
     """How many tasks wait for it now."""
     dropped: bool = False
-    """The task that waited for it was cancelled by the function."""
+    """The function cancelled the task that waited for it."""
 
 
 @dataclass
 class FunctionJournal:
-    """The journal of one look: what is recorded, how far the function has come in it, and what it wants to do next."""
+    """The journal of one replay: what is recorded, how far the function has come, and its next proposals."""
 
     agent: FunctionAgent
     recorded: Sequence[CallView]
@@ -73,7 +73,7 @@ class FunctionJournal:
     # --- what the function calls ------------------------------------------------------------------------------
 
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Entry:
-        """What the function does next in this task. Raises LookupError and StepFailed for what it cannot do."""
+        """The function's next step or question in this task. Raises LookupError and StepFailed for invalid ones."""
         self._check_open()
         if self.agent.tool(tool) is None:
             raise LookupError(f"{tool} is not a step of {self.agent.name}: list it in tools=[…]")
@@ -92,17 +92,17 @@ class FunctionJournal:
         return entry
 
     async def outcome(self, entry: Entry) -> Any:
-        """A step's result, from the record; or wait, for ever in this look, until there is one."""
+        """A step's recorded result; without one, waits for the rest of this replay."""
         call = await self._heard(entry)
         return recorded_answers.result(call, self.agent.tool(call.tool), self.asked.get(call.request_id))
 
     async def ask(self, arguments: Mapping[str, Any]) -> Decision:
-        """People's decision, from the record; or wait for it as for a step."""
+        """People's recorded decision; without one, waits like a step."""
         call = await self._heard(self.begin(ASK, arguments))
         return recorded_answers.decision(call, self.asked.get(call.request_id))
 
     async def sleep(self, seconds: float) -> None:
-        """Come back when the database's clock says so."""
+        """Continue after this time by the database's clock."""
         if not isinstance(self.agent.tool(SLEEP), SleepTool):
             raise LookupError(  # noqa: TRY004 - its name is taken
                 f'{self.agent.name} has its own step named "{SLEEP}": give it another name'
@@ -110,7 +110,7 @@ class FunctionJournal:
         await self.outcome(self.begin(SLEEP, {"seconds": seconds}))
 
     async def tell(self, status: str | None = None, label: str | None = None) -> None:
-        """Told only where the function has not been before; what it said on the way there is old news."""
+        """Set the status only where the function has not been before: earlier ones are outdated."""
         if self.missed == 0 and not self.over:
             self.status = self.status if status is None else stored_text.storable_text(status)[:500]
             self.label = self.label if label is None else stored_text.storable_text(label)
@@ -119,24 +119,24 @@ class FunctionJournal:
 
     @property
     def missed(self) -> int:
-        """How many recorded steps and questions the function has not come to."""
+        """Number of recorded steps and questions that the function has not reached."""
         return len(self.recorded) - sum(entry.call is not None for entry in self.entries)
 
     @property
     def unanswered(self) -> list[CallView]:
-        """What is recorded and still open."""
+        """Recorded calls that are still open."""
         return [entry.call for entry in self.entries if entry.call is not None and entry.call.answer is None]
 
     @property
     def given_up(self) -> list[CallView]:
-        """What of that nobody in the function waits for any more."""
+        """Open calls that no task of the function waits for any more."""
         return [
             call for entry in self.entries if entry.dropped and (call := entry.call) and call.answer is None
         ]
 
     @property
     def proposed(self) -> tuple[ProposedCall, ...]:
-        """What is new. It is recorded with its place if anything else is open beside it."""
+        """New calls, recorded with their places if others are open beside them."""
         new = [entry for entry in self.entries if entry.call is None and not entry.dropped]
         beside = len(new) > 1 or bool(self._by_place or self.unanswered)
         return tuple(
@@ -150,7 +150,7 @@ class FunctionJournal:
         )
 
     async def run(self, task: str) -> Any:
-        """Run the function as far as it goes now, in the loop of user code. Its tasks end with the look."""
+        """Run the function as far as possible, in the loop of user code. Its tasks end with the replay."""
         root = Branch([], asyncio.Event())
         main = root.start(self.agent.begin(task))
         try:
@@ -160,7 +160,7 @@ class FunctionJournal:
                     break
             self.left = not main.done()
             if self.broken is not None and main.done():
-                main.exception()  # that it was left is no error
+                main.exception()  # leaving the function is not an error
             return None if self.left or self.broken is not None else main.result()
         finally:
             self.over = True
@@ -192,14 +192,14 @@ class FunctionJournal:
         raise Suspended
 
     def _at_once(self, call: CallView) -> bool:
-        """Whether the function had this answer before it did anything side by side."""
+        """Whether the function had this answer before it did anything in parallel."""
         if call.place is not None or call.answer is None:
             return False
         latest = self._latest(call).answered_at
         return self._branched_at is None or latest is None or latest < self._branched_at
 
     def _give_next(self) -> bool:
-        """Give the function the next answer, in the order in which they came. False: it has all that there are."""
+        """Give the function the next answer, in the order in which they came. False: no more."""
         due = [
             (latest.answered_at, latest.turn, latest.index, number)
             for number, entry in enumerate(self.entries)
@@ -233,7 +233,7 @@ class FunctionJournal:
             entry.waiting -= 1
 
     def _latest(self, call: CallView) -> CallView:
-        """An expired question counts by the answer that it had, asked again perhaps, when the function went on."""
+        """The call, or its repetition after an expiry, that had been answered when the function went on."""
         if call.id not in self.repeats:
             return call
         following = self._following(call)
@@ -242,7 +242,7 @@ class FunctionJournal:
         return call
 
     def _following(self, call: CallView) -> CallView | None:
-        """What the function did first after this call was answered."""
+        """The function's first call after this call was answered."""
         if call.place is None and (number := self.recorded.index(call) + 1) < len(self._one_by_one):
             return self.recorded[number]
         if (at := call.answered_at) is None:
@@ -252,7 +252,7 @@ class FunctionJournal:
 
 
 def _here() -> Branch:
-    """The task that a step belongs to. Raises RuntimeError in a thread or an event loop of the author's own."""
+    """The task of a step. Raises RuntimeError in the author's own threads and event loops."""
     here = branch.get(None)
     if here is None or here.tasks[0].get_loop() is not asyncio.get_running_loop():
         raise RuntimeError(

@@ -1,6 +1,6 @@
-"""Which grants seem to cover a call that people would be asked about; the claim judges it behind their locks.
+"""Grants that may cover a call that people would be asked about; the claim checks them under their locks.
 
-Whatever is not known (Slack is away, the scan for secrets did not end in time) is no consent: people are asked.
+What is unknown (Slack is away, the scan for secrets took too long) is not consent: people are asked.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from agent.usecases.grants import Cover
 from signoff.errors import SignoffError
 
 MOST_KNOWN = 500
-"""Grants whose content a process keeps: it may be as large as the arguments that it was made of."""
+"""Maximum grants whose content a process keeps; it may be as large as the arguments of the call."""
 
 
 async def covers_of_call(services: Services, current: CurrentCall, judgement: Judgement) -> list[Cover]:
-    """The grants that seem to cover a call of a run that nobody was asked about, and whose like nobody has rejected."""
+    """Grants that may cover a run's call that nobody was asked about, if no similar call was rejected."""
     work, agent, tool = current.work, current.agent, current.tool
     asked = work.call.request_id is not None or work.call.repeats is not None
     if asked or isinstance(tool, Delegate) or judgement.rule is None or judgement.rejected is not None:
@@ -41,7 +41,7 @@ async def covers_of_call(services: Services, current: CurrentCall, judgement: Ju
 
 
 async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
-    """The grants that seem to cover it, the first to end first."""
+    """Grants that may cover the call, earliest end first."""
     checks = services.grant_checks
     if checks is None or services.policy.grants is None or uncoverable(call) is not None:
         return []
@@ -58,7 +58,7 @@ async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
 
 
 async def _fitting(services: Services, call: CallToCover) -> list[StoredGrant]:
-    """Those that people approved and that have room for it. One that is known not to fit is not read again."""
+    """Approved grants with room for it. One known not to match is not read again."""
     known = services.known_grants
     async with services.db.connection() as connection:
         live = await stored_grants.live(connection, call.agent, call.action.tool, call.rule.checkpoint_id)

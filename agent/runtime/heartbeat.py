@@ -13,7 +13,7 @@ from agent.domain.run import RunLease
 from agent.usecases import executions
 
 INTERVAL = 2.0
-"""Seconds between beats; a lease lasts five of them, so that four lost ones lose nothing."""
+"""Seconds between beats; a lease lasts five of them, so up to four may fail."""
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ def lease_clock() -> float:
 
 
 class Heartbeat:
-    """Keeps leases alive (`holding_…`, `run`). Losing one needs no word: every write is conditional on it."""
+    """Keeps leases alive (`holding_…`, `run`). A lost lease needs no signal: every write checks it."""
 
     def __init__(self, db: Database, worker: str, interval: float = INTERVAL) -> None:
         self._db = db
@@ -47,7 +47,7 @@ class Heartbeat:
 
     @contextmanager
     def holding_execution(self, execution_id: UUID, asked_at: float) -> Iterator[None]:
-        """Extend this attempt's lease until the block ends; it was asked for at this time of ``lease_clock``."""
+        """Extend this attempt's lease, requested at ``asked_at`` of ``lease_clock``, until the block ends."""
         self._executions[execution_id] = asked_at + executions.LEASE_SECONDS
         try:
             yield
@@ -55,25 +55,25 @@ class Heartbeat:
             del self._executions[execution_id]
 
     def surely_holds(self, execution_id: UUID) -> bool:
-        """Whether the attempt's lease cannot be over yet: a stopped process knows only by its clock. Any thread."""
+        """Whether the attempt's lease is surely valid: a stopped process knows only by its clock. Thread-safe."""
         return lease_clock() < self._executions.get(execution_id, 0.0)
 
     async def run(self) -> None:
-        """Beat for ever; cancel to stop."""
+        """Beat until cancelled."""
         while True:
             await asyncio.sleep(self._interval)
             await self.beat()
 
     async def beat(self) -> None:
-        """Extend everything held, once."""
+        """Extend all held leases, once."""
         if not self._runs and not self._executions:
             return
         asked_at = lease_clock()
         try:
             await executions.renew_leases(self._db, self._worker, list(self._executions), list(self._runs))
-        except Exception as error:  # a beat may fail in any way; a heart that stops would cost every lease
+        except Exception as error:  # a beat may fail in any way; a dead heartbeat would lose every lease
             log.warning("leases were not extended", action="heartbeat.failed", error=str(error))
             return
         for execution_id in self._executions:
-            if self.surely_holds(execution_id):  # one that may have been over before was not extended
+            if self.surely_holds(execution_id):  # a lease that may have expired before was not extended
                 self._executions[execution_id] = asked_at + executions.LEASE_SECONDS

@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 async def announce(services: Services, work: OpenCallDetails, tool: Tool | None) -> bool:
-    """Tell the tool what people are asked about, and first what no longer. True: an edit came in between."""
+    """Undo the preparation of an earlier action, then prepare the pending one. True: an edit came in between."""
     db, call_id, asked = services.db, work.call.id, work.action_decided
     await take_back(services, work, tool)
     if asked is None or not await hook_state.mark_prepared(db, call_id, asked):
@@ -35,15 +35,13 @@ async def announce(services: Services, work: OpenCallDetails, tool: Tool | None)
         await run_hook(services, tool.on_pending, tool, work, Action.from_canonical(asked))
     if await hook_state.mark_announced(db, call_id, asked):
         return False
-    if await hook_state.is_superseded(
-        db, call_id, asked
-    ):  # another worker took it back before the hook was done
+    if await hook_state.is_superseded(db, call_id, asked):  # another worker undid it before the hook ended
         await _move_away(services, tool, work, asked)
     return True
 
 
 async def take_back(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """What the tool has prepared for an action that a reviewer's edit moved away from."""
+    """Undo the preparation of an action that an edit has replaced."""
     if work.held is not None and work.held != work.action_decided:
         await _move_away(services, tool, work, work.held)
         await hook_state.clear_prepared(services.db, work.call.id, work.held)
@@ -55,7 +53,7 @@ async def _move_away(services: Services, tool: Tool | None, work: OpenCallDetail
 
 
 async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """Tell the tool of a no to its call."""
+    """Tell the tool that its call was refused."""
     await take_back(services, work, tool)
     kind = work.call.answer.kind if work.call.answer else None
     if tool is not None and tool.on_refused is not None and kind in _HEARD:
@@ -65,7 +63,7 @@ async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) 
 
 
 def _refused_action(work: OpenCallDetails, tool: Tool) -> Action | None:
-    """What people said no to, or what was proposed when nobody was asked; None if that cannot be read."""
+    """The refused action, or the proposed one if nobody was asked; None if unreadable."""
     if work.action_decided:
         return Action.from_canonical(work.action_decided)
     try:
@@ -83,7 +81,7 @@ async def run_hook(
     action: Action,
     **more: str,
 ) -> None:
-    """Run a hook, a few times if need be. One that fails for good is logged: a decision must not wait for it."""
+    """Run a hook, with a few retries. A permanent failure is logged: a decision must not wait for it."""
     try:
         arguments = user_code.with_context(tool.signature.values(action.arguments) | more, _context(work))
     except MalformedArguments as error:
@@ -115,6 +113,6 @@ async def _failure(
 ) -> str | None:
     try:
         await services.user_code.call(hook, arguments, name=f"hook of {tool.name}", within=TIMEOUT)
-    except Exception as error:  # whatever a user's function may raise
+    except Exception as error:  # a user's function may raise anything
         return stored_text.log_text(error, action.arguments)
     return None

@@ -1,4 +1,4 @@
-"""The waves of this process: what it writes for many runs together."""
+"""The waves of this process: its joint writes for many runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.usecases.executions import CallToClaim, Claim, Outcome, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
 
 SETTLING = 5.0
-"""Seconds for which a service that stops waits for what is still written."""
+"""Seconds that a stopping service waits for unfinished writes."""
 
 
 class JointWrites:
@@ -45,19 +45,19 @@ class JointWrites:
             raise
 
     async def finish(self) -> None:
-        """Wait, up to ``SETTLING``, until all waves have ended and abandoned claims and leases are given back."""
+        """Wait, up to ``SETTLING``, until all waves have ended and abandoned claims and leases are released."""
         waves: tuple[Wave[Any, Any], ...] = (self.claims, self.reports, self._leases, self.turns)
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLING):
                 await asyncio.gather(*(wave.finish() for wave in waves))
 
     async def _never_begun(self, call: CallToClaim, claim: Claim | None) -> None:
-        """Nobody runs the tool, because the service stops. What may be tried again is, when its lease is over."""
+        """The service stops before the tool runs. If retryable, the call is retried when its lease has expired."""
         if claim is not None and not call.terms.idempotent:
             words = "the service stopped before it began; nothing ran"
             await self.reports.join(Report(claim, Outcome(ExecutionStatus.FAILED, words)))
 
     async def _give_back(self, _run_id: UUID, leased: LeasedRun | None) -> None:
-        """Nobody makes the turn, because the service stops: another worker may, at once."""
+        """The service stops before the turn: another worker may make it at once."""
         if leased is not None:
             await runs.release(self._db, leased.lease, 0)

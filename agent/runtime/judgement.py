@@ -1,4 +1,4 @@
-"""From a proposed call to a verdict. In doubt people are asked; nothing here executes anything."""
+"""Evaluate a proposed call. In doubt people are asked; nothing here executes anything."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +25,14 @@ from signoff.canonical import parse_arguments
 from signoff.values import Action, Person
 
 FACTS_TIMEOUT = 10.0
-"""Seconds that a look-up may take, or less when the tool itself has less."""
+"""Maximum seconds for a lookup; less if the tool's own timeout is shorter."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentCall:
-    """A call as it would run now: its tool and action, and the facts about that."""
+    """A call as it would run now: its tool and action, and their facts."""
 
     work: OpenCallDetails
     agent: Agent
@@ -42,7 +42,7 @@ class CurrentCall:
 
 
 class JudgementSubject(Protocol):
-    """For whom an action is judged: a run, or a request."""
+    """The run or request of an evaluated action."""
 
     @property
     def agent(self) -> str: ...
@@ -52,12 +52,12 @@ class JudgementSubject(Protocol):
 
 
 def read_action(tool: Tool, raw_arguments: str) -> Action:
-    """The action that a call proposes, defaults written out. Raises MalformedArguments, with the path."""
+    """The action that a call proposes, with defaults. Raises MalformedArguments, with the path."""
     return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
 
 
 async def look_up(services: Services, tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:
-    """The facts about these arguments, from the tool itself. Raises NotDone when the tool says so."""
+    """Look up the facts about these arguments with the tool's function. Raises NotDone if the tool does."""
     if tool.facts is None:
         return Facts()
     try:
@@ -71,7 +71,7 @@ async def look_up(services: Services, tool: Tool, action: Action, *, within: flo
         facts.canonical  # noqa: B018 - facts without canonical bytes could not be compared later
     except NotDone:
         raise
-    except Exception as error:  # whatever a user's function may raise: policy asks, and nothing just runs
+    except Exception as error:  # a user's function may raise anything: policy asks, and nothing runs
         why = stored_text.log_text(error, action.arguments)
         log.warning("facts failed", action="facts.failed", tool=tool.name, error=why)
         return Facts(failed=True)
@@ -79,7 +79,7 @@ async def look_up(services: Services, tool: Tool, action: Action, *, within: flo
 
 
 def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Action, facts: Facts) -> Judgement:
-    """What policy says now about an action that this run or request is about."""
+    """The policy's current decision on an action of this run or request."""
     requester = asker.requester.user_id if asker.requester else None
     judgement = services.policy.judge(
         tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
@@ -88,7 +88,7 @@ def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Actio
 
 
 def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: Facts) -> tuple[Use, ...]:
-    """What the action takes of the limits over time."""
+    """The action's use of limits over time."""
     known = None if facts.failed else facts.values
     return services.policy.uses(action, known, asker.agent, asker.requester)
 
@@ -96,7 +96,7 @@ def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: 
 async def within_limits(
     services: Services, call: CurrentCall, judgement: Judgement, uses: Sequence[Use]
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """The judgement with the limits over time in it, and how these stand. The claim has the last word."""
+    """The decision within the limits over time, and their states. The claim has the last word."""
     tool, action, facts = call.tool, call.action, call.facts
     if not uses or judgement.verdict == "deny":
         return judgement, ()
@@ -107,9 +107,9 @@ async def within_limits(
 
 
 async def after_rejections(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
-    """The judgement, where people have rejected the very same action and their no still holds: as a refusal.
+    """The decision as a refusal, if an earlier rejection of the same action still holds.
 
-    Where policy has people asked all the same, it points to the rejection.
+    If policy asks people anyway, the decision points to the rejection.
     """
     if judgement.rule is None or (holds := judgement.rule.rejected_holds) is None:
         return judgement
@@ -124,7 +124,7 @@ async def after_rejections(db: Database, agent: str, action: Action, judgement: 
 
 
 async def with_rejection(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
-    """The judgement of what is asked again in any case, which points to a rejection where policy shows it."""
+    """The decision on an action that is asked again in any case; points to a rejection if policy shows it."""
     return await after_rejections(db, agent, action, judgement) if _shows_rejections(judgement) else judgement
 
 
@@ -141,14 +141,14 @@ def _in_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) ->
 async def question(
     services: Services, call: CurrentCall, judgement: Judgement, states: tuple[LimitState, ...]
 ) -> NewRequest:
-    """The request to be opened: what would be done, why the model says so, and what led to it."""
+    """The request to open: the action, the model's reason for it, and what led to it."""
     work, tool = call.work, call.tool
-    # What people were asked about before is asked again, also where policy would let it run by now.
+    # What people were asked about is asked again, even if policy would now let it run.
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
     async with services.db.connection() as connection:
         messages = await views.messages(connection, work.run.id)
         calls = await views.calls(connection, work.run.id)
-    # One question per call, and one for every time that it had to be asked anew.
+    # One question per call, and another for each time that it had to be asked again.
     again = f":after:{work.call.request_id}" if work.call.request_id else ""
     return NewRequest(
         rule=rule,

@@ -15,7 +15,7 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 class Look:
-    """Finds the work of these agents, each lane from where the last look ended; ``more``: some lane has not ended."""
+    """Finds the work of these agents, each lane from where the last poll ended; ``more``: a lane has not ended."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Look:
         self.more = False
 
     async def find(self) -> list[Wakeup]:
-        """The next page of everything. Raises DatabaseError."""
+        """The next page of all lanes. Raises DatabaseError."""
         agents = self._agents()
         after = {lane: [self._seen.get((lane, agent), _FIRST) for agent in agents] for lane in Lane}
         found = await self._db.read(
@@ -47,5 +47,5 @@ class Look:
         return [each.wakeup for each in found]
 
     async def find_unserved(self, seconds: float) -> list[Wakeup]:
-        """Runs of agents that are not served here, and by no other process for so many seconds."""
+        """Runs of agents not served here, nor by any other process for this many seconds."""
         return await self._db.read(due_work.find_unserved, self._agents(), seconds, self._page)

@@ -20,15 +20,15 @@ TIMEOUT = 60.0
 """Seconds for one answer, connection included."""
 
 MAX_CALLS = 128
-"""Calls in one turn; also the number of parallel calls that the API itself knows."""
+"""Maximum calls in one turn; also the API's own limit of parallel calls."""
 
 MAX_NAME = 128
-"""Characters kept of a tool's name as the model writes it: more than any tool's own name can have."""
+"""Characters kept of a tool's name as the model writes it; real names are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model said in one turn. `tokens` counts prompt and answer."""
+    """The model's answer in one turn. `tokens` counts prompt and answer."""
 
     text: str | None
     calls: tuple[ProposedCall, ...]
@@ -37,14 +37,14 @@ class Reply:
 
 
 class Model:
-    """A client for one provider. `name` is the model for agents that do not name their own."""
+    """A client for one provider. `name` is the model of agents without their own."""
 
     def __init__(
         self, name: str, *, api_key: str, base_url: str | None = None, timeout: float = TIMEOUT
     ) -> None:
         self.name = name
         self.last_problem: str | None = None
-        """Why the last question was not answered; None when it was. For health checks."""
+        """Error of the last request; None if it was answered. For health checks."""
         self._make = partial(_provider, api_key, base_url, timeout)
         self._provider: Provider | None = None
 
@@ -56,7 +56,7 @@ class Model:
         may_call: bool = True,
         model: str | None = None,
     ) -> Reply:
-        """Ask for one turn; without `may_call` the model is told to use no tools. Raises ModelError alone."""
+        """Request one turn; without `may_call` the model may use no tools. Raises only ModelError."""
         try:
             reply = await self._complete(messages, tools, may_call=may_call, model=model)
         except ModelError as error:
@@ -80,10 +80,10 @@ class Model:
         return _reply(await (await self._reached()).answer(request), may_call=may_call)
 
     async def _reached(self) -> Provider:
-        """The provider. Its library is loaded with the first question: a service that asks nothing starts faster."""
+        """The provider. Its library is loaded with the first request, so that the service starts faster."""
         if self._provider is None:
             await asyncio.to_thread(import_module, "agent.runtime.model_provider")
-        if self._provider is None:  # of several first questions one makes it
+        if self._provider is None:  # one of several first requests creates it
             self._provider = self._make()
         return self._provider
 
@@ -93,7 +93,7 @@ class Model:
 
 
 def _reply(completion: Any, *, may_call: bool) -> Reply:
-    """Judge an answer whose fields the client library has not checked."""
+    """Check an answer whose fields the client library has not checked."""
     choices = getattr(completion, "choices", None)
     choice: Any = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
@@ -145,7 +145,7 @@ def _text(content: Any) -> str | None:
 
 def _tokens(completion: Any, text: str | None) -> int:
     total = getattr(getattr(completion, "usage", None), "total_tokens", None)
-    # A provider that does not count still has a limit: about four characters make a token.
+    # If the provider does not count tokens, about four characters are one, so that the limit still works.
     return total if isinstance(total, int) and total > 0 else 1 + len(text or "") // 4
 
 

@@ -6,7 +6,7 @@ from signoff.errors import SignoffError
 
 
 class ModelError(SignoffError):
-    """No usable answer. The text is safe to show: no key, body or address. `retry_after`: seconds, if asked for."""
+    """No usable answer. The text is safe to show: no key, body or address. `retry_after`: seconds, if requested."""
 
     def __init__(self, text: str, *, retryable: bool, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -15,5 +15,5 @@ class ModelError(SignoffError):
 
 
 def unusable(why: str) -> ModelError:
-    """An answer that says nothing we can go by; the next one may."""
+    """An unusable answer; the next one may be better."""
     return ModelError(f"the model's answer cannot be used: {why}", retryable=True)

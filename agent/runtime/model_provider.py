@@ -1,4 +1,4 @@
-"""One call of the `openai` library, and its errors in our terms. Loaded late, because it is larger than the service."""
+"""One call of the `openai` library, with our errors. Loaded late, because it is larger than the service."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Provider:
         self._client = AsyncOpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=0)
 
     async def answer(self, request: Mapping[str, Any]) -> Any:
-        """A completion, its fields not judged yet. Raises ModelError."""
+        """Request a completion, whose fields are not checked yet. Raises ModelError."""
         try:
             async with asyncio.timeout(self._timeout):
                 # Not `chat.completions.create`, which walks through the whole transcript and all tools for fields to
-                # rename, of which a chat has none: that takes longer than sending it.
+                # rename. A chat has none, and the walk takes longer than sending.
                 return await self._client.post("/chat/completions", body=request, cast_to=ChatCompletion)
         except (openai.APITimeoutError, TimeoutError):
             raise ModelError(f"the model did not answer in {self._timeout:g} s", retryable=True) from None
@@ -51,7 +51,7 @@ def _refused(error: openai.APIStatusError) -> ModelError:
     code = error.code if isinstance(error.code, str) and _CODE.match(error.code) else None
     known = {401: "it rejected the API key", 404: "it does not know this model or address"}
     said = known.get(status) or code
-    spent = code == "insufficient_quota"  # a 429 that no waiting mends
+    spent = code == "insufficient_quota"  # a 429 that waiting does not solve
     text = f"the model's provider answered {status}" + (f": {said}" if said else "")
     return ModelError(
         text,
@@ -61,7 +61,7 @@ def _refused(error: openai.APIStatusError) -> ModelError:
 
 
 def _pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the provider asks us to wait. OpenAI also says it in milliseconds."""
+    """Seconds that the provider asks us to wait. OpenAI also sends milliseconds."""
     now = datetime.now(UTC)
     milliseconds = retry_after(headers.get("retry-after-ms"), now)
     return retry_after(headers.get("retry-after"), now) if milliseconds is None else milliseconds / 1000

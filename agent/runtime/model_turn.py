@@ -21,18 +21,18 @@ from agent.usecases import runs
 from agent.usecases.runs import LeasedRun, MadeTurn
 
 MAX_TRIES = 6
-"""Failures in a row after which a run ends as failed."""
+"""Consecutive failures after which a run fails."""
 
 _LONGEST_WAIT = 60.0
-_LONGEST_ASKED_FOR = 600.0  # a provider that wants us to wait longer is as good as absent
+_LONGEST_ASKED_FOR = 600.0  # a provider that asks for a longer wait counts as unavailable
 
 log = structlog.get_logger(__name__)
 
 
 async def advance_run(services: Services, run_id: UUID) -> None:
-    """Make the run's next model turn, if there is something to hear.
+    """Make the run's next model turn, if it has new input.
 
-    A lost lease ends it silently; a look finds it again.
+    A lost lease ends it silently; polling finds the run again.
     """
     leased = await services.joint_writes.lease(run_id)
     if leased is None:
@@ -56,7 +56,7 @@ async def _advance(services: Services, leased: LeasedRun) -> None:
         return
     turn = Turn(reply.text, reply.calls, reply.tokens, leased.heard, reply.finish_reason)
     record = partial(services.joint_writes.turns.join, MadeTurn(leased.lease, turn))
-    await until_answered(record, "run.turn_unwritten")  # the model is not asked, and paid, twice
+    await until_answered(record, "run.turn_unwritten")  # so that the model is not called, and paid, twice
     log.info(
         "turn made",
         action="run.turn",
@@ -69,7 +69,7 @@ async def _advance(services: Services, leased: LeasedRun) -> None:
 async def _ask(services: Services, leased: LeasedRun) -> Reply:
     agent = services.registry.find(leased.run.agent)
     if agent is None:
-        # Another worker may know it, or this one after its next start.
+        # Another worker may have it loaded, or this one after a restart.
         raise ModelError(f"no agent named {leased.run.agent!r} is loaded (SIGNOFF_AGENTS)", retryable=True)
     if (limit := await run_limits.exceeded_limit(services, leased, agent)) is not None:
         raise ModelError(limit, retryable=False)
@@ -103,11 +103,9 @@ async def _failed(services: Services, leased: LeasedRun, error: ModelError) -> N
 
 
 def retry_in(error: ModelError, failures: int, jitter: float) -> float | None:
-    """Seconds until the model is asked again: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter`, or later if it wants
-    that.
+    """Seconds until the model is called again: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter`, or later if it asks.
 
-    None: give up, at once when asking again cannot help, else after MAX_TRIES; `failures` counts those before this
-    one.
+    None: give up, at once if a retry cannot help, else after MAX_TRIES; `failures` counts those before this one.
     """
     asked_for = error.retry_after or 0.0
     if not error.retryable or failures + 1 >= MAX_TRIES or asked_for > _LONGEST_ASKED_FOR:

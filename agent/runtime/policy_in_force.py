@@ -18,26 +18,26 @@ from agent.usecases import policy as policies
 T = TypeVar("T")
 
 Read = Callable[[str, str], Policy]
-"""Reads the text of a policy, which has a name for messages. Raises PolicyError."""
+"""Parses a policy text; the second argument names it in messages. Raises PolicyError."""
 
 LOOK = 1.0
-"""Seconds between two looks for another policy, where nothing else looks for it."""
+"""Seconds between two checks for a new policy, if nothing else checks."""
 
 MOST_TRIES = 5
-"""How often something is judged again because another policy has come into force meanwhile."""
+"""Maximum evaluations of the same call while new policies come into force."""
 
 log = structlog.get_logger(__name__)
 
 
 def read_policy(source: str, name: str) -> Policy:
-    """The policy of this text, where mail can be sent."""
+    """The policy of this text, in a process that can send mail."""
     return checkpoints.load(source, filename=name)
 
 
 class PolicyInForce:
-    """Holds the policy, and loads the one that has come into force since.
+    """Holds the policy, and loads a new one when it comes into force.
 
-    A process that cannot load it judges and claims nothing, and says why.
+    A process that cannot load it evaluates and claims nothing, and reports why.
     """
 
     def __init__(self, db: Database, policy: Policy, read: Read = read_policy) -> None:
@@ -47,28 +47,28 @@ class PolicyInForce:
         self._listeners: list[Callable[[Policy], object]] = []
         self._loading = asyncio.Lock()
         self.seen = policy.epoch
-        """The epoch that was last looked at, whether it could be loaded or not."""
+        """The last epoch that was read, loadable or not."""
         self.problem: str | None = None
         """Why the policy in force cannot be loaded here."""
 
     @property
     def policy(self) -> Policy:
-        """The policy to judge by. Raises OutdatedPolicy when this process cannot load the one in force."""
+        """The policy for evaluations. Raises OutdatedPolicy if this process cannot load the one in force."""
         if self.problem is not None:
             raise OutdatedPolicy(self.problem, unreadable=True)
         return self._policy
 
     @property
     def last_loaded(self) -> Policy:
-        """The policy for what is neither judged nor claimed: channels, and how many cards are posted."""
+        """The policy for everything but evaluations and claims: channels, and the number of cards."""
         return self._policy
 
     def on_change(self, listener: Callable[[Policy], object]) -> None:
-        """Call this with each policy that is loaded from now on. It must be quick and not raise."""
+        """Call this with each policy loaded from now on. It must be quick and not raise."""
         self._listeners.append(listener)
 
     async def load(self) -> None:
-        """Load the policy in force, unless it is loaded. Raises OutdatedPolicy when it cannot be."""
+        """Load the policy in force, if not loaded. Raises OutdatedPolicy if that fails."""
         async with self._loading:
             stored = await policies.in_force(self._db)
             if stored is not None and stored.epoch != self.seen:
@@ -92,21 +92,21 @@ class PolicyInForce:
             listener(policy)
 
     async def watch(self, seconds: float = LOOK) -> None:
-        """Load each policy that comes into force, for processes whose executor does not look for it."""
+        """Load each policy that comes into force, for processes whose executor does not check."""
         while True:
             try:
                 if await policies.epoch_in_force(self._db) != self.seen:
                     await self.load()
             except OutdatedPolicy:
-                pass  # it has said so
-            except Exception as error:  # whatever it is, the next look finds the same
+                pass  # already logged
+            except Exception as error:  # whatever it is, the next check finds the same
                 log.warning("the policy could not be checked", action="policy.unloaded", error=str(error))
             await asyncio.sleep(seconds)
 
     async def judged(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do what judges or claims; do it again when another policy has come into force meanwhile.
+        """Evaluate or claim; repeat if another policy has come into force in the meantime.
 
-        Raises OutdatedPolicy when this process cannot load it.
+        Raises OutdatedPolicy if this process cannot load it.
         """
         for _ in range(MOST_TRIES - 1):
             try:

@@ -1,7 +1,7 @@
-"""What a checkpoints file says that fits none of the loaded tools: misspelt names, most of the time.
+"""Find parts of a checkpoints file that match none of the loaded tools, mostly misspelt names.
 
-No error: programs elsewhere may ask for it, a missing value shows as such, a failing condition asks. But its author
-meant something else. And limits on what the model itself says, where somebody could look up what is true.
+Not errors: external programs may ask for such tools, a missing value shows as such, a failing condition asks. But the
+author probably meant something else. Also limits on values that the model itself writes, where facts are available.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agent.runtime.tool import Tool
 from signoff import formats
 
 _Finding = tuple[str, int, str | None, str]
-"""A table of the file, its number among those of the name, a key in it, and the sentence."""
+"""A table of the file, its index among those of its name, a key in it, and the sentence."""
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _ASKED_FOR = re.compile(r"\bhas\s*\([^()]*\)")
@@ -32,9 +32,9 @@ _LOOKED_AT = re.compile(r"\b(args|facts)\.([A-Za-z_]\w*)")
 
 
 def lint_policy(policy: Policy, registry: Registry, filename: str, now: datetime | None = None) -> list[str]:
-    """A line `checkpoints.toml:12: …` for each, in their order. Names are judged only where agents are loaded.
+    """A line `checkpoints.toml:12: …` for each finding, in order. Names are checked only if agents are loaded.
 
-    With ``now``, also checkpoints that are not observed any more.
+    With ``now``, also checkpoints whose observation has ended.
     """
     lines = Lines(policy.source)
     found = [
@@ -69,7 +69,7 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
 
 
 def lapsed_observations(policy: Policy, now: datetime) -> list[tuple[Rule, str]]:
-    """The checkpoints that are not observed any more, each with a sentence."""
+    """Checkpoints whose observation has ended, each with a sentence."""
     return [(each.rule, _lapsed(each)) for each in policy.observed if each.until <= now]
 
 
@@ -81,7 +81,7 @@ def _lapsed(observed: ObservedRule) -> str:
 
 @dataclass(frozen=True)
 class _Measure:
-    """What sets a bound: where it stands, whether it names a tool, and the text with paths in it."""
+    """A bound: its place, the tools that it names, and its text with paths."""
 
     table: str
     index: int
@@ -100,7 +100,7 @@ def _measures(policy: Policy) -> Iterator[_Measure]:
 
 
 def _claimed(text: str) -> str | None:
-    """The first argument in it that is money or a count by its name, unless facts are read as well."""
+    """The first argument in it that is money or a count by its name, unless it also reads facts."""
     paths = [match[0] for match in _PATH.finditer(text)]
     if any(path.startswith("facts.") for path in paths):
         return None
@@ -108,13 +108,13 @@ def _claimed(text: str) -> str | None:
 
 
 def _could_have_facts(tools: list[Tool], names: Callable[[str], bool]) -> bool:
-    """Whether some call that it means has facts: a tool looks them up, or a program could tell them."""
+    """Whether a call that it names may have facts: from a tool or a program."""
     named = [tool for tool in tools if names(tool.name)]
     return not named or any(tool.facts is not None for tool in named)
 
 
 def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[tuple[str, str]]:
-    """Each key of it and what is wrong there."""
+    """Each key of it with a problem, and the problem."""
     named = [tool for tool in tools if rule.names(tool.name)]
     if not named:
         hint = meant(rule.action_pattern, (tool.name for tool in tools))
@@ -137,7 +137,7 @@ def _filled_in(rule: Rule) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _judged(when: str) -> list[tuple[str, ...]]:
-    """The names that a condition counts on: not those that it first asks for, with `has(args.x)`."""
+    """The names that a condition relies on, without those that it checks first with `has(args.x)`."""
     code = _QUOTED.sub("''", when)
     asked_for = {found for has in _ASKED_FOR.findall(code) for found in _LOOKED_AT.findall(has)}
     return [path for path in dict.fromkeys(_LOOKED_AT.findall(code)) if path not in asked_for]

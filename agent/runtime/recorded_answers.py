@@ -24,7 +24,7 @@ _CAUSES = {
 
 
 def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
-    """What the step returned. Raises what became of it instead: StepFailed, CollaborationError."""
+    """What the step returned, or raise its failure: StepFailed, CollaborationError."""
     kind, words = _answer(call)
     if kind is AnswerKind.RESULT:
         return words if isinstance(tool, Delegate) else from_json(words)
@@ -38,7 +38,7 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
 
 
 def decision(call: CallView, asked: RequestView | None) -> Decision:
-    """What people said."""
+    """People's decision."""
     kind, words = _answer(call)
     cause = _CAUSES.get(kind, "denied")
     decided = asked.decision if asked else None
@@ -55,7 +55,7 @@ def decision(call: CallView, asked: RequestView | None) -> Decision:
 
 
 def _stopped(call: CallView, words: str) -> CollaborationError:
-    """The agent below was stopped by a person, or by nobody's answer: so is this one, unless it knows better."""
+    """A person or an expiry stopped the child agent: this function stops, too, unless it handles the error."""
     cause, _, reason = words.partition(": ")
     known: Mapping[str, Literal["expired", "withdrawn"]] = {"expired": "expired", "withdrawn": "withdrawn"}
     return CollaborationError(

@@ -34,7 +34,7 @@ class _Look:
 
 
 async def advance_function(services: Services, leased: LeasedRun, agent: FunctionAgent) -> None:
-    """Run the function as far as it goes now, and write down what that led to. Raises LeaseLost."""
+    """Run the function as far as possible, and store the result. Raises LeaseLost."""
     look = _Look(services, leased, await _journal(services, leased, agent))
     if (limit := await run_limits.overtime(services, leased, agent)) is not None:
         await _end(look, RunStatus.FAILED, limit, limit)
@@ -46,7 +46,7 @@ async def advance_function(services: Services, leased: LeasedRun, agent: Functio
         answer = await services.user_code.call(
             look.journal.run, {"task": leased.run.task}, name=f"agent {agent.name}", within=agent.seconds
         )
-    except Exception as error:  # whatever the author may raise
+    except Exception as error:  # the author's code may raise anything
         raised = error
     finally:
         journal.reset(token)
@@ -66,7 +66,7 @@ async def _journal(services: Services, leased: LeasedRun, agent: FunctionAgent) 
 
 
 async def _came_out(look: _Look, answer: Any, raised: Exception | None) -> None:
-    """The end of one look. A function that was left is not done, however it came out of that."""
+    """Store the end of one replay. A function that was left is not finished, whatever it then did."""
     error = _cause(raised)
     if look.journal.broken is not None:
         words = str(look.journal.broken)
@@ -83,7 +83,7 @@ async def _came_out(look: _Look, answer: Any, raised: Exception | None) -> None:
 
 
 def _cause(raised: BaseException | None) -> BaseException | None:
-    """What a group of tasks failed of: a person's no, if there is one, or else the first error."""
+    """The cause of a failed task group: a person's rejection, if any, or else the first error."""
     if not isinstance(raised, BaseExceptionGroup):
         return raised
     causes = [_cause(each) for each in raised.exceptions]
@@ -91,7 +91,7 @@ def _cause(raised: BaseException | None) -> BaseException | None:
 
 
 async def _left(look: _Look) -> None:
-    """The function waits: for what is new, which is proposed now, and for what has no answer yet."""
+    """Propose the function's new calls, and wait for those without an answer."""
     await _publish(look)
     if (outdated := _outdated(look)) is not None:
         await _end(look, RunStatus.FAILED, outdated, outdated)
@@ -108,7 +108,7 @@ async def _left(look: _Look) -> None:
 
 
 async def _returned(look: _Look, answer: Any) -> None:
-    """The function has ended; so does what it did not wait for, and its run when nothing of it is open any more."""
+    """End the function and what it did not wait for, and its run when nothing is open any more."""
     if (missed := look.journal.missed) > 0:
         words = (
             f"the function ended {missed} recorded steps too early; it must take the same steps every time"
@@ -146,7 +146,7 @@ async def _publish(look: _Look) -> None:
 
 
 def _outdated(look: _Look) -> str | None:
-    """Why people's last approval (given to another version, and nobody resumed the run) covers no step, or None."""
+    """Why people's last approval (of another version, without a resumption since) covers no step, or None."""
     agent = look.journal.agent
     begun = [call.tool for call in look.journal.proposed if call.tool not in (ASK, SLEEP)]
     decisions = [

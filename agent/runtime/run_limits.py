@@ -10,7 +10,7 @@ from agent.usecases.runs import LeasedRun
 
 
 async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
-    """Which limit of its agent the run has come to, in words, or None."""
+    """The limit of its agent that the run has reached, in words, or None."""
     steps = transcript.steps_since_person(leased.messages)
     if steps >= agent.max_steps:
         return f"step limit: {steps} turns since a person last wrote (max_steps = {agent.max_steps})"
@@ -20,7 +20,7 @@ async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) ->
 
 
 async def overtime(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
-    """Whether the run has worked for too long since a person last spoke to it, in words, or None."""
+    """Whether the run has worked too long since a person last wrote, in words, or None."""
     spoken = [message.at for message in leased.messages if message.role == "user"]
     since = spoken[-1] if spoken else leased.run.created_at
     seconds = (leased.at - since).total_seconds()

@@ -28,24 +28,24 @@ from signoff.values import Action, Person
 
 
 def worker_name() -> str:
-    """A name for this process that no other one has, and that says where to look for it."""
+    """A unique name of this process that shows where it runs."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 class GrantChecks(Protocol):
-    """What only the front end knows when a grant is used."""
+    """Checks of a grant's use that only the front end can make."""
 
     async def standings(
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> Mapping[Person, Standing]:
-        """What these people may do now about a request with these reviewers, known for at most a minute."""
+        """What these people may do now with a request with these reviewers; at most a minute old."""
 
     async def is_scanned(self, call: CallToCover) -> bool:
-        """Whether all of the call could be looked through for secrets in time."""
+        """Whether the whole call was scanned for secrets in time."""
 
 
 class LookUp(Protocol):
-    """Asks the address that policy names for the facts about a program's action."""
+    """Requests the facts of a program's action from the URL in the policy."""
 
     async def __call__(
         self, lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = ...
@@ -55,13 +55,13 @@ class LookUp(Protocol):
 async def nobody_looks_up(
     lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = 0.0
 ) -> Facts:
-    """In a process that posts nothing, every look-up fails."""
+    """Every lookup fails, in a process that sends no HTTP requests."""
     return Facts(failed=True, source=FactsSource.SIGNOFF)
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts that work with runs and calls. `destination`: where a card goes, from its rule's channel."""
+    """What runs and calls need. `destination`: channel of a card, from its rule's channel."""
 
     db: Database
     policies: PolicyInForce
@@ -77,22 +77,22 @@ class Services:
     joint_writes: JointWrites = field(init=False, repr=False)
     concurrency: Concurrency = field(init=False, repr=False)
     known_grants: dict[UUID, Grant] = field(default_factory=dict, repr=False)
-    """What people approved of these grants, which never changes. It only spares reading those that do not fit."""
+    """Content of approved grants, which never changes; avoids reading those that do not match."""
     full_limits: FullLimits = field(default_factory=FullLimits, repr=False)
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        """Waves are of one database, and so is what is woken."""
+        """Waves belong to one database, and so do wake-ups."""
         object.__setattr__(self, "joint_writes", JointWrites(self.db, self.worker))
         object.__setattr__(self, "concurrency", Concurrency(self.db.wakeups.send, self.db.wakeups.announce))
 
     @property
     def policy(self) -> Policy:
-        """The policy to judge by now. Raises OutdatedPolicy when this process cannot load the one in force."""
+        """The policy for evaluations. Raises OutdatedPolicy if this process cannot load the one in force."""
         return self.policies.policy
 
     def watch(self, straggler: Coroutine[Any, Any, Any]) -> None:
-        """Let something end in its own time after its job has ended: a tool that outlived its timeout."""
+        """Let something end after its job has ended: a tool that outlived its timeout."""
         task = asyncio.create_task(straggler)
         self._stragglers.add(task)  # the event loop itself keeps only weak references
         task.add_done_callback(self._stragglers.discard)

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import structlog
 
 LAST_WORDS = 5.0
-"""Seconds that a task which is cut off has to write down what has become of its work."""
+"""Seconds that a cancelled task has to store what it has done."""
 
 log = structlog.get_logger(__name__)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]], seconds: float) -> None:
-    """Let these end within so many seconds; then cut them off, also where the database keeps them from writing."""
+    """Wait this long for the tasks, then cancel them, even if the database keeps them from writing."""
     under_way = set(tasks)
     for patience in (seconds, LAST_WORDS, LAST_WORDS):
         if not under_way:

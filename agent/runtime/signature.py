@@ -1,7 +1,7 @@
 """A function's parameters as a JSON schema for the model, and the model's JSON as values for the function.
 
-A value is taken as it is or refused, never bent (`"7"` is no integer), also inside nested models. What has no JSON
-schema is refused when the tool is defined.
+A value is taken as it is or refused, never converted (`"7"` is not an integer), also inside nested models. A parameter
+without a JSON schema is refused when the tool is defined.
 """
 
 import hashlib
@@ -38,12 +38,12 @@ _SHOWN_PROBLEMS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signature:
-    """What a tool's function takes: `schema` goes to the model, `complete` and `values` read what comes."""
+    """The parameters of a tool's function: `schema` goes to the model, `complete` and `values` read its arguments."""
 
     names: tuple[str, ...]
     schema: Mapping[str, Any]
     digest: bytes
-    """SHA-256 over the parameters' names, types and defaults; their descriptions do not count."""
+    """SHA-256 of the parameters' names, types and defaults, without descriptions."""
     _model: type[BaseModel]
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,11 +55,11 @@ class Signature:
             if self._read(filled) == given:
                 return filled
         except (PydanticSerializationError, MalformedArguments):
-            pass  # a type that cannot be written back as it was read: its defaults stay unwritten
+            pass  # a type that cannot be written back as it was read: its defaults stay out
         return dict(arguments)
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The function's keyword arguments. Raises MalformedArguments, with the path, for a misfit."""
+        """The function's keyword arguments. Raises MalformedArguments, with the path."""
         read = self._read(arguments)
         return {name: getattr(read, _PREFIX + name) for name in self.names}
 
@@ -71,7 +71,7 @@ class Signature:
 
 
 def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping[str, str]) -> Signature:
-    """Read a function's parameters. Raises TypeError, naming the parameter that cannot be used, and why."""
+    """Read a function's parameters. Raises TypeError with the parameter that cannot be used, and why."""
     parameters = _parameters(function, title)
     hints = _hints(function, title)
     fields: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
 
 
 def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, ...]) -> None:
-    """Raises TypeError when a function asks for a parameter that it could not be given."""
+    """Raise TypeError if a function takes a parameter that it cannot be given."""
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise TypeError(f"{title}: parameter {parameter} must be a plain named parameter")
@@ -105,7 +105,7 @@ def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, .
 
 
 class _Schema(GenerateJsonSchema):
-    """Leaves out the titles that only repeat names, and closes every object."""
+    """Omits titles that only repeat names, and closes every object."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -162,7 +162,7 @@ def _check_default(adapter: TypeAdapter[Any], default: Any, where: str) -> None:
 
 
 def _without_words(schema: Any) -> Any:
-    """A JSON schema without what only explains it: titles, descriptions, examples."""
+    """A JSON schema without explanations: titles, descriptions, examples."""
     match schema:
         case Mapping():
             kept = {key: part for key, part in schema.items() if key not in _WORDS}
@@ -183,7 +183,7 @@ _WORDS = frozenset({"title", "description", "examples"})
 
 
 def _filled(given: Any, dumped: Any) -> Any:
-    """What was given, word for word, and what only the dump has: the defaults."""
+    """What was given, unchanged, with the defaults of the dump."""
     if isinstance(given, Mapping) and isinstance(dumped, Mapping):
         known = {key: _filled(value, dumped.get(key)) for key, value in given.items()}
         return known | {key: value for key, value in dumped.items() if key not in given}

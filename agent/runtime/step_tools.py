@@ -18,13 +18,13 @@ from signoff.masks import redact_by_name
 from signoff.values import Action, Risk
 
 ASK = "ask"
-"""The tool as which every question of a function agent is judged and recorded."""
+"""The tool of a function agent's questions."""
 
 SLEEP = "sleep"
-"""The tool as which every `sleep` is recorded."""
+"""The tool of every `sleep`."""
 
 MOST_BYTES = 1024 * 1024
-"""How much a step may return, as JSON; what is larger belongs into a store, and its address into the result."""
+"""Maximum size of a step's result as JSON; store larger data elsewhere and return its address."""
 
 Doing = Tool | Agent | Callable[..., Any]
 """What a step may be: a `@tool`, another agent, or any function, sync or async."""
@@ -34,7 +34,7 @@ Doing = Tool | Agent | Callable[..., Any]
 class StepTool(Tool):
     """A tool as a function agent calls it, with a JSON result.
 
-    `plain`: a function that only naming checkpoints ask about.
+    `plain`: a function, which needs approval only if a checkpoint names it.
     """
 
     plain: bool = True
@@ -45,7 +45,7 @@ class StepTool(Tool):
         return replace(said, read_only=True, exempt="is a plain step") if self.plain else said
 
     def told(self, value: Any) -> str:
-        """The result as JSON. Raises ValueError for one that is too large or no JSON."""
+        """The result as JSON. Raises ValueError if it is too large or not JSON."""
         try:
             encoded = to_json(value)
         except ValueError:
@@ -56,7 +56,7 @@ class StepTool(Tool):
 
     @classmethod
     def of(cls, given: Doing) -> Tool:
-        """From a `@tool`, an agent or a plain function. Raises TypeError or ValueError for what cannot be a step."""
+        """Make a step of a `@tool`, an agent or a plain function. Raises TypeError or ValueError for anything else."""
         if isinstance(given, Agent):
             return given.as_tool()
         if isinstance(given, cls | Delegate):
@@ -89,13 +89,13 @@ _SAID = (
 
 @dataclass(frozen=True, eq=False)
 class AskTool(StepTool):
-    """`ask` as a tool that does nothing but to be approved."""
+    """`ask` as a tool without an effect, which people approve."""
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """The author's own deadline and risk, and a no that the function hears of instead of being ended by it."""
+        """The author's own deadline and risk; and the function gets a rejection instead of being ended by it."""
         said: dict[str, Any] = {"on_reject": "tell_model"}
         if rule.description_template is None:
-            # the author's own words: nothing in them is filled in, and no quotation marks are put around them
+            # the author's own words: not a template, and without quotation marks
             shown = redact_by_name(action.arguments, rule.redact).value["question"]
             said["description_template"] = shown.replace("{", "{{").replace("}", "}}")
         if (seconds := action.arguments.get("timeout_seconds")) is not None:
@@ -120,7 +120,7 @@ QUESTION = AskTool(_asked, name=ASK, requires_approval=True, idempotent=True)
 
 @dataclass(frozen=True, eq=False)
 class SleepTool(StepTool):
-    """`sleep` as a tool: no policy asks about it, nothing runs, and its call is answered when it has expired."""
+    """`sleep` as a tool: no policy asks about it, nothing runs, and its call is answered when the time is over."""
 
 
 def _slept(seconds: float) -> None:

@@ -1,5 +1,5 @@
 """What a function agent calls: `step` does, `ask` asks people, `sleep` waits, `start` does in the background, and
-`set_status` tells. Each speaks to the journal of the run that the function is in.
+`set_status` reports. Each uses the journal of the function's run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ P = ParamSpec("P")
 
 
 class StepFailed(SignoffError):
-    """A step raised, or did not do anything; its text says what. The same error again whenever it is replayed."""
+    """A step raised an error, or did nothing; the text says why. Every replay raises the same error."""
 
 
 class NonDeterministic(SignoffError):
-    """The function did something else than the first time, so what is recorded does not fit it any more."""
+    """The function did not do the same as before, so its record no longer matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What people said. ``cause``: approved, rejected, expired, withdrawn or denied (by policy).
+    """People's decision. ``cause``: approved, rejected, expired, withdrawn or denied (by policy).
 
     Arguments may be edited.
     """
@@ -48,7 +48,7 @@ class Decision:
         return self.approved
 
     def require(self) -> None:
-        """Go on only with an approval. Raises CollaborationError, which ends the run as denied, with its cause."""
+        """Continue only with an approval. Raises CollaborationError, which ends the run as denied, with its cause."""
         if not self.approved:
             raise CollaborationError(
                 "expired" if self.cause == "expired" else "rejected",
@@ -59,7 +59,7 @@ class Decision:
 
 
 class Journal(Protocol):
-    """What a running function talks to: the record of its run."""
+    """The record of the run, as a running function uses it."""
 
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Any: ...
 
@@ -76,7 +76,7 @@ journal: ContextVar[Journal] = ContextVar("signoff_journal")
 
 
 class Started:
-    """Something under way in the background. Await it for its result, once or again, in any task of the function."""
+    """A step in the background. Await it for its result, any number of times, in any task of the function."""
 
     def __init__(self, record: Journal, entry: Any) -> None:
         self._record = record
@@ -95,10 +95,10 @@ async def step(
 @overload
 async def step(doing: Callable[P, Any], /, *positional: P.args, **arguments: P.kwargs) -> Any: ...
 async def step(doing: Doing, /, *positional: Any, **arguments: Any) -> Any:
-    """Do this once, and give back what it returned, now and whenever the function is run again.
+    """Do this once and return its result, now and in every replay.
 
-    The arguments are given by their names. Checkpoints apply as to any tool call. Raises StepFailed when it raised, and
-    CollaborationError when people (or nobody in time) did not let it run.
+    Pass arguments by name. Checkpoints apply as to any tool call. Raises StepFailed if it raised, and
+    CollaborationError if people rejected it or nobody decided in time.
     """
     if positional:
         raise TypeError("step takes arguments by their names alone")
@@ -114,9 +114,9 @@ async def start(
 @overload
 async def start(doing: Callable[P, Any], /, *positional: P.args, **arguments: P.kwargs) -> Started: ...
 async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started:
-    """Begin a step in the background, another agent most often, and go on; await what this returns for its result.
+    """Begin a step in the background, often another agent, and go on. Await the returned object for its result.
 
-    What nobody has awaited when the function ends is cancelled with it.
+    Steps that nobody has awaited when the function ends are cancelled.
     """
     if positional:
         raise TypeError("start takes arguments by their names alone")
@@ -130,10 +130,10 @@ async def ask(
     risk: Risk | str | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> Decision:
-    """Ask people and wait for their decision, for days if need be: the run is parked and costs nothing.
+    """Ask people and wait for their decision, for days if need be: the run is parked and uses no resources.
 
-    ``timeout`` ("24h", seconds, or the checkpoint's); a deadline that passes is no approval. ``arguments`` stand on
-    the card; where the checkpoint allows edits, the decision has them as edited.
+    ``timeout`` ("24h", or seconds) defaults to the checkpoint's; an expired question is not approved. ``arguments`` are
+    shown on the card; if the checkpoint allows edits, the decision has the edited ones.
     """
     asked: dict[str, Any] = {"question": question}
     if arguments is not None:
@@ -146,7 +146,7 @@ async def ask(
 
 
 async def sleep(time: Duration) -> None:
-    """Wait for so long ("3d", "90m", or seconds) by the database's clock. The run is parked, and survives restarts.
+    """Wait for this time ("3d", "90m", or seconds) by the database's clock. The run is parked, and survives restarts.
 
     Raises ValueError for a time below zero or beyond 365 days.
     """
@@ -157,12 +157,12 @@ async def sleep(time: Duration) -> None:
 
 
 async def set_status(status: str) -> None:
-    """Tell people how far it is: one line in the run's first message, until the next one."""
+    """Show progress to people: one line in the run's first message, until the next call."""
     await _journal().tell(status)
 
 
 async def set_label(label: str) -> None:
-    """Name this run beside its agent's name, on cards and in lists: up to 80 characters on one line."""
+    """Name this run, beside its agent's name, on cards and in lists: up to 80 characters on one line."""
     await _journal().tell(label=label)
 
 

@@ -26,20 +26,20 @@ MOST_RETRIES = 100
 LONGEST_BACKOFF = 3600.0
 """Seconds."""
 DEFAULT_TIMEOUT = 60.0
-"""Seconds that a tool may take when it does not say."""
+"""Default timeout of a tool, in seconds."""
 
 
 class NotDone(SignoffError):
-    """Raised by a tool, or its facts, to say that nothing happened; the model reads its text.
+    """Raised by a tool, or its `facts`, to say that nothing happened; the model reads the text.
 
-    From a tool it ends the execution as failed, without doubt. From facts it answers the call before anybody
-    is asked.
+    From a tool it ends the execution as failed, without doubt. From `facts` it answers the call before anybody is
+    asked.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool, and its hooks, may know about its call, through a parameter named `ctx`; not part of its schema.
+    """What a tool and its hooks may know about the call, passed as a parameter named `ctx`; not part of the schema.
 
     `idempotency_key` is the same for every attempt at this call, and for no other call.
     """
@@ -59,29 +59,29 @@ class Tool(Generic[P, R]):
     """A function with what policy and runtime must know of it; made by `@tool`, callable like the function.
 
     - `requires_approval`, `risk`: what the tool itself demands; a checkpoint can only be stricter.
-    - `read_only`: has no effect. Unmatched, it is not asked about, and it is never in doubt.
+    - `read_only`: has no effect. Needs no approval if no checkpoint matches, and is never in doubt.
     - `background`: the chat goes on at once; the outcome reaches the model later.
-    - `idempotent`: may be tried again with the same `ctx.idempotency_key` when its worker is gone.
-    - `facts`: read-only look-up; takes some of the arguments by name and returns a mapping (JSON).
-    - `on_pending`, `on_refused`: hooks for waiting and for a no. They take arguments by name and `ctx`, `on_refused`
-      also `cause` ("rejected", "expired", "withdrawn"; "denied": policy forbids it, perhaps only since people
-      approved it, or it cannot be done any more; "edited": people are asked about other arguments now, so what
-      `on_pending` did for these is to be taken back). They may run twice and must not mind.
-    - `pending_text`: what the model is told while people decide; a template over `{args.…}`.
+    - `idempotent`: may be retried with the same `ctx.idempotency_key` when its worker is gone.
+    - `facts`: read-only lookup; takes some of the arguments by name and returns a mapping (JSON).
+    - `on_pending`, `on_refused`: hooks, called when the call waits for people and when it is refused. They take
+      arguments by name and `ctx`; `on_refused` also takes `cause`: "rejected", "expired", "withdrawn", "denied" (policy
+      forbids it, perhaps only since people approved it, or it can no longer be done) or "edited" (people are now asked
+      about other arguments: undo what `on_pending` did for these). Hooks may run twice, so make them idempotent.
+    - `pending_text`: what the model reads while people decide; a template over `{args.…}`.
     - `timeout`: "90s", or seconds. A tool that takes longer is in doubt, since its effect may have happened.
-    - `retries`: how often it is called again after it raised one of `retry_on`, with the same `ctx.idempotency_key`;
+    - `retries`: how often it is called again after raising one of `retry_on`, with the same `ctx.idempotency_key`;
       only for tools that are `idempotent` or `read_only`. The first retry comes after `backoff` seconds, each later one
-      after twice as long, at most LONGEST_BACKOFF. No slot or thread waits meanwhile, and a restart loses nothing.
+      after twice as long, at most LONGEST_BACKOFF. Waiting uses no slot or thread, and survives restarts.
     - `concurrency`: how many calls of it run at the same time in a process, or with `across_processes` in the whole
-      installation; others wait for their turn.
-    - `external`: carried out by another program, which claims the call and reports its outcome over HTTP; a name is
-      that of the only key that may. The function is never called here: it describes the tool.
+      installation; other calls wait.
+    - `external`: executed by another program, which claims the call and reports its outcome over HTTP; a name is that
+      of the only key that may. The function is never called here: it describes the tool.
     - `version`: change it when the meaning changes; what was approved for another version is asked again.
 
     Async functions share one event loop, in a thread beside the service's; sync ones run in a pool of threads. An async
-    function that blocks delays all other async user code of the process, but nothing of the service.
+    function that blocks delays all other async user code of the process, but not the service.
 
-    Raises TypeError or ValueError for a definition that could not work.
+    Raises TypeError or ValueError for an invalid definition.
     """
 
     function: Callable[P, R]
@@ -124,7 +124,7 @@ class Tool(Generic[P, R]):
         self._check(title)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, as tests of a tool do: no policy, no record."""
+        """Call the function itself, for tests of a tool: without policy or record."""
         return self.function(*args, **kwargs)
 
     @property
@@ -135,7 +135,7 @@ class Tool(Generic[P, R]):
 
     @property
     def offered(self) -> dict[str, Any]:
-        """The tool as the Chat Completions API takes it."""
+        """The tool in the format of the Chat Completions API."""
         function: dict[str, Any] = {"name": self.name, "parameters": self.signature.schema}
         if self.description:
             function["description"] = self.description
@@ -149,24 +149,24 @@ class Tool(Generic[P, R]):
 
     @property
     def executor(self) -> str | None:
-        """The key of the program that carries it out, `*` for any; None: the service does."""
+        """The key of the executing program, `*` for any; None: the service."""
         return ("*" if self.external is True else self.external) or None
 
     @property
     def repeatable(self) -> bool:
-        """Whether trying again can do no harm."""
+        """Whether a retry can do no harm."""
         return self.idempotent or self.read_only
 
     def told(self, value: Any) -> str:
-        """What is kept of a result, and read by whoever proposed the call."""
+        """The stored result, which the caller reads."""
         return stored_text.result_text(value)
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """What the tool itself says to the terms of a question about it; only what its author may say."""
+        """The rule with the tool's own terms for a question; only those that its author may set."""
         return rule
 
     def pending(self, arguments: Mapping[str, Any]) -> str | None:
-        """The tool's own words for the model while people decide."""
+        """The tool's own text for the model while people decide."""
         return (
             None
             if self.pending_text is None
@@ -237,7 +237,7 @@ def tool(
     version: str = "1",
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a `Tool` of a function: `@tool`, or `@tool(background=True, …)`; `Tool` tells what can be said."""
+    """Make a `Tool` of a function: `@tool`, or `@tool(background=True, …)`; see `Tool` for the options."""
     for given in options.keys() - _OPTIONS:
         raise TypeError(f'@tool: unknown option "{given}"{meant(given, _OPTIONS)}')
     if function is not None:

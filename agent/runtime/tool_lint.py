@@ -1,4 +1,4 @@
-"""Likely mistakes in tools: words that the model does not see, and code that blocks others."""
+"""Likely mistakes in tools: text that the model does not see, and blocking code."""
 
 from __future__ import annotations
 

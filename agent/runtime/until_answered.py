@@ -9,7 +9,7 @@ import structlog
 from agent.database.errors import DatabaseError
 
 LONGEST = 3.0
-"""Seconds between two attempts, at most."""
+"""Maximum seconds between two attempts."""
 
 log = structlog.get_logger(__name__)
 

@@ -18,15 +18,15 @@ from signoff.values import Action
 
 
 class Remedy(StrEnum):
-    """What can be done about it, beside keeping it as it is."""
+    """What can be done about it, besides keeping it as it is."""
 
-    ASK_AGAIN = "ask again"  # the same question, under the present version
+    ASK_AGAIN = "ask again"  # the same question, for the current version
     CANCEL = "cancel"  # nobody can be asked about it any more
 
 
 @dataclass(frozen=True, slots=True)
 class StrandedItem:
-    """A run that nobody would advance, or a call that would not run as people were asked about it."""
+    """A run that nobody would advance, or a call that would not run as approved."""
 
     run_id: UUID
     agent: str
@@ -36,7 +36,7 @@ class StrandedItem:
 
 
 async def find_stranded(db: Database, registry: Registry, policy: Policy) -> list[StrandedItem]:
-    """Everything that is open and that this code would strand; whole runs come first."""
+    """All open work that this code would strand, whole runs first."""
     async with db.connection() as connection:
         found = [
             StrandedItem(run_id, name, "there is no such agent any more", Remedy.CANCEL)
@@ -57,7 +57,7 @@ async def find_stranded(db: Database, registry: Registry, policy: Policy) -> lis
 
 
 def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy] | None:
-    """Why the call cannot go on as it was asked about, or None."""
+    """Why the call cannot go on as approved or asked, or None."""
     tool = agent.tool(call.tool)
     if tool is None:
         return "there is no such tool any more", Remedy.CANCEL

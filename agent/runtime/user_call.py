@@ -1,4 +1,4 @@
-"""One call of a user's function, running in another thread, as seen from the service's event loop."""
+"""One call of a user's function in another thread, as seen from the service's event loop."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class UserCall:
 
     @property
     def seconds(self) -> float:
-        """How long it has run, or ran when asked as soon as it has ended."""
+        """How long it has run so far, or in total once it has ended."""
         return 0.0 if self._begun_at is None else time.monotonic() - self._begun_at
 
     async def wait(self, seconds: float) -> None:
-        """Wait until it has ended, for so long from its beginning. It is withdrawn if it has not begun in that time."""
+        """Wait up to ``seconds`` from its beginning until it has ended. Withdraws it if it has not begun by then."""
         await asyncio.wait({self.ended}, timeout=seconds)
         if not self.ended.done() and not self.withdraw():
             await asyncio.wait({self.ended}, timeout=max(0.0, seconds - self.seconds))
@@ -44,7 +44,7 @@ class UserCall:
             self._user_loop.call_soon_threadsafe(self._cancel)
 
     def abandon(self) -> bool:
-        """Withdraw or interrupt it, and wait for it no longer. True: it never began."""
+        """Withdraw or interrupt it, and stop waiting for it. True: it never began."""
         self.ended.cancel()
         withdrawn = self.withdraw()
         if not withdrawn:
@@ -52,7 +52,7 @@ class UserCall:
         return withdrawn
 
     def begin(self) -> bool:
-        """Called by the thread that is about to run the function. False: it was withdrawn."""
+        """Called by the thread that is about to run the function. False: withdrawn."""
         with self._lock:
             if self._begun_at is None and not self._withdrawn:
                 self._begun_at = time.monotonic()
@@ -65,7 +65,7 @@ class UserCall:
 
     def settle(self, value: Any, error: BaseException | None) -> None:
         """Called by any thread: the function has ended."""
-        with contextlib.suppress(RuntimeError):  # the service's loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the service's loop is closed: nobody waits
             self._service.call_soon_threadsafe(self._set, value, error)
 
     def _cancel(self) -> None:
@@ -92,7 +92,7 @@ class UserCall:
 
 
 def contained(error: BaseException) -> Exception:
-    """The error, if a future can hold it and it ends no more than one call."""
+    """The error, if a future can hold it and it ends only one call."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")

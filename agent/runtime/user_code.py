@@ -1,6 +1,6 @@
-"""Run what users wrote (tools, facts, hooks, function agents) off the service's event loop.
+"""Run users' code (tools, facts, hooks, function agents) off the service's event loop.
 
-Async functions share one event loop in one thread for the life of the process: a client that binds itself to a loop
+Async functions share one event loop in one thread for the life of the process, so a client that binds itself to a loop
 works in every tool. Sync functions run in a bounded pool. User code that blocks can delay other user code, but no
 click, heartbeat or sweep.
 """
@@ -25,17 +25,17 @@ from agent.runtime.user_call import UserCall, contained
 from agent.runtime.watchdog import Watchdog
 
 THREADS = 64
-"""Sync functions that run at the same time, unless the process is given another number."""
+"""Default number of sync functions that run at the same time."""
 
 STOP_SECONDS = 2.0
-"""How long async functions may clean up after they were cancelled because the process ends."""
+"""Seconds for async functions to clean up after they were cancelled because the process ends."""
 
 BLOCKED = (
     "it could not begin in time, because other tools block the event loop or hold every thread; nothing ran"
 )
 
 Check = Callable[[], None]
-"""Called where the function is about to begin; raises what ends the call instead."""
+"""Called just before the function begins; raises to end the call instead."""
 
 _running: contextvars.ContextVar[str] = contextvars.ContextVar("signoff_user_code")
 
@@ -43,12 +43,12 @@ log = structlog.get_logger(__name__)
 
 
 def with_context(arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
-    """The arguments of a tool, and the context for those that want it."""
+    """The arguments of a tool, with the context if it takes one."""
     return {**arguments, CONTEXT: context}
 
 
 class UserCode:
-    """The event loop and the threads in which this process runs what users wrote; made on first use."""
+    """The event loop and the threads of this process for users' code; created on first use."""
 
     def __init__(self, watchdog: Watchdog | None = None, *, threads: int = THREADS) -> None:
         self.watchdog = watchdog or Watchdog()
@@ -60,7 +60,7 @@ class UserCode:
     async def call(
         self, function: Callable[..., Any], arguments: Mapping[str, Any], *, name: str, within: float
     ) -> Any:
-        """The function's result, with those arguments that it takes. TimeoutError after `within` seconds."""
+        """Call the function with those arguments that it takes. TimeoutError after `within` seconds."""
         call = self.start(function, arguments, name=name)
         try:
             await asyncio.wait({call.ended}, timeout=within)
@@ -81,7 +81,7 @@ class UserCode:
         name: str,
         check: Check | None = None,
     ) -> UserCall:
-        """Begin a call, in the context (tracing, logging) of the caller. `name` says in logs what runs."""
+        """Begin a call, in the context (tracing, logging) of the caller. `name` identifies it in logs."""
         loop = self._running_loop()
         taken = inspect.signature(function).parameters
         chosen = {key: value for key, value in arguments.items() if key in taken}
@@ -96,22 +96,22 @@ class UserCode:
         return call
 
     async def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Cancel the async functions that still run and end the loop; what blocks for longer is left behind."""
+        """Cancel running async functions and end the loop; code that blocks longer is left behind."""
         self.watchdog.stop()
         self._threads.stop()
         if self._loop is not None and self._thread is not None:
             self._stopping = True
-            with contextlib.suppress(RuntimeError):  # closed already
+            with contextlib.suppress(RuntimeError):  # already closed
                 self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join, seconds)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            # A loop of the service's kind: uvloop's, where the service runs on it.
+            # A loop like the service's: uvloop's, if the service runs on it.
             runner = asyncio.Runner(loop_factory=type(asyncio.get_running_loop()))
             self._loop = runner.get_loop()
             self._loop.set_task_factory(_named_task)
-            # A daemon, like the pool's threads: one that hangs must not keep the process from ending.
+            # A daemon, like the pool's threads: a hanging one must not keep the process from ending.
             self._thread = threading.Thread(
                 target=self._serve, args=(runner, self._loop), name="user loop", daemon=True
             )
@@ -123,9 +123,7 @@ class UserCode:
         while not self._stopping:
             try:
                 loop.run_forever()
-            except (
-                BaseException
-            ) as error:  # SystemExit in a task that user code has made ends that task alone
+            except BaseException as error:  # SystemExit in a task created by user code ends only that task
                 log.warning(
                     "a task of user code tried to end the process",
                     action="user_code.exit",
@@ -135,7 +133,7 @@ class UserCode:
 
 
 class _Threads:
-    """Daemon threads that run sync functions; more are started while all are at work, up to a bound."""
+    """Daemon threads for sync functions; more are started while all are busy, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -151,7 +149,7 @@ class _Threads:
             threading.Thread(target=self._serve, name=f"user thread {self._count}", daemon=True).start()
 
     def stop(self) -> None:
-        """Let idle threads end, and the others after what they run now."""
+        """End idle threads now, and the others after their current work."""
         for _ in range(self._count):
             self._waiting.put(None)
 
@@ -167,9 +165,9 @@ def _begin_task(call: UserCall, run: Callable[[], Awaitable[Any]], context: cont
 
 
 def _named_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """A task with the name of what runs, also where user code makes it, so that the watchdog can tell.
+    """A task with the name of the running code, also if user code creates it, for the watchdog.
 
-    Those of a function agent are its branches.
+    Tasks of a function agent are its branches.
     """
     context: contextvars.Context = options.get("context") or contextvars.copy_context()
     forked = branches.fork(context)
@@ -193,10 +191,10 @@ def _run_in_thread(
         return
     try:
         value = context.run(run)
-    except BaseException as error:  # carried over to the service
+    except BaseException as error:  # passed on to the service
         call.settle(None, error)
         return
-    if inspect.isawaitable(value):  # a sync function that made a coroutine: it runs where the others do
+    if inspect.isawaitable(value):  # a sync function returned a coroutine, which runs in the loop
         loop.call_soon_threadsafe(_begin_task, call, lambda: value, context)
     else:
         call.settle(value, None)

@@ -1,7 +1,7 @@
-"""People's votes in this process, and the tools that they let run at once.
+"""Votes in this process, and the tools that they start at once.
 
 A call is claimed in the transaction that decides its request if this process serves its agent, has a free slot, and
-nothing is looked up or told before its tool begins. Any other becomes ready, and ``advance_call`` judges it.
+needs no lookup or hook before the tool begins. Other calls become ready, and ``advance_call`` evaluates them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 
 PATIENCE = 0.25
-"""Seconds that a vote waits for the transaction of others before it goes into one beside it."""
+"""Seconds that a vote waits for another transaction before a second one begins beside it."""
 
 LEAST = 0.5
 """Seconds that must be left to a vote when its transaction begins."""
@@ -56,7 +56,7 @@ class _Cast:
 
 
 class Votes:
-    """Counts votes that come together in one transaction; ``calls`` runs the tools, where the process is a worker."""
+    """Counts concurrent votes in one transaction; ``calls`` runs the tools, if the process is a worker."""
 
     def __init__(self, services: Services, calls: WorkQueue | None = None) -> None:
         self._services = services
@@ -67,18 +67,18 @@ class Votes:
 
     @property
     def db(self) -> Database:
-        """Where they are counted."""
+        """The database of the votes."""
         return self._services.db
 
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
-        """Count a vote, decided or ``OutcomeUnknown`` by its ``deadline`` (monotonic).
+        """Count a vote; returns a result or raises ``OutcomeUnknown`` by its ``deadline`` (monotonic).
 
-        What it lets run may have begun.
+        The approved call may already have begun.
         """
         return await self._wave.join(_Cast(ballot, deadline))
 
     async def finish(self) -> None:
-        """Wait until no vote is under way."""
+        """Wait until all votes are counted."""
         await self._wave.finish()
 
     async def _send(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
@@ -88,7 +88,7 @@ class Votes:
         return [next(counted) if each.deadline >= latest else _too_late() for each in members]
 
     async def _count(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
-        """One transaction, with the claims that come of it; a vote alone counts whatever is wrong with its claim."""
+        """One transaction with its claims; a vote that goes alone counts whatever is wrong with its claim."""
         ballots = [each.ballot for each in members]
         deadline = min(each.deadline for each in members)
         with self._claims(ballots) as claims:
@@ -134,14 +134,14 @@ class ImmediateClaims:
         self._judged: dict[UUID, tuple[AskedCall, Tool]] = {}
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
-        """On which terms to claim the call, if everything is as people were shown."""
+        """The terms to claim the call, if everything is as shown to people."""
         if len(self._judged) == self._slots:
             return None
         try:
             tool = _tool_to_run(self._services, call, approved)
         except OutdatedPolicy:
             return None
-        except Exception:  # a vote counts whatever is wrong with what it lets run
+        except Exception:  # a vote counts whatever is wrong with the call
             log.exception("not judged with its decision", action="call.not_judged", call_id=str(call.id))
             return None
         if tool is None:
@@ -158,7 +158,7 @@ class ImmediateClaims:
         return terms
 
     def begin(self, claim: Claim) -> None:
-        """Run the tool of a claim that is committed."""
+        """Run the tool of a committed claim."""
         point("after_approved_claim")
         call, tool = self._judged.pop(claim.execution_id)
         work = attempts.run_claimed(self._services, call.run, tool, claim, self._asked_at)
@@ -166,7 +166,7 @@ class ImmediateClaims:
         self._calls.run(Wakeup.call(claim.execution_id, call.run.agent), work)
 
     def look_up(self) -> None:
-        """Nobody knows whether the claims are committed: find out, and run those that are."""
+        """After an unconfirmed COMMIT: find out which claims exist, and run them."""
         for execution_id, (call, tool) in self._judged.items():
             self._slots -= 1
             work = _run_if_written(self._services, call, tool, execution_id)
@@ -174,12 +174,12 @@ class ImmediateClaims:
         self._judged.clear()
 
     def close(self) -> None:
-        """Give back the slots that no claim came of."""
+        """Release the slots without a claim."""
         self._calls.release(self._slots)
 
 
 def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool | None:
-    """The tool, if it is served here, nothing comes before it, and the approval covers what would run.
+    """The tool, if served here, without a hook or lookup before it, and covered by the approval.
 
     Raises OutdatedPolicy.
     """

@@ -1,4 +1,4 @@
-"""Report when an event loop of this process does not respond: some code blocks it, and everything in it waits."""
+"""Report when an event loop of this process does not respond, because some code blocks it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 1.0
 """Seconds without an answer after which a loop counts as blocked."""
 
 FRAMES = 20
-"""How much of the blocked thread's stack is logged, from where it is now."""
+"""Logged frames of the blocked thread's stack, innermost first."""
 
 log = structlog.get_logger(__name__)
 
@@ -81,14 +81,14 @@ class Watchdog:
     def watch(
         self, loop: asyncio.AbstractEventLoop, thread: threading.Thread, name: str | None = None
     ) -> None:
-        """Watch a loop that runs in this thread. Without a name, the task that blocks it is named."""
+        """Watch a loop that runs in this thread. Without a name, reports name the blocking task."""
         self._watched.append(_WatchedLoop(loop, thread, name))
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._stopped.set()
 
     def _look(self) -> None:

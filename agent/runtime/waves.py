@@ -15,13 +15,13 @@ from agent.database.errors import DatabaseError, DatabaseUnavailable, OutcomeUnk
 from agent.usecases.joint import Settled, Skipped
 
 MOST = 32
-"""Members of one wave."""
+"""Maximum members of one wave."""
 
 ALONE = 4
-"""Members that go alone at a time; they do not hold the wave up."""
+"""Members that may go alone at a time; they do not delay the wave."""
 
 ASIDE = 2
-"""Transactions under way that others no longer wait for, where they have ``patience``."""
+"""Transactions that may run beside the wave after exceeding their ``patience``."""
 
 _MOST_SUSPECTS = 1000
 
@@ -51,14 +51,14 @@ class _Waiting(Generic[Member, Result]):
 
 
 class Wave(Generic[Member, Result]):
-    """Sends members together, one transaction at a time, in the order in which they came.
+    """Sends members together, one transaction at a time, in order of arrival.
 
-    ``key``: members that write one row go into different waves. ``abandon`` does what is due for the result of a
-    cancelled member. ``patience``: seconds until the next transaction begins beside one that is stuck.
+    ``key``: members that write the same row go into different waves. ``abandon`` handles the result of a cancelled
+    member. ``patience``: seconds until the next transaction begins beside one that is stuck.
 
-    A transaction that fails is repeated for each member alone, so a poisonous one fails alone, and stays alone.
-    Members whose rows are locked go alone and wait. When the database is away, or does not answer a COMMIT,
-    everybody hears that.
+    After a failed transaction each member is retried alone, so that only the faulty one fails, and later goes alone.
+    Members whose rows are locked go alone and wait. When the database is away, or does not confirm a COMMIT, every
+    member gets that error.
     """
 
     def __init__(
@@ -75,16 +75,16 @@ class Wave(Generic[Member, Result]):
         self._queue: deque[_Waiting[Member, Result]] = deque()
         self._patience = patience
         self._sender: object | None = None
-        """Whose transactions are waited for."""
+        """The sender whose transactions are waited for."""
         self._passed = 0
         self._suspects: set[Hashable] = set()
         self._alone = asyncio.Semaphore(ALONE)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self, member: Member) -> Result:
-        """Have this member sent: its result. Cancelling takes back what waits.
+        """Send this member and return its result. Cancelling withdraws a waiting member.
 
-        After OutcomeUnknown look behind its lock.
+        After OutcomeUnknown, check behind its lock.
         """
         waiting = _Waiting[Member, Result](member, self._key(member))
         if waiting.key in self._suspects:
@@ -96,7 +96,7 @@ class Wave(Generic[Member, Result]):
         return await waiting.result
 
     async def finish(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until all transactions have ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -105,7 +105,7 @@ class Wave(Generic[Member, Result]):
         self._start(self._send_all(me))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        # A context of its own: log lines and spans of the wave are not those of its first member.
+        # A separate context: log lines and spans of the wave do not belong to its first member.
         task = asyncio.get_running_loop().create_task(work, name="wave", context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -118,14 +118,14 @@ class Wave(Generic[Member, Result]):
         finally:
             if self._sender is me:
                 self._sender = None
-                for each in self._queue:  # there are none unless this task is cancelled
+                for each in self._queue:  # empty unless this task is cancelled
                     each.result.cancel()
             else:
                 self._passed -= 1
 
     @contextmanager
     def _passable(self) -> Iterator[None]:
-        """After some time, let another sender begin."""
+        """After ``patience``, let another sender begin."""
         if self._patience is None:
             yield
             return
@@ -192,7 +192,7 @@ class Wave(Generic[Member, Result]):
                 self._suspects.add(waiting.key)
             waiting.fail(error)
         finally:
-            waiting.result.cancel()  # when this task is cancelled; else there is a result
+            waiting.result.cancel()  # if this task is cancelled; otherwise there is a result
 
     def _tell(self, waiting: _Waiting[Member, Result], result: Result | Exception) -> None:
         if isinstance(result, Exception):

@@ -22,25 +22,26 @@ from signoff.errors import SignoffError
 log = structlog.get_logger(__name__)
 
 FIRST_REST, LONGEST_REST = 2.0, 60.0
-"""Seconds for which looks leave out what failed: doubled each time, but not for the database. Wake-ups try at once."""
+"""Seconds that polling skips a failed item, doubled each time except for database errors. Wake-ups retry at once."""
 
 MOST_FAILURES = 10_000
-"""Things whose failures are counted; beyond, all are counted anew."""
+"""Items whose failures are counted; beyond that, all counts start over."""
 
 _give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lambda: None)
 
 
 def give_back_slot() -> None:
-    """Say, in a task of a queue, that what it still does is only to write down what has come of its work.
+    """Release the slot of a task that only has to write its result.
 
-    Writes go together. If they kept their slots, votes would find none and have their calls claimed alone, at 1.6
-    times the processor time. As many tasks as slots may write at a time, which bounds what a crash leaves in doubt.
+    Writes are batched. If they kept their slots, votes would find none free and have their calls claimed alone, at 1.6
+    times the processor time. At most as many tasks as slots may write at a time, which bounds what a crash leaves in
+    doubt.
     """
     _give_back.get()()
 
 
 class WorkQueue:
-    """Starts what waits as soon as a slot is free. ``hungry`` is called when less waits than there are slots."""
+    """Starts waiting work as soon as a slot is free. ``hungry`` is called when less work waits than there are slots."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class WorkQueue:
         hungry: Callable[[], None],
         give_way: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """``give_way``: waited for before what goes last begins; it has a quarter of the slots."""
+        """``give_way``: awaited before work of the lowest priority begins, which has a quarter of the slots."""
         self._work = work
         self._slots = slots
         self._hungry = hungry
@@ -69,7 +70,7 @@ class WorkQueue:
 
     @property
     def busy(self) -> bool:
-        """Whether there is no free slot."""
+        """Whether no slot is free."""
         return self._free <= 0
 
     @property
@@ -77,18 +78,18 @@ class WorkQueue:
         return self._slots - len(self._tasks) + len(self._without_slot) - self._reserved
 
     def reserve(self, most: int) -> int:
-        """Keep up to so many free slots for ``run``; returns how many. All have to be used or released soon."""
+        """Reserve up to ``most`` free slots for ``run``; returns how many. Use or release all of them soon."""
         free = 0 if self._stopping else max(0, self._free)
         self._keep(min(most, free))
         return min(most, free)
 
     def release(self, number: int) -> None:
-        """Give back reserved slots."""
+        """Release reserved slots."""
         self._keep(-number)
         self._begin()
 
     def run(self, wakeup: Wakeup, work: Coroutine[Any, Any, None]) -> None:
-        """Do this in a reserved slot, even if the service stops: it has begun as far as others can tell."""
+        """Run this in a reserved slot, even if the service stops: for others it has already begun."""
         self._keep(-1)
         self._start(wakeup, work)
 
@@ -100,7 +101,7 @@ class WorkQueue:
             self._unreserved.set()
 
     def take(self, wakeup: Wakeup) -> None:
-        """Begin with it when there is a slot for it; what is at work is looked at once more."""
+        """Begin it when a slot is free; running work is checked once more afterwards."""
         if wakeup.key in self._at_work:
             self._at_work[wakeup.key] = wakeup
         elif not self._stopping:
@@ -108,12 +109,12 @@ class WorkQueue:
             self._begin()
 
     def found(self, wakeup: Wakeup) -> None:
-        """The same for what a look has found: it says nothing new about what is at work or has just failed."""
+        """Like ``take``, for work found by polling: ignored if running or just failed."""
         if wakeup.key not in self._at_work and wakeup.key not in self._resting:
             self.take(wakeup)
 
     async def stop(self, seconds: float) -> None:
-        """Begin nothing more, and let what is at work end within so many seconds."""
+        """Begin nothing more, and let running work end within ``seconds``."""
         self._stopping = True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -125,7 +126,7 @@ class WorkQueue:
 
     def _begin(self) -> None:
         while not self._stopping and not self.busy and (wakeup := self._next()):
-            if wakeup.key in self._at_work:  # it waited twice: with others, and behind them
+            if wakeup.key in self._at_work:  # it was queued twice: urgent and not
                 self._at_work[wakeup.key] = wakeup
             else:
                 self._start(wakeup, self._work_last(wakeup) if wakeup.last else self._work(wakeup.key))  # type: ignore[arg-type]
@@ -157,10 +158,10 @@ class WorkQueue:
         except NoRoom:
             self._rest(wakeup.key, FIRST_REST)
         except Exception as error:
-            # What the database has refused says nothing of the work, which begins soon after the database's return.
+            # A database error says nothing about the work, which is retried soon after the database is back.
             is_database = isinstance(error, DatabaseError)
             self._rest(wakeup.key, FIRST_REST if is_database else self._count_failure(wakeup.key))
-            if isinstance(error, SignoffError):  # the database, or Slack: a later look finds it again
+            if isinstance(error, SignoffError):  # the database, or Slack: a later poll finds it again
                 log.warning("put off", action="work.failed", error=str(error), **_names(wakeup))
             else:
                 log.exception("put off", action="work.broken", **_names(wakeup))
@@ -171,7 +172,7 @@ class WorkQueue:
             self._begin()
 
     def _count_failure(self, key: UUID | str) -> float:
-        """How many seconds it rests now."""
+        """Seconds that the item is skipped now."""
         if len(self._failures) >= MOST_FAILURES:
             self._failures.clear()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
