@@ -297,7 +297,6 @@ def _listening(place: Path) -> Iterator[socket.socket]:
 
 
 def free_port() -> int:
-    """An unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -49,7 +49,6 @@ class AtOnce(Model):
     """A model that answers immediately."""
 
     async def complete(self, *_: Any, **__: Any) -> Reply:
-        """End the run."""
         return Reply("Done.", (), 10, "stop")
 
 
@@ -117,7 +116,6 @@ class Ours:
         return first
 
     async def cpu(self) -> float:
-        """CPU seconds of this process."""
         return time.process_time()
 
     async def _started(self, each: Waiting) -> int:

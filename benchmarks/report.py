@@ -108,7 +108,6 @@ def _number(value: float) -> str:
 
 
 def show(lines: Sequence[Line], notes: Sequence[str]) -> None:
-    """Print the table."""
     console = Console(width=max(140, Console().width))
     table = Table(title="ratio: ours / peer, with 95 % interval", title_justify="left")
     for name in ("row", "what", "measured", "peer", "ratio", "goal", "met"):

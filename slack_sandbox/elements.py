@@ -54,8 +54,6 @@ class NotFilledIn(ValueError):
 
 @dataclass(frozen=True)
 class FoundElement:
-    """An element with its block."""
-
     block: Json
     element: Json
 

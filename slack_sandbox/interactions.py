@@ -100,7 +100,6 @@ class Interactions:
         }
 
     def command(self, member: Member, channel: Channel, command: str, text: str, url: str) -> Json:
-        """A slash command's form."""
         team = self._workspace.team
         return {
             "token": "sandbox-verification",
@@ -120,7 +119,6 @@ class Interactions:
 
     @staticmethod
     def channel(channel: Channel) -> Json:
-        """A channel in payload format."""
         name = "directmessage" if channel.is_im else "privategroup" if channel.is_private else channel.name
         return {"id": channel.id, "name": name}
 

@@ -146,7 +146,6 @@ class Messages:
         ]
 
     def whispers_by_user(self, channel: str) -> dict[str, list[Json]]:
-        """The channel's ephemeral messages by user."""
         users = dict.fromkeys(each["user"] for each in self._ephemeral if each["channel"] == channel)
         return {user: self.whispers(user, channel) for user in users}
 

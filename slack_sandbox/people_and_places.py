@@ -11,8 +11,6 @@ from slack_sandbox.refusal import Json
 
 @dataclass(frozen=True)
 class Team:
-    """The workspace."""
-
     id: str
     name: str
     domain: str
@@ -104,8 +102,6 @@ class Member:
 
 @dataclass
 class UserGroup:
-    """A user group such as @finance."""
-
     id: str
     handle: str
     name: str

@@ -38,8 +38,6 @@ class Link:
 
 
 class ResponseUrls:
-    """Issues and serves response URLs."""
-
     def __init__(self, workspace: SandboxWorkspace) -> None:
         self.base = ""
         self._workspace = workspace
@@ -62,7 +60,6 @@ class ResponseUrls:
         return f"{self.base}/{key}", link
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Handle one response of the app."""
         try:
             self.respond(self._usable(request.path), _decoded(await request.text()))
         except SandboxRefusal as error:

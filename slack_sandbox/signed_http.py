@@ -47,7 +47,6 @@ class SignedHttp:
         return self.sign(urlencode({"payload": json.dumps(payload)}).encode())
 
     def command(self, form: Json) -> SignedRequest:
-        """A slash command's form."""
         return self.sign(urlencode(form).encode())
 
     def event(self, payload: Json, **headers: str) -> SignedRequest:

@@ -230,7 +230,6 @@ class SandboxWorkspace:
         return shown
 
     def emit(self, event: Json) -> None:
-        """Send an event to the app."""
         self.on_event({**event, "event_ts": event.get("event_ts") or self.timestamps.next()})
 
     def _tell_app(self, channel: Channel, event: Json, event_ts: str) -> None:

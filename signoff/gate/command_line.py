@@ -39,7 +39,7 @@ def signoff(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
-    """What stands before each command."""
+    """Options before a command."""
 
 
 def main() -> None:

@@ -70,7 +70,6 @@ class HookSettings:
 
     @property
     def path(self) -> Path:
-        """The settings file."""
         variable, folder, name = FILES[self.agent]
         if not self.user:
             return Path(folder, name)

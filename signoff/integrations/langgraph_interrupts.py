@@ -105,7 +105,6 @@ class GraphThread:
     asynchronous: bool
 
     def look(self) -> Operation[Any]:
-        """The current state."""
         look = self.graph.aget_state if self.asynchronous else self.graph.get_state
         return (yield CallFunction(lambda: look(self.config)))
 

@@ -117,11 +117,12 @@ class ApprovalTools:
         key: str | None = None,
         wait: float = WAIT,
     ) -> ApprovalResult:
-        """Ask people whether an action may be done with these arguments. Waits up to 45 seconds for their decision.
+        """Ask people to approve an action with these arguments. Waits up to 45 seconds for their decision.
 
         Say in `description` (one sentence) what would happen, and in `context` what people should know to decide.
-        With a `key` of your own, asking again asks nobody twice. While the status is `waiting`, call get_decision. Do
-        it only if `approved` is true, once, with exactly the `arguments` of the answer: a person may have changed them.
+        Repeating a call with the same `key` does not ask people again. While the status is `waiting`, call
+        get_decision. Act only if `approved` is true, once, with exactly the `arguments` of the answer: a person may
+        have changed them.
         """
         name = _name(key)
         try:
@@ -144,9 +145,9 @@ class ApprovalTools:
         return await self.get_decision(name, wait)
 
     async def get_decision(self, request_id: str, wait: float = WAIT) -> ApprovalResult:
-        """What people have decided about an earlier request_approval. Waits up to 45 seconds while they have not.
+        """Get the decision on an earlier request_approval. Waits up to 45 seconds for it.
 
-        An approval is given out once: do it when `approved` is true. Asked again the status is `used`.
+        An approval is given out once: act when `approved` is true. On further calls the status is `used`.
         """
         if not request_id.startswith(NAMES):
             return _refused(request_id, SignoffError("this is no request_id of request_approval"))

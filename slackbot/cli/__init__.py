@@ -157,7 +157,6 @@ for _group, _commands in GROUPS.items():
 
 
 def main() -> None:
-    """The console script."""
     import_module("agent")  # before a module named `agent` in the current folder can shadow it
     try:
         _check(sys.argv[1:])

@@ -108,8 +108,6 @@ def resume(run_id: RunId, use_embedded: EmbeddedFlag = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call, ready to be shown."""
-
     view: CallView
     turn: int
     arguments: Any

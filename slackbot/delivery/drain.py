@@ -63,8 +63,6 @@ SETTLE = 3.0
 
 
 class Drain:
-    """Drains destinations."""
-
     def __init__(
         self,
         db: Database,

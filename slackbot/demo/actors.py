@@ -88,7 +88,6 @@ class Actors:
         return 0 if execution is None else execution.attempt
 
     async def waiting(self) -> int:
-        """The number of waiting requests."""
         return await self._db.read(views.count_waiting, team_id=self._slack.workspace.team.id)
 
 

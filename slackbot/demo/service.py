@@ -74,7 +74,6 @@ class ServiceProcess:
         return self.pid
 
     def tail(self, lines: int = 15) -> list[str]:
-        """The last lines of its log."""
         try:
             return self._workdir.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
         except OSError:

@@ -30,12 +30,10 @@ class Workdir:
 
     @property
     def checkpoints(self) -> Path:
-        """The service's checkpoints file."""
         return self.path / "checkpoints.toml"
 
     @property
     def log(self) -> Path:
-        """The service's log."""
         return self.path / "service.log"
 
     @property

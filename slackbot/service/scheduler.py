@@ -105,7 +105,6 @@ class Scheduler:
         return None if self._swept is None else monotonic() - self._swept
 
     def start(self) -> None:
-        """Start sweeping."""
         self._timer.start()
 
     def stop(self) -> None:

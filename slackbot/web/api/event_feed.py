@@ -92,7 +92,6 @@ class EventPosition:
 
 
 def event_id(event: Transition) -> str:
-    """The event's permanent id."""
     return f"{rfc3339(event.at)}/{event.subject}/{event.seq}"
 
 

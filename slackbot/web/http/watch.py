@@ -60,7 +60,6 @@ class ChangeWatch:
 
     @property
     def waiting(self) -> int:
-        """Number of waiters."""
         return sum(len(watched.waiters) for watched in self._watched.values())
 
     def request(self, request_id: UUID, recorded: int, seconds: float) -> Awaitable[str]:

@@ -32,7 +32,6 @@ router = APIRouter(include_in_schema=False)
 
 @router.get(PREFIX + "/{name}")
 async def asset(name: str) -> Response:
-    """A file by its hashed name."""
     found = next((each for each in assets().values() if each.name == name), None)
     if found is None:
         return Response("There is no such file.\n", 404, media_type="text/plain")

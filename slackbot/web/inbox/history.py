@@ -77,7 +77,6 @@ class HistoryStep:
 
 
 def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
-    """The events in order."""
     return [_step(event) for event in events]
 
 

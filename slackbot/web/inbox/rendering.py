@@ -73,7 +73,6 @@ def page(template: str, status: int = 200, **facts: Any) -> HTMLResponse:
 
 
 def redirect_after_form(to: str) -> RedirectResponse:
-    """Redirect with GET after a form."""
     return RedirectResponse(to, 303, HEADERS)
 
 

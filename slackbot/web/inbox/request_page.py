@@ -127,7 +127,6 @@ class RequestPage:
 
     @property
     def own_host(self) -> str:
-        """Host of the checkpoint's link."""
         return urlsplit(self.own_link or "").netloc
 
     @property

@@ -128,7 +128,6 @@ async def from_slack(request: Request, state: str = "", code: str = "") -> Respo
 
 @router.post("/sign-out")
 async def sign_out(request: Request, who: Signed, _: Form) -> Response:
-    """End this session."""
     ctx = web_context(request)
     await sessions.sign_out(ctx.db, who.secret)
     answer = redirect_after_form("/sign-in")
