@@ -1,4 +1,4 @@
-"""What an agent needs to ask people before it acts; knows nothing of Slack."""
+"""What an agent needs to ask people before it acts; independent of Slack."""
 
 import sys
 

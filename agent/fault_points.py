@@ -1,7 +1,7 @@
 """Named points at which a crash test may kill the process; without `SIGNOFF_FAULT` they do nothing.
 
-`after_claim` ends the process at the first pass of that point, `after_claim:3` at the third, as `kill -9` does. With
-`freeze@` before the name it is stopped there instead (SIGSTOP).
+`after_claim` ends the process when it first passes that point, `after_claim:3` at the third time, like `kill -9`. With
+the prefix `freeze@` the process is stopped there instead (SIGSTOP).
 """
 
 import itertools
@@ -13,20 +13,20 @@ POINTS = frozenset(
     {
         "before_request_commits",
         "after_request_commits",  # its card is not posted yet
-        "after_card_accepted",  # Slack took the card, its `ts` is not saved
-        "before_decision_commits",  # a click is judged and written
+        "after_card_accepted",  # Slack accepted the card, its `ts` is not saved
+        "before_decision_commits",  # a click is checked and written
         "after_decision_commits",  # the click is not acknowledged
         "after_ack",  # the card is not updated
-        "after_turn",  # its calls are recorded, none of them is judged
-        "before_resume",  # a worker looks at a call that may run, nothing is claimed
+        "after_turn",  # its calls are recorded, but not evaluated
+        "before_resume",  # a worker reads a ready call, nothing is claimed
         "after_claim",  # the attempt is committed, the tool is not called
-        "after_approved_claim",  # the same, where the attempt is committed with the decision
+        "after_approved_claim",  # the same, with the attempt committed in the decision's transaction
         "after_effect",  # the tool has returned, its result is not committed
-        "after_result",  # the result is committed, nobody is told in the thread
+        "after_result",  # the result is committed, the thread is not notified
         "in_expiry_batch",  # some requests are expired, not committed
     }
 )
-"""Every point there is. A name outside this catalogue is a mistake and is refused."""
+"""All points. Other names are refused as mistakes."""
 
 
 FREEZE = "freeze@"
@@ -52,7 +52,7 @@ def point(name: str) -> None:
     """Pass a named point. Raises ValueError for a name that is not in `POINTS`."""
     if name not in POINTS:
         raise ValueError(f"no fault point {name!r}; there are: {_names()}")
-    # The counter is one C call, so that threads cannot both see the pass that counts.
+    # The counter is one C call, so that only one thread sees the pass that counts.
     if _ARMED is not None and _ARMED[0] == name and next(_ARMED[1]) == 0:
         if _ARMED[2]:
             os.kill(os.getpid(), signal.SIGSTOP)

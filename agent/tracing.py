@@ -1,7 +1,7 @@
-"""Traces (OpenTelemetry) of what a run does, in one trace across every wait and every process.
+"""OpenTelemetry traces of a run: one trace across all waits and processes.
 
-Nothing is stored for it: a run's id (uuid7) is its trace's id, the end of it its span's, and its first half says
-when it began. What ends in a transaction is noted here and told by whoever follows `ended`, after COMMIT. The trace
+Nothing is stored for it: a run's id (uuid7) is its trace's id, the end of it its span's, and its first half gives the
+start time. What ends in a transaction is noted here, and the reader of `subscribe` reports it after COMMIT. The trace
 of a program's request is that of the request.
 
 Without a provider all of this does nothing. Attributes are ids, names, states and numbers, never arguments, texts or
@@ -25,7 +25,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCod
 log = structlog.get_logger(__name__)
 
 MOST_NOTED = 10_000
-"""Endings that are kept until they are told; more push out the oldest."""
+"""Maximum endings kept until they are reported; more push out the oldest."""
 
 Kind = Literal["run", "request", "attempt"]
 Attributes = Mapping[str, str | int | float | bool | None]
@@ -33,7 +33,7 @@ Attributes = Mapping[str, str | int | float | bool | None]
 
 @dataclass(frozen=True, slots=True)
 class EndedSpan:
-    """Something that ends in a transaction of this process; an attempt goes by its request's id."""
+    """Something that ended in a transaction of this process; an attempt has its request's id."""
 
     kind: Kind
     id: UUID
@@ -42,7 +42,7 @@ class EndedSpan:
 
 @dataclass
 class _Following:
-    """Who makes spans, and what has ended since they were last told; nobody, unless tracing is on."""
+    """The tracer, and what has ended since the last report; empty unless tracing is on."""
 
     provider: TracerProvider | None = None
     noted: deque[EndedSpan] | None = None
@@ -50,20 +50,20 @@ class _Following:
 
 _following = _Following()
 wanted_span: ContextVar[int | None] = ContextVar("wanted_span", default=None)
-"""The id that the next span should have: of a run or a request, which other processes know already."""
+"""The id for the next span: of a run or a request, so that other processes know it already."""
 
 wanted_trace: ContextVar[int | None] = ContextVar("wanted_trace", default=None)
 
 
 def subscribe(provider: TracerProvider) -> deque[EndedSpan]:
-    """Make spans with this provider from now on; returns what ends, for its follower to empty."""
+    """Make spans with this provider from now on; returns the queue of endings, which the caller empties."""
     noted: deque[EndedSpan] = deque(maxlen=MOST_NOTED)
     _following.provider, _following.noted = provider, noted
     return noted
 
 
 def unsubscribe(provider: TracerProvider) -> None:
-    """Make no spans with this provider any more."""
+    """Stop making spans with this provider."""
     if _following.provider is provider:
         _following.provider = _following.noted = None
 
@@ -85,7 +85,7 @@ def began_ns(which: UUID) -> int:
 
 
 class Span:
-    """What is being done; attributes that are None are left out."""
+    """A running operation; attributes that are None are left out."""
 
     def __init__(self, span: trace.Span) -> None:
         self._span = span
@@ -95,7 +95,7 @@ class Span:
             self._span.set_attributes(_known(attributes))
 
     def failed(self, kind: str) -> None:
-        """It went wrong, in a way that has this name."""
+        """Mark it as failed, with this kind of error."""
         with suppress(Exception):
             self._span.set_status(Status(StatusCode.ERROR, kind))
 
@@ -113,7 +113,7 @@ def span_within(
     *,
     kind: trace.SpanKind = trace.SpanKind.INTERNAL,
 ) -> Iterator[Span]:
-    """A span below that of a run or request; ``root`` is the run at the top. An error's type alone is the status."""
+    """A span below that of a run or request; ``root`` is the root run. Of an error only the type is recorded."""
     span = open_span(name, root, parent, attributes, kind=kind)
     token = None
     with suppress(Exception):
@@ -140,7 +140,7 @@ def open_span(
     at_ns: int | None = None,
     kind: trace.SpanKind = trace.SpanKind.INTERNAL,
 ) -> Span:
-    """A span in the trace of ``root``, below that of ``parent``, which ``own`` gives its id; the caller ends it."""
+    """A span in the trace of ``root``, below that of ``parent``; ``own`` determines its id. The caller ends it."""
     if _following.provider is None:
         return Span(trace.INVALID_SPAN)
     span = wanted_span.set(span_id(own) if own else None)

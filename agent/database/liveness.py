@@ -19,9 +19,7 @@ from agent.database.driver import driver_of
 
 
 def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Make whoever waits for an answer get an error now, through a duplicate: the descriptor itself stays the
-    driver's.
-    """
+    """Fail pending reads at once, through a duplicate: the descriptor itself stays the driver's."""
     if connection.closed:
         return
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
@@ -29,13 +27,11 @@ def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 async def give_back(connection: AsyncConnection) -> None:
-    """Return it to its pool, rolled back; one with an open pipeline is closed, as the next user would read its
-    answers.
-    """
+    """Return it to its pool, rolled back; close it if its pipeline is open, as the next user would read its answers."""
     if not connection.invalidated and driver_of(connection).info.pipeline_status != PipelineStatus.OFF:
         await connection.invalidate()
     if connection.invalidated or driver_of(connection).info.transaction_status == TransactionStatus.IDLE:
-        await connection.close()  # asks the server nothing
+        await connection.close()  # without asking the server
         return
     with suppress(exc.DBAPIError, psycopg.Error):
         await asyncio.shield(asyncio.ensure_future(_roll_back(connection)))
@@ -44,15 +40,13 @@ async def give_back(connection: AsyncConnection) -> None:
 async def _roll_back(connection: AsyncConnection) -> None:
     if driver_of(
         connection
-    ).closed:  # what was asked through the driver, SQLAlchemy does not know to have failed
+    ).closed:  # SQLAlchemy does not see the failure of a statement sent through the driver
         await connection.invalidate()
     await connection.close()
 
 
 def watch(engine: AsyncEngine) -> None:
-    """Hand out no connection that the server has left (it has something to read); one broken does not empty the
-    pool.
-    """
+    """Never hand out a connection that the server has closed; a broken one does not empty the pool."""
     event.listen(engine.sync_engine, "checkout", _refuse_abandoned)
     event.listen(engine.sync_engine, "handle_error", _keep_the_others)
 

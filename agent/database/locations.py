@@ -1,6 +1,4 @@
-"""Where migrations and data lie. Standard library alone: `bootstrap.py` loads this file before anything is
-installed.
-"""
+"""Paths of migrations and data. Standard library only: `bootstrap.py` loads this file before anything is installed."""
 
 import hashlib
 import os
@@ -8,11 +6,11 @@ import stat
 from pathlib import Path
 
 STATE = Path("/var/lib/signoff")
-"""Below this lies what belongs to root's private folders."""
+"""The place for data of root's private directories."""
 
 
 def migrations_path() -> Path:
-    """The folder with Alembic's `env.py`: beside this module in a wheel, the top folder `alembic` in a checkout."""
+    """The directory with Alembic's `env.py`: beside this module in a wheel, top-level `alembic` in a checkout."""
     here = Path(__file__).resolve().parent
     for folder in (here / "_alembic", here.parent.parent / "alembic"):
         if (folder / "env.py").is_file():
@@ -21,7 +19,7 @@ def migrations_path() -> Path:
 
 
 def open_to_others(folder: Path) -> bool:
-    """Whether another user may pass through `folder` and all its parents (those of them that exist)."""
+    """Whether another user may pass through `folder` and all its existing parents."""
     folder = folder.resolve()
     return all(
         step.stat().st_mode & stat.S_IXOTH == stat.S_IXOTH
@@ -31,7 +29,7 @@ def open_to_others(folder: Path) -> bool:
 
 
 def place_outside(folder: Path) -> Path | None:
-    """Root's place for what belongs to a private `folder`: root runs PostgreSQL as another user, who must reach it."""
+    """Root's place for the data of a private `folder`: root runs PostgreSQL as another user, who must reach it."""
     folder = folder.resolve()
     if os.geteuid() != 0 or open_to_others(folder):
         return None
@@ -39,7 +37,7 @@ def place_outside(folder: Path) -> Path | None:
 
 
 def data_home(folder: Path | None = None) -> Path:
-    """Where the data of `folder` is kept: `SIGNOFF_HOME`, else `.signoff` in it, or root's place outside."""
+    """The data directory of `folder`: `SIGNOFF_HOME`, else `.signoff` in it, or root's place outside."""
     if chosen := os.environ.get("SIGNOFF_HOME"):
         return Path(chosen).expanduser().resolve()
     folder = (folder or Path.cwd()).resolve()

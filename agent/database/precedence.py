@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from enum import IntEnum
 
 MOST = 1.0
-"""Seconds a lower rank waits at most before each of its steps, so that it slows down but never stops."""
+"""Maximum seconds that a lower rank waits before each of its steps, so that it slows down but never stops."""
 
 
 class Rank(IntEnum):
@@ -21,7 +21,7 @@ class Rank(IntEnum):
 
 
 class Precedence:
-    """Counts the work under way in this process, by rank. Only waiting times depend on it, never correctness."""
+    """Counts running work in this process, by rank. Affects only waiting times, never correctness."""
 
     def __init__(self, most: float = MOST) -> None:
         self._most = most
@@ -30,7 +30,7 @@ class Precedence:
 
     @contextmanager
     def at_work(self, rank: Rank) -> Iterator[None]:
-        """Count work of this rank as under way."""
+        """Count work of this rank as running."""
         self._at_work[rank] += 1
         try:
             yield
@@ -40,7 +40,7 @@ class Precedence:
             changed.set()
 
     async def give_way(self, rank: Rank) -> None:
-        """Wait until no work of a higher rank is under way, or the longest wait is over."""
+        """Wait until no work of a higher rank is running, at most ``MOST`` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._most):
                 while any(self._at_work[each] for each in Rank if each < rank):

@@ -23,7 +23,7 @@ class ServerUser:
 
     @classmethod
     def of(cls, data_dir: Path) -> "ServerUser":
-        """Ourselves; for root the owner of `data_dir`, or the account made for this (OSError if it cannot be made)."""
+        """The current user; for root the owner of `data_dir`, or a separate account (OSError if not creatable)."""
         if os.geteuid() != 0:
             return cls(os.geteuid(), os.getegid())
         if data_dir.exists() and (status := data_dir.stat()).st_uid != 0:
@@ -32,13 +32,13 @@ class ServerUser:
         return cls(entry.pw_uid, entry.pw_gid)
 
     def process(self) -> dict[str, Any]:
-        """The arguments of `subprocess` that make this user run a program."""
+        """The arguments of `subprocess` that run a program as this user."""
         if os.geteuid() != 0:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def make_parents(self, data_dir: Path) -> None:
-        """Create the missing folders above `data_dir`; root's let the server's user pass, whatever the umask says."""
+        """Create the missing parents of `data_dir`; if root's, the server's user may pass, whatever the umask."""
         if os.geteuid() != 0:
             data_dir.parent.mkdir(parents=True, exist_ok=True)
             return
@@ -48,7 +48,7 @@ class ServerUser:
             folder.chmod(0o755)
 
     def stopped_by(self, path: Path) -> Path | None:
-        """The first step on the way to `path`, itself included, where root's account may not enter or run."""
+        """The first part of `path`, itself included, that root's account cannot enter or run."""
         if os.geteuid() != 0:
             return None
         for step in (*reversed(path.parents), path):
@@ -62,14 +62,14 @@ class ServerUser:
         return None
 
     def give(self, folder: Path) -> None:
-        """Make `folder` this user's own, closed to everybody else."""
+        """Give `folder` to this user, without access for others."""
         folder.chmod(0o700)
         if os.geteuid() == 0:
             os.chown(folder, self.uid, self.gid)
 
 
 def account() -> pwd.struct_passwd:
-    """The server's account, created on first use behind a lock (`useradd` has none). Raises OSError when that fails."""
+    """The server's account, created on first use behind a lock (`useradd` has none). Raises OSError if that fails."""
     with suppress(KeyError):
         return pwd.getpwnam(ACCOUNT)
     with PASSWD.open() as lock:

@@ -1,7 +1,7 @@
-"""One transaction: reads run at once, writes go out together with COMMIT at the end.
+"""One transaction: reads run at once; writes are sent together with COMMIT at the end.
 
-No write depends on what an earlier one returns, so all travel in one round trip (pipeline mode). When a statement
-fails, the server skips everything behind it, COMMIT included.
+No write depends on the result of an earlier one, so all share one round trip (pipeline mode). When a statement fails,
+the server skips everything after it, COMMIT included.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from agent.database.writes import Writes
 from signoff.errors import SignoffError
 
 Listener = Callable[[UUID, int], object]
-"""Hears of a request, and of how many things are on record about it."""
+"""Called with a request and its number of recorded facts."""
 
 Wake = Callable[[Sequence[Wakeup]], object]
-"""Takes the wake-ups of a transaction that has committed."""
+"""Takes the wake-ups of a committed transaction."""
 
 DECISION_BUDGET = 1.2
-"""Seconds. With 0.8 s to find out who clicked this stays below the three that Slack waits for an answer."""
+"""Seconds. With 0.8 s to identify who clicked, this stays below the three that Slack waits for an answer."""
 
 _SAVEPOINT, _RELEASE = text("SAVEPOINT step"), text("RELEASE SAVEPOINT step")
 
@@ -68,19 +68,19 @@ class Transaction:
 
     @property
     def unbegun(self) -> bool:
-        """Nothing has been sent; BEGIN has to travel with the first statement."""
+        """Nothing has been sent; BEGIN goes with the first statement."""
         return self._raw.info.transaction_status == TransactionStatus.IDLE
 
     @property
     def has_writes(self) -> bool:
-        """Something has been collected that is not sent yet."""
+        """Collected writes have not been sent yet."""
         return bool(self._writes)
 
     # --- while it is open ---------------------------------------------------------------------------------
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
     ) -> CursorResult[Any]:
-        """Run this statement now. It does not see what has been collected and not been flushed."""
+        """Run this statement now. It does not see collected writes that are not flushed."""
         if self.unbegun:
             await self._raw.execute("BEGIN", prepare=False)
         return await self.connection.execute(statement, parameters)
@@ -92,44 +92,43 @@ class Transaction:
     def add_rows(
         self, statement: TextClause, rows: Sequence[Mapping[str, Any]], *, last: bool = False
     ) -> None:
-        """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``; rows of several members go
-        together.
+        """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``, for all members together.
 
-        ``last``: behind everything else, and no two of them for the same row of a table: an UPDATE would count one.
-        One text for all rows costs a fraction of an array for each column. The flush raises TypeError for other
-        values than JSON's, UUIDs, times and bytes.
+        ``last``: after everything else, and without two rows for the same table row: an UPDATE would count only one.
+        One text for all rows costs a fraction of an array per column. The flush raises TypeError for values other than
+        JSON, UUIDs, times and bytes.
 
-        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is
-        all: PostgreSQL expects a hundred in any text and would scan a large table to find one. A SELECT hides the
-        number, so the plan is kept.
+        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is all:
+        PostgreSQL expects a hundred in any text and would scan a large table to find one. A SELECT hides the number, so
+        the plan is kept.
         """
         self._writes.add_rows(statement, rows, last=last)
 
     def next_member(self) -> None:
-        """Begin with the writes of another member of a wave, which share no row with those of the others."""
+        """Begin the writes of the next member of a wave, which share no row with those of the others."""
         self._writes.next_member()
 
     def wake(self, *wakeups: Wakeup) -> None:
-        """Have these looked at once the transaction has committed."""
+        """Wake these after the commit."""
         self._wakeups.update(dict.fromkeys(wakeups))
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Call this once the transaction has committed: logs, metrics and traces of facts.
+        """Call this after the commit: logs, metrics and traces of facts.
 
         It must be quick and not raise.
         """
         self._callbacks.append(callback)
 
     def begin_after_commit(self, callback: Callable[[], object]) -> None:
-        """The same for what starts work: the tasks that it makes begin before the callbacks of ``after_commit``."""
+        """Like ``after_commit``, for starting work: its tasks begin before those callbacks."""
         self._beginnings.append(callback)
 
     def ended(self, requests: Mapping[UUID, int]) -> None:
-        """These requests end here, with so many things on record about each; listeners hear of it after COMMIT."""
+        """Report the end of these requests, with their numbers of recorded facts, to listeners after COMMIT."""
         self._ended.update(requests)
 
     async def flush(self) -> None:
-        """Send what has been collected: for statements that must see it. Raises the driver's errors."""
+        """Send the collected writes, for statements that must see them. Raises the driver's errors."""
         if self._writes:
             await self._send()
 
@@ -149,7 +148,7 @@ class Transaction:
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """Roll back to here, and nothing before, when the block raises. What it collected is sent at its end."""
+        """Roll back only this block if it raises. Its collected writes are sent at its end."""
         self.add(_SAVEPOINT)
         await self.flush()
         try:
@@ -165,12 +164,12 @@ class Transaction:
 
     # --- its end ------------------------------------------------------------------------------------------
     def blow(self) -> None:
-        """The time is over."""
+        """Mark the time limit as over."""
         self._blown = True
         hang_up(self._raw)
 
     def out_of_time(self) -> DatabaseError:
-        """What that means to the caller: nothing was written, or nobody knows."""
+        """The error for the caller: nothing was written, or the outcome is unknown."""
         if self._committing:
             return self._unknown()
         return BudgetExceeded(
@@ -179,7 +178,7 @@ class Transaction:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Self]:
-        """Commit when the block ends, roll back when it raises DatabaseUnavailable; OutcomeUnknown: nobody knows."""
+        """Commit when the block ends, roll back when it raises. Raises DatabaseUnavailable, OutcomeUnknown."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(give_back, self.connection)
             try:
@@ -217,7 +216,7 @@ class Transaction:
             self._tell(request_id, recorded)
 
     def _translated(self, error: Exception) -> DatabaseError | None:
-        """What the end of the transaction means to the caller; None: the error speaks for itself."""
+        """The caller's error for a failed end of the transaction; None: raise the original."""
         if isinstance(error, SignoffError):
             return None
         is_over = self._raw.closed or is_lost(error)
@@ -237,7 +236,7 @@ class Transaction:
         return None
 
     def _unknown(self) -> OutcomeUnknown:
-        self._wake(tuple(self._wakeups))  # a look shows the outcome
+        self._wake(tuple(self._wakeups))  # polling shows the outcome
         return OutcomeUnknown(
             f"lost the database {self._address} during COMMIT: it may or may not be written"
         )
@@ -248,7 +247,7 @@ Connection = AsyncConnection | Transaction
 
 
 async def fetch(connection: Connection, statement: Statement, **parameters: Any) -> list[Any]:
-    """Execute a statement (a constant, or of a cached function, compiled once past SQLAlchemy); rows with named
+    """Execute a constant statement (or of a cached function), compiled once, without SQLAlchemy; rows have named
     columns.
     """
     if _unbegun(connection):
@@ -259,7 +258,7 @@ async def fetch(connection: Connection, statement: Statement, **parameters: Any)
 
 
 async def query(connection: Connection, *statements: Statement, **parameters: Any) -> list[list[Any]]:
-    """Send statements, each after the one before and its locks, in one round trip, with the same ``parameters``."""
+    """Send statements in one round trip, with the same ``parameters``; each runs after the one before and its locks."""
     raw, begin = _driver(connection), _unbegun(connection)
     async with raw.pipeline():
         if begin:

@@ -1,7 +1,8 @@
-"""Wake-ups: "look at this now", sent after COMMIT. The tables say what there is to do; a lost one costs one look.
+"""Wake-ups: "look at this now", sent after COMMIT. The tables hold the work; a lost wake-up only delays it to the next
+poll.
 
-What this process cannot take is announced with one ``NOTIFY`` in a transaction of its own: inside that of a fact it
-would hold a lock of the whole server until the disk has answered.
+Work that this process cannot take is announced with one ``NOTIFY`` in its own transaction: in that of a fact it would
+hold a lock of the whole server until the disk has answered.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ class WakeupKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wakeup:
-    """What to look at, and the agent whose work it is."""
+    """Work to check, and its agent."""
 
     kind: WakeupKind
     key: UUID | str
     agent: str | None = None
     first: bool = False
-    """It goes before others of its agent, because a person waits for the result."""
+    """Goes before other work of its agent, because a person waits for the result."""
     last: bool = False
-    """It goes behind everything, because nobody waits for the result."""
+    """Goes after everything else, because nobody waits for the result."""
 
     @classmethod
     def run(cls, run_id: UUID, agent: str) -> Self:
-        """Make the run's next turn, if it has anything to hear."""
+        """Make the run's next turn, if it has new input."""
         return cls(WakeupKind.RUN, run_id, agent)
 
     @classmethod
     def call(cls, call_id: UUID, agent: str, *, first: bool = False, last: bool = False) -> Self:
-        """Do whatever the call's state asks for next."""
+        """Take the call's next step."""
         return cls(WakeupKind.CALL, call_id, agent, first, last)
 
     @classmethod
@@ -68,7 +69,7 @@ class Wakeup:
 
 
 Listener = Callable[[Sequence[Wakeup]], Sequence[Wakeup]]
-"""Takes wake-ups, quickly; returns those that others should have."""
+"""Takes wake-ups, quickly; returns those for other listeners."""
 
 
 class Wakeups:
@@ -82,22 +83,22 @@ class Wakeups:
         self._again = False
 
     def listen(self, listener: Listener) -> Callable[[], object]:
-        """Call this with what is left by those who listened earlier; returns what ends that."""
+        """Call this with what earlier listeners have left. Returns an unsubscriber."""
         self._listeners[listener] = None
         return partial(self._listeners.pop, listener, None)
 
     def on_announcement(self, look: Callable[[], object]) -> Callable[[], object]:
-        """Call this when other processes may have left work; returns what ends that. It must be quick and not raise."""
+        """Call this when other processes may have left work. Must be quick and not raise. Returns an unsubscriber."""
         self._looks[look] = None
         return partial(self._looks.pop, look, None)
 
     def announced(self) -> None:
-        """Other processes may have left work."""
+        """Handle an announcement: other processes may have left work."""
         for look in tuple(self._looks):
             look()
 
     def send(self, wakeups: Sequence[Wakeup]) -> None:
-        """Hand these on. Neither waits nor raises: what they point to is committed."""
+        """Pass these on. Neither waits nor raises: the work is already committed."""
         for listener in tuple(self._listeners):
             if not wakeups:
                 return
@@ -109,7 +110,7 @@ class Wakeups:
             self.announce()
 
     def announce(self) -> None:
-        """Tell other processes that there may be something for them to do; neither waits nor raises."""
+        """Notify other processes that there may be work for them; neither waits nor raises."""
         if self._announce is None:
             return
         self._again = True
@@ -117,17 +118,17 @@ class Wakeups:
             self._announcing = asyncio.create_task(self._tell_others(self._announce), name="announce")
 
     async def finish(self) -> None:
-        """Wait until what was left is announced."""
+        """Wait until pending announcements are sent."""
         if self._announcing is not None:
             await asyncio.gather(self._announcing, return_exceptions=True)
 
     async def _tell_others(self, announce: Callable[[], Awaitable[None]]) -> None:
-        """One announcement at a time; those asked for meanwhile are one more."""
+        """Announce once at a time; requests in the meantime become one more announcement."""
         while self._again:
             self._again = False
             try:
                 await announce()
-            except Exception as error:  # the others look by themselves, within a second
+            except Exception as error:  # other processes poll anyway, within a second
                 log.warning(
                     "other processes were not notified",
                     action="wakeups.lost",

@@ -16,7 +16,7 @@ _Write = tuple[TextClause, Row | list[Row]]
 
 
 class Writes:
-    """Statements of one or more members: each member's own order is kept, and rows for one statement go together."""
+    """Statements of one or more members: keeps each member's own order, and joins rows for the same statement."""
 
     def __init__(self) -> None:
         self._members: list[list[_Write]] = [[]]
@@ -29,14 +29,14 @@ class Writes:
         self._members[-1].append((statement, parameters))
 
     def add_rows(self, statement: TextClause, rows: Sequence[Row], *, last: bool) -> None:
-        """Collect rows for a statement; those of ``last`` go out behind everything, in one statement."""
+        """Collect rows for a statement; those of ``last`` are sent after everything else, in one statement."""
         if rows and last:
             self._last.setdefault(statement, []).extend(rows)
         elif rows:
             self._members[-1].append((statement, list(rows)))
 
     def next_member(self) -> None:
-        """What is collected from here on does not depend on anything before."""
+        """Later writes are independent of all earlier ones."""
         self._members.append([])
 
     def statements(self) -> Iterator[tuple[TextClause, Row]]:
@@ -48,7 +48,7 @@ class Writes:
 
 
 def _together(members: Sequence[Sequence[_Write]]) -> list[_Write]:
-    """A statement goes out when it is next for every member that still has it, or when none is."""
+    """A statement is sent when it is next for every member that still has it, or when none is."""
     queues = [deque(each) for each in members if each]
     left = Counter(statement for each in queues for statement, _ in each)
     found: list[_Write] = []

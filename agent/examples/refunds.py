@@ -1,7 +1,7 @@
-"""The agent of the tour: it refunds orders. Small ones at once; larger ones are for people to decide.
+"""The agent of the tour: it refunds orders, small ones at once, larger ones after approval.
 
-`process_refund` takes the order's number alone. The price comes from the shop's own table, so a model that claims
-another one changes nothing. `checkpoints.toml` says which price needs people.
+`process_refund` takes only the order number. The price comes from the shop's own table, so a model that claims another
+one changes nothing. `checkpoints.toml` says which price needs people.
 """
 
 from typing import Any

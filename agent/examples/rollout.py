@@ -1,4 +1,4 @@
-"""Two concurrent questions: each region is deployed as soon as somebody approves it, then watched for a moment."""
+"""Two concurrent questions: each region is deployed once approved, then checked after a moment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The shop of the refund agent: one table of orders in a schema of its own (`SIGNOFF_SHOP_URL`, else
-`DATABASE_URL`).
+"""The shop of the refund agent: one table of orders in its own schema (`SIGNOFF_SHOP_URL`, else `DATABASE_URL`).
 
-Every change is one conditional statement, so it does not matter how often, or how late, somebody asks for it.
+Every change is one conditional statement, so repeated and late calls do no harm.
 """
 
 import os
@@ -46,7 +45,7 @@ _ORDERS = (
 
 
 async def setup(*, fresh: bool = False) -> None:
-    """Make the table and its orders where they are missing; `fresh` puts every order back to PAID."""
+    """Create the table and its orders if missing; `fresh` resets every order to PAID."""
     async with _connect() as connection:
         await connection.execute(_CREATE)
         async with connection.cursor() as cursor:
@@ -68,28 +67,28 @@ async def find(order_id: int) -> Order | None:
 
 
 async def hold(order_id: int, key: str) -> None:
-    """The refund waits for people; `key` says whose refund it is that waits."""
+    """Mark the refund as waiting for people; `key` identifies the refund."""
     await _change(_HOLD, order_id=order_id, key=key)
 
 
 async def release(order_id: int, key: str) -> None:
-    """The refund of this key waits no more, and nobody said no to it: the order is as paid for as before."""
+    """The refund of this key no longer waits, without a rejection: the order is PAID as before."""
     await _change(_RELEASE, order_id=order_id, key=key)
 
 
 async def reject(order_id: int, cause: str) -> None:
-    """There will be no refund, and why."""
+    """Reject the refund, with the cause."""
     await _change(_REJECT, order_id=order_id, cause=cause)
 
 
 async def refund(order_id: int, key: str) -> bool:
-    """Give the money back, once. True also when this very key did so before; False: somebody else did."""
+    """Refund once. True also if this key already did; False: another key did."""
     return await _change(_REFUND, order_id=order_id, key=key) == 1
 
 
 @asynccontextmanager
 async def closed() -> AsyncIterator[None]:
-    """Meanwhile the shop answers nobody, as if its table were being altered; `signoff demo --auto` uses it."""
+    """Block the table in the meantime, as if it were being altered; `signoff demo --auto` uses it."""
     async with _connect() as connection:
         await connection.execute("LOCK TABLE signoff_shop.orders IN ACCESS EXCLUSIVE MODE")
         yield
