@@ -27,7 +27,7 @@ from signoff.gate.run_command import StopSignal, deferred, environment_of, inter
 from signoff.values import COMMAND
 
 FIRST_LOOK = 1.5
-"""Seconds until the first second look, which finds where the card was posted."""
+"""Seconds until a request is read again to find where its card was posted."""
 
 
 class ExitCode(IntEnum):

@@ -114,8 +114,8 @@ class Background:
         """Register how this action is carried out. Call it before `start`, in every process.
 
         `refused` is called if the action will not be carried out, possibly again after a crash. `idempotent`: after a
-        crash `run` is called again; otherwise people are asked about the outcome, and actions allowed without approval
-        are dropped.
+        crash `run` is called again; otherwise people are asked about the outcome, and an action that policy allowed
+        without approval is not retried.
         """
         self._handlers[action] = _Handler(run, refused, idempotent, lease, facts)
 
@@ -321,7 +321,7 @@ class Background:
 
 
 def _unasked(handler: _Handler, call: BackgroundCall) -> None:
-    """Policy requires no approval, and an earlier process did not run the action."""
+    """Run an action that policy allows without approval, and that no earlier process ran."""
     try:
         handler.run(call)
     except Exception:

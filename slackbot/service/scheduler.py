@@ -140,9 +140,7 @@ class Scheduler:
             found = await sweep(self._db)
         except asyncio.CancelledError:
             return  # stopped midway: nothing was written; APScheduler would log a failure
-        except (
-            Exception
-        ) as error:  # on any error (a deadlock, for example), the next sweep finds the same work
+        except Exception as error:  # for example a deadlock: the next sweep finds the same work
             log.warning(
                 "a sweep failed; the next one retries",
                 action="sweep.failed",

@@ -42,9 +42,7 @@ async def run_stream(
             checked = time.monotonic()
             yield ": still here\n\n"
         seen = token
-        async with (
-            ctx.db.connection() as connection
-        ):  # check before reading, so that the final events are included
+        async with ctx.db.connection() as connection:  # before reading, to include the final events
             busy = await views.is_busy(connection, run_id)
         known = await known_run(ctx, run_id)
         run = AgentOSRun.of(known)

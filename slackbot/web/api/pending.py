@@ -114,10 +114,7 @@ async def read_request(
     ctx = web_context(request)
     view: RequestView | None = await request_lookup.find_visible_request(ctx, principal, request_id)
     if view is not None and wait and view.status is RequestStatus.WAITING:
-        waited, view = (
-            (view.id, view.recorded),
-            None,
-        )  # thousands may wait: do not keep a view that will be read again
+        waited, view = (view.id, view.recorded), None  # thousands may wait: free the view, it is read again
         view = await _decided(ctx, *waited, wait)
     if view is None:
         raise request_lookup.not_found()

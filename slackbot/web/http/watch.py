@@ -131,9 +131,7 @@ class ChangeWatch:
         while self._watched:
             try:
                 found = await self._found()
-            except (
-                Exception
-            ) as error:  # whatever it is, the next poll may succeed; nobody is told of a change
+            except Exception as error:  # on any error, the next poll may succeed; no waiter is woken
                 log.warning("a poll failed", action="watch.failed", error=str(error) or type(error).__name__)
                 self._sweep_at = 0.0
                 found = {}

@@ -60,9 +60,8 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         not unreadable(view),
         amounts(view.facts, view.description),
     )
-    if (
-        form.approvable and view.description == stored.description
-    ):  # otherwise it may be masked only for lack of time
+    # A description that differs may be masked only for lack of time, so it is not kept.
+    if form.approvable and view.description == stored.description:
         _made[view.id, view.revision] = form
         if len(_made) > _KEPT:
             _made.popitem(last=False)
