@@ -63,7 +63,6 @@ def subscribe(provider: TracerProvider) -> deque[EndedSpan]:
 
 
 def unsubscribe(provider: TracerProvider) -> None:
-    """Stop making spans with this provider."""
     if _following.provider is provider:
         _following.provider = _following.noted = None
 

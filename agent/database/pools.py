@@ -108,7 +108,6 @@ class Database:
 
     @property
     def schema(self) -> str:
-        """The schema of all our objects."""
         return self.address.schema
 
     def conninfo(self, application_name: str | None = None) -> str:

@@ -64,7 +64,6 @@ class Wakeup:
 
     @classmethod
     def policy(cls) -> Self:
-        """Load the policy in force."""
         return cls(WakeupKind.POLICY, "policy")
 
 

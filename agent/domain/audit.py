@@ -113,12 +113,10 @@ class ChainProblem:
 
 
 def request_subject(request_id: UUID) -> str:
-    """The name of a request's chain."""
     return f"request:{request_id}"
 
 
 def run_subject(run_id: UUID) -> str:
-    """The name of a run's chain."""
     return f"run:{run_id}"
 
 

@@ -20,8 +20,6 @@ MOST_CHOICES = 100
 
 @dataclass(frozen=True)
 class FieldValue:
-    """A value to compare with constraints."""
-
     value: Any
     _patterns: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -38,8 +36,6 @@ class FieldValue:
 
 @dataclass(frozen=True)
 class Exact:
-    """Exactly this value."""
-
     value: Any
 
     @cached_property
@@ -97,12 +93,10 @@ def exact_number(value: Any) -> Decimal | None:
 
 
 def json_number(exact: Decimal) -> int | float:
-    """The number as in JSON."""
     return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 
 def constraint_as_json(constraint: Constraint) -> dict[str, Any]:
-    """The constraint as in a grant's request."""
     match constraint:
         case Exact(value):
             return {"is": value}

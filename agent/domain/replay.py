@@ -36,8 +36,6 @@ class Changed:
 
 @dataclass(slots=True)
 class Totals:
-    """The results of a replay."""
-
     judged: int = 0
     erased: int = 0
     """Evaluations whose content retention has erased."""

@@ -43,8 +43,6 @@ TOOK = Scale(
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a whole."""
-
     part: int = 0
     whole: int = 0
 

@@ -16,7 +16,6 @@ _SHORT = _TIME + _TAIL
 
 
 def short_id(whole: UUID) -> str:
-    """The short form of an id."""
     return whole.hex[:_TIME] + whole.hex[-_TAIL:]
 
 

@@ -37,7 +37,6 @@ def _author_frames(raised: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _is_ours(filename: str) -> bool:
-    """Whether the frame belongs to Signoff or to Python itself."""
     if filename.startswith(_EXAMPLES):
         return False
     in_python = filename.startswith(_PYTHON) and not set(_INSTALLED) & set(Path(filename).parts)

@@ -18,7 +18,6 @@ MOST_WAITING = 10_000
 
 
 def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[ConcurrencyLimit]:
-    """The limits on calls of this agent's tool."""
     found = []
     if tool.concurrency is not None:
         found.append(ConcurrencyLimit(agent_name, tool.name, tool.concurrency, tool.across_processes))

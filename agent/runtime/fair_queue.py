@@ -49,7 +49,6 @@ class FairQueue:
         return True
 
     def pop(self) -> Wakeup | None:
-        """Take the next one."""
         if not self._lanes:
             return None
         agent, lane = next(iter(self._lanes.items()))

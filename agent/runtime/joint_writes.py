@@ -20,8 +20,6 @@ SETTLING = 5.0
 
 
 class JointWrites:
-    """The waves of a process."""
-
     def __init__(self, db: Database, worker: str) -> None:
         self._db = db
         self._worker = worker

@@ -88,7 +88,6 @@ def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Actio
 
 
 def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: Facts) -> tuple[Use, ...]:
-    """The action's use of limits over time."""
     known = None if facts.failed else facts.values
     return services.policy.uses(action, known, asker.agent, asker.requester)
 

@@ -38,7 +38,6 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
 
 
 def decision(call: CallView, asked: RequestView | None) -> Decision:
-    """People's decision."""
     kind, words = _answer(call)
     cause = _CAUSES.get(kind, "denied")
     decided = asked.decision if asked else None

@@ -26,7 +26,7 @@ MOST_RETRIES = 100
 LONGEST_BACKOFF = 3600.0
 """Seconds."""
 DEFAULT_TIMEOUT = 60.0
-"""Default timeout of a tool, in seconds."""
+"""Seconds."""
 
 
 class NotDone(SignoffError):

@@ -67,7 +67,6 @@ class Votes:
 
     @property
     def db(self) -> Database:
-        """The database of the votes."""
         return self._services.db
 
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:

@@ -88,7 +88,6 @@ class Watchdog:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching."""
         self._stopped.set()
 
     def _look(self) -> None:

@@ -70,7 +70,6 @@ class WorkQueue:
 
     @property
     def busy(self) -> bool:
-        """Whether no slot is free."""
         return self._free <= 0
 
     @property
@@ -84,7 +83,6 @@ class WorkQueue:
         return min(most, free)
 
     def release(self, number: int) -> None:
-        """Release reserved slots."""
         self._keep(-number)
         self._begin()
 

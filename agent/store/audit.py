@@ -126,7 +126,6 @@ def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -
 
 
 async def heads(connection: Connection) -> dict[str, Head]:
-    """The head of every chain, by subject."""
     rows = (await connection.execute(_HEADS)).all()
     return {row.subject: Head(row.subject, row.seq, bytes(row.hash)) for row in rows}
 

@@ -35,12 +35,10 @@ async def involved(
 
 
 def as_json(excluded: Iterable[Exclusion]) -> Jsonb:
-    """Write the column's value."""
     return Jsonb([{"team": e.person.team_id, "user": e.person.user_id, "why": e.why.value} for e in excluded])
 
 
 def from_json(stored: Sequence[Mapping[str, str]]) -> tuple[Exclusion, ...]:
-    """Read the column's value."""
     return tuple(Exclusion(Person(e["team"], e["user"]), Involvement(e["why"])) for e in stored)
 
 

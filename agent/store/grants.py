@@ -60,8 +60,6 @@ class GrantState:
 
 @dataclass(frozen=True, slots=True)
 class EarlierUse:
-    """A stored use."""
-
     grant_id: UUID
     content: bytes
 

@@ -44,7 +44,6 @@ def store_response(
     content: object,
     headers: Mapping[str, str],
 ) -> None:
-    """Store the call's response."""
     body = Jsonb({"content": content, "headers": headers})
     tx.add(_KEEP, principal=principal, key=key, fingerprint=fingerprint, status=status, body=body)
 

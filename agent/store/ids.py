@@ -11,7 +11,6 @@ from uuid_utils.compat import uuid7
 
 
 def new_id() -> UUID:
-    """A new uuid7."""
     return uuid7()
 
 

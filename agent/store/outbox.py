@@ -102,7 +102,6 @@ def run_root(destination: Destination, run_id: UUID) -> OutboxMessage:
 
 
 def run_line(destination: Destination, run_id: UUID, line: str, **facts: Any) -> OutboxMessage:
-    """A line in the run's thread."""
     priority = URGENT if line in _ANSWERS else LINE
     return OutboxMessage("run_line", destination, {"line": line, **facts}, run_id=run_id, priority=priority)
 

@@ -50,7 +50,6 @@ async def lock_epoch(connection: Connection) -> int:
 
 
 async def find(connection: Connection, epoch: int) -> StoredPolicy | None:
-    """The policy of this epoch."""
     found = await fetch(connection, _FIND, epoch=epoch)
     return row_as(StoredPolicy, found[0]) if found else None
 

@@ -61,7 +61,6 @@ class Escalation:
 
 
 def escalate(tx: Transaction, escalations: Sequence[Escalation]) -> None:
-    """Let more people decide."""
     tx.add(
         _ESCALATE,
         ids=[e.request_id for e in escalations],
@@ -82,7 +81,6 @@ class Reminded:
 
 
 def mark_reminded(tx: Transaction, reminders: Sequence[Reminded]) -> None:
-    """Store the progress of the reminders."""
     tx.add(
         _REMIND,
         ids=[r.request_id for r in reminders],

@@ -104,7 +104,6 @@ async def lock_client_id(
 
 
 async def find_expired(connection: Connection, request_id: UUID) -> ExpiredRequest | None:
-    """A run's expired request with its call."""
     row = (await connection.execute(_CALL_OF_REQUEST, {"id": request_id})).one_or_none()
     return row_as(ExpiredRequest, row) if row else None
 

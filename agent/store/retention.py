@@ -48,7 +48,6 @@ async def is_owner(connection: Connection) -> bool:
 
 
 async def cutoff(connection: Connection, ago: timedelta) -> datetime:
-    """The time so long ago, by the database's clock."""
     found: datetime = (await connection.execute(_MOMENT, {"seconds": ago.total_seconds()})).scalar_one()
     return found
 

@@ -100,7 +100,6 @@ def _held_run(run: Row[Any], calls: Row[Any] | None, head: Row[Any] | None) -> H
 
 
 def renew(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None:
-    """Extend the leases of these turns."""
     tx.add(
         _BEAT,
         ids=[lease.run_id for lease in leases],

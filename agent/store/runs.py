@@ -68,7 +68,6 @@ async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
 
 
 async def run_by_start_key(connection: Connection, start_key: str | None) -> UUID:
-    """The run of that start key."""
     found: UUID = (await connection.execute(_RUN_OF_KEY, {"key": start_key})).scalar_one()
     return found
 

@@ -34,7 +34,6 @@ async def lock(connection: Connection, schedule_id: UUID) -> Schedule | None:
 
 
 async def read(connection: Connection, schedule_id: UUID) -> Schedule:
-    """An existing schedule."""
     [row] = await fetch(connection, _ONE, id=schedule_id)
     return row_as(Schedule, row)
 

@@ -50,7 +50,6 @@ async def run_thread(connection: Connection, request_id: UUID) -> tuple[UUID, De
 
 
 def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
-    """Give up, with the reason."""
     tx.add(_DEAD, ids=list(ids), error=error)
 
 

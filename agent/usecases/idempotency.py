@@ -16,8 +16,6 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A stored response."""
-
     status: int
     content: object
     headers: Mapping[str, str]
@@ -54,7 +52,6 @@ async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) ->
 
 
 async def store_response(db: Database, begun: Reservation, response: StoredResponse) -> None:
-    """Store the call's response."""
     async with db.transaction() as tx:
         idempotency.store_response(
             tx,

@@ -51,7 +51,6 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
         return await self.act(tx, member, found, wait=wait)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """The transaction of all members."""
         return self._db.transaction()
 
     @abstractmethod

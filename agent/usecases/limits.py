@@ -26,7 +26,6 @@ async def states(db: Database, key: UUID, uses: Sequence[Use]) -> tuple[LimitSta
 
 
 async def by_subject(db: Database, of: Sequence[Limit], *, most: int = 50) -> list[SubjectUse]:
-    """The current use of these limits by subject."""
     return await db.read(limits.by_subject, {limit.name: limit.within for limit in of}, most)
 
 

@@ -30,7 +30,6 @@ class ClientRequest:
 
 
 async def client_request(connection: Connection, principal: str, client_id: str) -> ClientRequest | None:
-    """The request of this principal with this client id."""
     row = (await connection.execute(OPENED_AS, {"principal": principal, "client": client_id})).one_or_none()
     return None if row is None else ClientRequest(row.id, bytes(row.content_digest))
 
@@ -44,7 +43,6 @@ class Waiting:
 
 
 async def waiting_of_key(connection: Connection, principal: str, limit: int) -> Waiting:
-    """This key's waiting requests."""
     (row,) = await fetch(connection, _WAITING_OF_KEY, principal=principal, limit=limit)
     return row_as(Waiting, row)
 

@@ -44,7 +44,6 @@ def is_live(ballot: FromClause, request: FromClause) -> ColumnElement[bool]:
 
 
 def approvals(request: FromClause) -> ColumnElement[int]:
-    """The number of approvals."""
     ballot = vote.alias("ballot")
     approving = ballot.c.verdict == Verdict.APPROVE
     return (

@@ -115,7 +115,6 @@ async def runs_of_session(
 
 
 async def run_started_with(connection: Connection, start_key: str) -> UUID | None:
-    """The run of that start key."""
     found: UUID | None = (await connection.execute(_OF_KEY, {"key": start_key})).scalar_one_or_none()
     return found
 

@@ -247,7 +247,6 @@ async def _report(db: Database, request_id: UUID, principal: Principal, token: s
 def write_outcome(
     tx: Transaction, attempt: ExternalAttempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
-    """End an open attempt of a program."""
     attempts.write_outcome(tx, attempt, outcome, head, actor)
     tx.after_commit(partial(tracing.note_end, "attempt", attempt.request_id))
 

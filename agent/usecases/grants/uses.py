@@ -93,8 +93,6 @@ class _Reviewed:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A use to be written."""
-
     cover: Cover
     grant: StoredGrant
     allowed: Grant

@@ -59,7 +59,6 @@ async def add_message(
 
 
 def _is_theirs(run: runs.LockedRun, author: Person | None, principal: str | None) -> bool:
-    """Whether this person or program started the run."""
     if principal is not None and principal == run.principal:
         return True
     return author is not None and author == run.requester
