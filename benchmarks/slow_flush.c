@@ -1,7 +1,7 @@
-/* Loaded into PostgreSQL by LD_PRELOAD: every flush of the log takes SLOW_FLUSH_US microseconds longer.
+/* Loaded into PostgreSQL with LD_PRELOAD: adds SLOW_FLUSH_US microseconds to every flush of the log.
  *
- * The time passes inside fdatasync, with the locks held that PostgreSQL holds there, as it does on a slower disk:
- * whoever commits meanwhile waits for the next flush. (commit_delay would let them into this one.)
+ * The delay is inside fdatasync, while PostgreSQL holds its locks, as on a slower disk: concurrent commits wait for the
+ * next flush. (commit_delay would let them join this one.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// The page: where the person is, as whom, and what has to be drawn again after a change.
+// The page: the current user and place, and redrawing after changes.
 
 import { blocks } from "./blocks.js";
 import { composer } from "./composer.js";
@@ -17,7 +17,7 @@ let homeShown = ""; // the Home on the screen, so that it is drawn again only wh
 const main = composer(byId("composer"), { where: () => ({ user: at.user, channel: at.channel }), label: "Message" });
 const reply = composer(byId("reply"), { where: () => ({ user: at.user, channel: at.channel, thread_ts: at.thread }), label: "Reply in thread" });
 
-// ------------------------------------------------------------------ where one is: kept in the address, so that a reload stays
+// ------------------------------------------------------------------ current place: kept in the URL, so that a reload stays
 
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -40,7 +40,7 @@ function go(change) {
   drawAll();
 }
 
-// Goes where a step of the guide, or a link, leads.
+// Navigates to the target of a guide step or link.
 async function visit({ as = at.user, channel: id = at.channel, ts = null, thread = null, reply = null, home = false }) {
   wanted = ts;
   go({ user: as, channel: id, thread: reply ? ts : thread, home });
@@ -60,9 +60,9 @@ async function openHome() {
   redraw("state", "home"); // the first look at the app also opens its direct messages
 }
 
-// ------------------------------------------------------------------ the side
+// ------------------------------------------------------------------ sidebar
 
-// A private channel is shown to its members, a direct message to the person it belongs to.
+// Private channels are shown to members, direct messages to their owner.
 function visible(place) {
   if (place.is_im) return place.members ? place.members.includes(at.user) : place.user === at.user;
   return !place.is_private || !place.members || place.members.includes(at.user);
@@ -92,7 +92,7 @@ const drawPerson = (each) => el("li", {}, el("button", { type: "button", "aria-p
     avatar(each.id, nameOf(each.id)),
     el("span", { class: "person" }, el("span", {}, nameOf(each.id)), el("span", { class: "badges" }, badges(each).map((badge) => el("span", { class: "badge" }, badge))))));
 
-// ------------------------------------------------------------------ the middle and the thread
+// ------------------------------------------------------------------ channel and thread
 
 function drawPlace() {
   const here = channel(at.channel);
@@ -122,7 +122,7 @@ async function drawMessagesHere() {
   point();
 }
 
-// Brings the message that one was led to into view, and marks it for a moment.
+// Scrolls to the target message and highlights it briefly.
 function point() {
   const node = wanted && [...document.querySelectorAll("article.message")].find((each) => each.dataset.ts === wanted);
   if (!node) return;
@@ -165,7 +165,7 @@ async function drawHome() {
   byId("home").replaceChildren(...(view ? blocks(view.blocks, surface) : [el("p", { class: "empty" }, "This app has not published a Home for this person.")]));
 }
 
-// ------------------------------------------------------------------ drawing again, once for many changes
+// ------------------------------------------------------------------ redrawing, batched
 
 const due = new Set();
 function redraw(...what) {

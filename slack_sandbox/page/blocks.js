@@ -1,4 +1,4 @@
-// Block Kit blocks as DOM nodes. `surface` says what interactive elements belong to (see elements.js).
+// Block Kit blocks as DOM nodes. `surface` owns the interactive elements (see elements.js).
 
 import { el } from "./dom.js";
 import { element } from "./elements.js";
@@ -40,7 +40,7 @@ const BLOCKS = {
   input: (block, surface) => input(block, surface),
 };
 
-// An image stays a placeholder: the page loads nothing from outside.
+// Images are placeholders: the page loads no external resources.
 function image(part, small = false) {
   return el("span", { class: small ? "image small" : "image", role: "img", "aria-label": part.alt_text || "image", title: part.image_url }, small ? "▧" : `▧ ${part.alt_text || "image"}`);
 }
@@ -81,7 +81,7 @@ function richText(elements) {
   return out;
 }
 
-// Slack gives nested lists as a flat run of lists with an indent each.
+// Slack represents nested lists as a flat sequence of lists with indents.
 function nestedList(part, lists, out) {
   const indent = part.indent ?? 0;
   const node = el(part.style === "ordered" ? "ol" : "ul", { start: part.offset ? part.offset + 1 : undefined });

@@ -1,4 +1,4 @@
-// The box one writes in: plain messages, slash commands with suggestions, @names and #channels.
+// The message composer: messages, slash commands with suggestions, @names and #channels.
 
 import { el, toast } from "./dom.js";
 import { act, people, workspace } from "./workspace.js";
@@ -50,7 +50,7 @@ export function composer(form, { where, label }) {
   return { set, focus: () => box.focus(), rename: (words) => Object.assign(box, { placeholder: words, ariaLabel: words }) };
 }
 
-// The text goes out as typed: the server completes @names and escapes, as Slack's client does.
+// Sends the text as typed: the server completes @names and escapes, as Slack's client does.
 function say(text, { user, channel, thread_ts }) {
   const command = /^(\/\S+)(?:\s+([\s\S]*))?$/.exec(text);
   if (!command) return act("say", { user, channel, text, ...(thread_ts ? { thread_ts } : {}) });
@@ -106,7 +106,7 @@ function suggester(box, list) {
       at = 0;
       draw();
     },
-    // True when the key was meant for the list.
+    // True if the list handled the key.
     key(event) {
       if (!current.length) return false;
       const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];

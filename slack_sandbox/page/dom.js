@@ -1,4 +1,4 @@
-// Small tools to build the page. Content only ever enters as text nodes, never as markup.
+// DOM builders. Content enters only as text nodes, never as markup.
 
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -28,7 +28,7 @@ export function toast(text, kind = "error") {
   }, 9000);
 }
 
-// Shown anew so that they lie above a dialog that was opened in the meantime.
+// Shown again to be above a dialog opened in the meantime.
 function raiseToasts() {
   const box = byId("toasts");
   if (box.matches(":popover-open")) box.hidePopover();
@@ -40,7 +40,7 @@ export function openDialog(dialog) {
   raiseToasts();
 }
 
-// Replaces only the children whose content changed, so that focus, open menus and scroll positions survive.
+// Replaces only changed children, to preserve focus, open menus and scroll positions.
 export function reconcile(parent, items, render) {
   const standing = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   let previous = null;

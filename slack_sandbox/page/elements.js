@@ -1,7 +1,7 @@
 // Interactive elements as native controls.
 //
-// A surface is what the elements stand on: {key, form, errors, press(block, element, extra)}. `form` keeps what was
-// entered so far, by block and action id, in the shape of Slack's `state.values`.
+// A surface holds elements: {key, form, errors, press(block, element, extra)}. `form` keeps what was
+// entered so far, by block and action id, in the format of Slack's `state.values`.
 
 import { byId, el, openDialog } from "./dom.js";
 import { textObject, unescape } from "./text.js";
@@ -43,9 +43,9 @@ const ELEMENTS = {
   datetimepicker: (c) => picked(c, "datetime-local", "selected_date_time"),
 };
 
-// ------------------------------------------------------------------ what has been entered
+// ------------------------------------------------------------------ entered state
 
-// What Slack calls an element's state; its initial value is named alike: selected_user, initial_user.
+// Slack's name for an element's state; initial values are named alike: selected_user, initial_user.
 const STATE = {
   static_select: "selected_option", users_select: "selected_user", conversations_select: "selected_conversation",
   channels_select: "selected_channel", multi_static_select: "selected_options", multi_users_select: "selected_users",
@@ -59,7 +59,7 @@ export function entered(surface, block, part) {
   return ((surface.form[block.block_id] ??= {})[part.action_id] ??= { type: part.type, [name]: initial });
 }
 
-// Remembers a choice; outside an input block (or with dispatch_action) it is also told to the app at once.
+// Stores a choice; outside an input block (or with dispatch_action) it is also sent to the app at once.
 async function enter(control, c, name, value) {
   const state = entered(c.surface, c.block, c.part);
   const before = state[name];

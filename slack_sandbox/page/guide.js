@@ -1,4 +1,4 @@
-// The guide beside the channels, when the server offers one: scenes of steps, ticked once the sandbox has seen them.
+// The guide beside the channels, when the server offers one: scenes of steps, ticked once the sandbox has seen each.
 
 import { byId, el, toast } from "./dom.js";
 import { mrkdwn } from "./text.js";
@@ -11,7 +11,7 @@ const told = new Map(); // what a lever has answered, by step
 const begun = new Set(); // steps that were done here and are not seen yet: a second click would do them twice
 const PATIENCE_MS = 20_000;
 
-// `visit({as, channel, ts, thread, home})` goes there; `write(text)` puts a text into the composer.
+// `visit({as, channel, ts, thread, home})` navigates; `write(text)` fills the composer.
 export async function loadGuide(doors) {
   guide = await get("/sandbox/guide");
   const print = JSON.stringify(guide);
@@ -43,7 +43,7 @@ function fold(closed, remember = false) {
   if (remember) localStorage.setItem("guide", closed ? "closed" : "open");
 }
 
-// On a narrow screen only the next step shows, until one asks for all of them.
+// A narrow screen shows only the next step until all are requested.
 function expand(open) {
   byId("guide").classList.toggle("expanded", open);
   byId("guide-more").setAttribute("aria-expanded", String(open));
@@ -62,7 +62,7 @@ function draw(doors) {
   const focused = document.activeElement?.dataset?.step;
   byId("guide-scenes").replaceChildren(...scenes.map((scene, number) => drawScene(scene, number, current, doors)));
   drawNow(scenes[current], current, doors);
-  // A step that is done has lost its button: the next one takes the focus.
+  // A finished step loses its button, so focus the next one.
   if (focused) (document.querySelector(`#guide [data-step="${focused}"]`) ?? document.querySelector("#guide .current .button"))?.focus({ preventScroll: true });
   if (!opened.has(current)) byId("guide-scenes").children[current]?.scrollIntoView({ block: "nearest" });
 }
@@ -118,7 +118,7 @@ function drawButton(step, key, isPrimary, doors) {
   return [button, step.lever && answer];
 }
 
-// Whether the button does the step by itself, and does not only lead to where it is done.
+// Whether the button performs the step, rather than leading to where it is done.
 const isDeed = (step) => Boolean(step.lever || step.reply || (step.command && !step.draft && !step.inbox));
 
 function drawAfter(scene, number, doors) {
@@ -126,7 +126,7 @@ function drawAfter(scene, number, doors) {
   return el("div", { class: "after" }, el("p", {}, mrkdwn(scene.after)), show);
 }
 
-// The next step alone, for narrow screens.
+// Only the next step, for narrow screens.
 function drawNow(scene, number, doors) {
   const place = scene ? next(scene) : 0;
   const step = scene?.steps[place];
@@ -137,7 +137,7 @@ function drawNow(scene, number, doors) {
   );
 }
 
-// Does the step, or leads to where it is done. Returns what is to be said about it.
+// Performs the step, or leads to where it is done. Returns a message about it.
 async function perform(step, { visit, write }) {
   if (step.lever && step.channel) await visit(step);
   if (step.lever) return pull(step.lever);

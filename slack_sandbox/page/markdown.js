@@ -1,4 +1,4 @@
-// The standard Markdown of a `markdown` block: headings, lists, quotes, code, tables of no kind, inline styles, links.
+// The standard Markdown of a `markdown` block: headings, lists, quotes, code, inline styles, links; no tables.
 
 import { el } from "./dom.js";
 import { link } from "./text.js";
@@ -30,7 +30,7 @@ function until(rows, end) {
   return taken;
 }
 
-// This row and those after it with the same lead, without the lead.
+// This row and the following rows with the same prefix, without the prefix.
 function run(first, rows, lead) {
   const taken = [first];
   while (rows.length && lead.test(rows[0])) taken.push(rows.shift());

@@ -1,4 +1,4 @@
-// Channel messages, thread replies and what only one person sees.
+// Channel messages, thread replies and ephemeral messages.
 
 import { blocks } from "./blocks.js";
 import { el, reconcile } from "./dom.js";
@@ -7,7 +7,7 @@ import { act, member, nameOf, workspace } from "./workspace.js";
 
 const forms = new Map(); // state of the elements on a message, by ts
 
-// Draws `messages` (raw, oldest first) into `parent`; keeps the reader at the bottom when they were there.
+// Draws `messages` (raw, oldest first) into `parent`; stays at the bottom if scrolled there.
 export function drawMessages(parent, messages, { user, channel, onThread, days = true, open }) {
   const atBottom = parent.scrollHeight - parent.scrollTop - parent.clientHeight < 80;
   const items = [];

@@ -55,7 +55,7 @@ function draw(depth) {
   };
 }
 
-// The server's state, overlaid with what this page has typed since and not yet sent.
+// The server's state, overlaid with unsent input of this page.
 function formOf(view) {
   const typed = forms.get(view.id) ?? {};
   const form = structuredClone(view.state?.values ?? {});

@@ -16,7 +16,7 @@ const EMOJI = {
 
 export const emoji = (name) => EMOJI[name] ?? `:${name}:`;
 
-// Slack keeps & < > as entities in every text that it returns, plain text and rich text included.
+// Slack returns & < > as entities in every text, plain text and rich text included.
 export const unescape = (text) => text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
 // A text object of a block, or a plain string.
@@ -90,7 +90,7 @@ function special(inside) {
   return link(unescape(target), label === undefined ? undefined : unescape(label));
 }
 
-// A message of this workspace opens here, as it does in Slack, and not in another tab.
+// A message of this workspace opens in this tab, as in Slack.
 function follow(event) {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
@@ -103,7 +103,7 @@ function follow(event) {
 
 export const mention = (text, id) => el("span", { class: id === "!" ? "mention loud" : "mention", title: id }, text);
 
-// A channel, which leads there as in Slack.
+// A channel link, as in Slack.
 export const place = (id) => (channel(id) ? el("a", { class: "mention", href: `#${new URLSearchParams({ channel: id })}` }, "#" + channelName(id)) : mention("#" + channelName(id), id));
 
 export function link(url, label) {

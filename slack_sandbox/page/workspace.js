@@ -1,4 +1,4 @@
-// What the page knows of the workspace, and its way to the server.
+// Workspace data, and communication with the server.
 
 import { byId, toast } from "./dom.js";
 
@@ -14,7 +14,7 @@ export async function get(path) {
   return answer.json();
 }
 
-// Says what the person did; returns the server's {ok, error, elapsed, response}. Never throws.
+// Sends an action; returns the server's {ok, error, elapsed, response}. Never throws.
 export async function act(what, body, { quiet = false } = {}) {
   let result;
   try {
@@ -71,7 +71,7 @@ export function groupName(id) {
   return workspace.usergroups.find((each) => each.id === id)?.handle ?? id;
 }
 
-// The people one can act as: everybody but apps.
+// The members to act as: everybody except apps.
 export function people() {
   return workspace.members.filter((each) => !each.is_bot && !isApp(each.id) && each.id !== "USLACKBOT");
 }

@@ -1,10 +1,10 @@
-// Comforts of the inbox; without this file everything still works. No text of a page is ever taken for HTML here.
+// Enhancements of the inbox, which works without this file. Page text is never parsed as HTML here.
 "use strict";
 
 (() => {
   const each = (selector, act) => document.querySelectorAll(selector).forEach(act);
 
-  // ------------------------------------------------------------ times, kept true
+  // ------------------------------------------------------------ relative times
   const rough = (seconds) => {
     const hours = Math.floor(seconds / 3600);
     const minutes = Math.floor((seconds % 3600) / 60);
@@ -31,7 +31,7 @@
   };
   setInterval(tick, 1000);
 
-  // ------------------------------------------------------------ what has changed
+  // ------------------------------------------------------------ live updates
   const title = document.title;
   const count = () => document.querySelector("[data-waiting]")?.dataset.waiting;
   let told = count();
@@ -50,14 +50,14 @@
     stream = new EventSource("/inbox/events");
     stream.addEventListener("changed", () => htmx.trigger(document.body, "changed"));
     stream.addEventListener("error", () => {
-      // Closed for good by an answer that is no stream; the next try may meet a server that is back.
+      // A response that is no stream closes it permanently; a later attempt may reach a running server.
       if (stream && stream.readyState === EventSource.CLOSED) {
         stream = null;
         setTimeout(listen, 5000);
       }
     });
   };
-  // A browser opens six connections to a server at most: pages that nobody sees hold none.
+  // Browsers allow six connections per server, so hidden pages hold none.
   const attend = () => {
     if (!document.hidden) return listen();
     stream?.close();
@@ -70,12 +70,12 @@
     listen();
   }
   document.body.addEventListener("htmx:afterSettle", () => { tick(); announce(); });
-  // A form of the part that is replaced is about to be sent: it stays.
+  // Keep a form that is about to be submitted.
   document.body.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false;
   });
 
-  // What somebody is typing when the forms change under their hands stays: in the new form, else below it.
+  // Preserve text being typed when the forms change: in the new form, otherwise below it.
   let typed = [];
   document.body.addEventListener("htmx:oobBeforeSwap", (event) => {
     if (event.detail.target?.id !== "decide") return;
@@ -102,7 +102,7 @@
     }
   });
 
-  // Rows that move up under the pointer must not be pressed in place of those that went: their buttons wait a moment.
+  // Rows may move up under the pointer, so their buttons are disabled briefly to prevent wrong clicks.
   const order = () => [...document.querySelectorAll(".act button, .act a")].map((each) => each.id);
   let before = order();
   document.body.addEventListener("htmx:afterSwap", () => {
@@ -163,7 +163,7 @@
       act[event.key]();
     }
   });
-  // Going to a fragment takes the focus away, and browsers do that as late as when all has been loaded.
+  // Navigating to a fragment moves the focus, in some browsers only after everything has loaded.
   const arrive = () => requestAnimationFrame(() => setTimeout(() => reach(location.hash.slice(1))));
   if (["#approve", "#reject", "#edit"].includes(location.hash)) {
     if (document.readyState === "complete") arrive();
