@@ -12,7 +12,7 @@ from signoff import Agent, NotDone, ToolContext, tool
 
 
 async def price_of(order_id: int) -> dict[str, Any]:
-    """What people and policy see of the order: the shop's word, not the model's."""
+    """The order's facts for people and policy: from the shop, not from the model."""
     order = await _existing(order_id)
     if order.status == "REFUNDED":
         raise NotDone(f"order {order_id} has been refunded already; nothing more was done")
@@ -41,7 +41,7 @@ async def hold_refund(order_id: int, ctx: ToolContext) -> None:
 
 
 async def take_refund_back(order_id: int, cause: str, ctx: ToolContext) -> None:
-    """There was a no, from people or from policy; or a reviewer's edit made it the refund of another order."""
+    """The refund was refused by people or policy, or an edit made it the refund of another order."""
     if cause == "edited":
         await shop.release(order_id, ctx.idempotency_key)
     else:

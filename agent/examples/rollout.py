@@ -8,17 +8,17 @@ from signoff import ask, function_agent, set_label, sleep, step
 
 
 def deploy(region: str) -> str:
-    """What somebody has to agree to."""
+    """The step that needs approval."""
     return f"{region} is deployed"
 
 
 def look_at(region: str) -> str:
-    """What is looked at a little later."""
+    """The check after the deployment."""
     return f"{region} is well"
 
 
 async def one_region(name: str) -> str:
-    """Ask, deploy, wait, look: beside the other region."""
+    """Ask, deploy, wait, check; concurrently with the other region."""
     (await ask(f"Deploy to {name}?", timeout="24h")).require()
     await step(deploy, region=name)
     await sleep(1)
@@ -28,6 +28,6 @@ async def one_region(name: str) -> str:
 
 @function_agent(name="rollout", tools=[deploy, look_at])
 async def rollout(task: str) -> str:
-    """Deploys a version to two regions, each after an approval of its own."""
+    """Deploys a version to two regions, each after its own approval."""
     await set_label(task)
     return ", ".join(await asyncio.gather(one_region("eu"), one_region("us")))

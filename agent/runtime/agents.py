@@ -141,10 +141,10 @@ class Delegate(Tool):
 
 
 def _handed_down(task: str) -> str:
-    """Hand a task down.
+    """Delegate a task.
 
     Args:
-        task: What is to be done, with everything that has to be known for it.
+        task: What to do, with everything that is needed for it.
     """
     raise RuntimeError("the service runs an agent used as a tool; it cannot be called")
 
