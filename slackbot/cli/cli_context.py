@@ -1,4 +1,4 @@
-"""What commands share: settings, policy, and a database that is available, current, and closed at the end."""
+"""Shared by commands: settings, policy, and a migrated database that is closed at the end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_channels(configured: Settings, policy: Policy) -> None:
 
 @contextmanager
 def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = True) -> Iterator[str]:
-    """The database to use; an embedded one is started, migrated and stopped with the command."""
+    """The database URL; an embedded server is started, migrated and stopped with the command."""
     if not use_embedded:
         if configured.database_url is None:
             raise SettingsError(["no database: set DATABASE_URL, or use --embedded"])
@@ -81,7 +81,7 @@ def check_schema(configured: Settings, url: str) -> None:
 
 
 def open_database(configured: Settings, url: str) -> Database:
-    """Open the database like the service, with as many connections as a command needs."""
+    """A database configured like the service's, with few connections."""
     return Database(
         url,
         configured.db_schema,

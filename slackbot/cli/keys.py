@@ -120,13 +120,13 @@ def rotate(
 
 
 def _show_once(secret: str) -> None:
-    """Only the key on standard output, for a pipe; the warning goes to standard error."""
+    """Print the key alone to standard output, for pipes; the warning goes to standard error."""
     typer.echo(secret)
     typer.echo(ONCE, err=True)
 
 
 def _owner(configured: Settings, owner: str | None, team: str | None) -> Person | None:
-    """The owner as a person of a team. Raises SignoffError."""
+    """The owner in their workspace. Raises SignoffError."""
     if owner is None and team is not None:
         raise typer.BadParameter("needs --owner", param_hint="--team")
     return None if owner is None else read_person(configured, owner, team, "--owner")

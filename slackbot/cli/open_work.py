@@ -72,7 +72,7 @@ def _row(each: StrandedItem, what: str) -> Sequence[str]:
 
 
 async def _resolve(db: Database, each: StrandedItem, choice: OpenWorkChoice) -> bool:
-    """Whether it is no longer stranded. The service itself asks again about approved calls, once it runs."""
+    """Whether the work is no longer stranded. Approved calls are asked again by the service, once it runs."""
     actor, call = terminal.actor(), each.call
     if choice is OpenWorkChoice.KEEP or (
         choice is OpenWorkChoice.ASK_AGAIN and each.remedy is not Remedy.ASK_AGAIN

@@ -119,9 +119,9 @@ def _in_force(stored: StoredPolicy, wanted: Policy) -> str:
 
 
 async def _check(configured: Settings, wanted: Policy) -> None:
-    """Check as a start does: every request has a channel, and Slack knows the channels.
+    """The checks of a start: every request has a channel, and Slack knows the channels.
 
-    Raises SignoffError. A policy can be applied while Slack is unreachable; the channels are checked later.
+    Raises SignoffError. If Slack is unreachable, the policy is applied and the channels are checked later.
     """
     check_channels(configured, wanted)
     if configured.slack_bot_token is None:

@@ -1,4 +1,4 @@
-"""`signoff requests`: show and withdraw requests. Deciding is impossible here: a command line identifies nobody."""
+"""`signoff requests`: show and withdraw requests. It cannot decide them, because a command line identifies nobody."""
 
 from __future__ import annotations
 

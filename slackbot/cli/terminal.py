@@ -21,7 +21,7 @@ from signoff.values import Person
 from slackbot.cards import inert
 
 PIPED = 200
-"""Maximum characters in a line without a terminal's width, for example for grep."""
+"""Maximum line length without a terminal, for example when piped to grep."""
 
 
 def actor() -> str:
@@ -30,7 +30,7 @@ def actor() -> str:
 
 
 def line(text: str, limit: int = 2000) -> str:
-    """One line without control characters, which are shown as signs."""
+    """One line with control characters shown as signs."""
     return inert.line(text, limit)
 
 

@@ -1,7 +1,7 @@
 """The drain: sends a channel's due messages, each once, in order, at Slack's pace.
 
-One drain per channel at a time. A card is drawn when it is sent, so changes made while it waited need no second
-message. An unconfirmed post is looked up by its metadata before it is sent again.
+At most one drain runs per channel. A card is drawn when it is sent, so changes while it waited need no second message.
+An unconfirmed post is looked up by its metadata before it is sent again.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ PATIENCE = 5.0
 """Seconds that the drain waits for the channel's pace; the poller finds messages that are due later."""
 
 LOOK = 0.2
-"""Minimum seconds between two polls that find nothing to send, however often a waiting drain is woken."""
+"""Minimum seconds between polls that find nothing to send, however often the drain is woken."""
 
 FRESH = 0.5
-"""Seconds after which a lease is renewed before calling Slack: a call may take almost as long as a lease lasts."""
+"""Seconds after which a lease is renewed before calling Slack: a call may take almost as long as the lease."""
 
 LEAST = 0.25
-"""Seconds that every message costs its sender, in addition to drawing and sending it. Small messages go before large
-ones, but many small ones do not delay a large one for long.
+"""Seconds charged to the sender per message, besides drawing and sending it. Small messages go before large ones, but
+many small ones do not delay a large one for long.
 """
 
 SETTLE = 3.0
-"""Seconds that an unconfirmed post has to appear in the channel's history before it is looked up."""
+"""Seconds for an unconfirmed post to appear in the channel's history before it is looked up."""
 
 
 class Drain:
@@ -97,7 +97,7 @@ class Drain:
         self.reviewers.admin = self._failures.admin = admin
 
     def wake(self, channel_id: str) -> None:
-        """Notify the drain of a channel, in any state, that a message may be due."""
+        """Tell the drain of a channel, in any state, that a message may be due."""
         self._awake[channel_id].set()
 
     def leave(self) -> None:
@@ -239,7 +239,7 @@ class Drain:
 
 
 async def _rest(awake: asyncio.Event, seconds: float | None, least: float) -> bool:
-    """Wait for the channel's pace, or for a message that may go earlier. False: nothing to wait for."""
+    """Wait for the channel's pace, or a message that may go earlier. False: nothing to wait for."""
     if not awake.is_set() and (seconds is None or seconds > PATIENCE):
         return False
     with suppress(TimeoutError):

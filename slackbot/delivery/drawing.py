@@ -17,7 +17,7 @@ from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
 PATIENT_LOOKS = 3
-"""How often a card is postponed because the machine was too busy to check it for secrets; then it is masked."""
+"""Times that a card is postponed because the machine is too busy to scan it for secrets; then it is masked."""
 
 _PLAIN = frozenset({"line", "team", "user", "at"})
 """Fields of a line's body that nobody writes freely."""

@@ -1,4 +1,4 @@
-"""Decide what follows when Slack refuses a message: retry, post again or give up, and report."""
+"""Decide what follows a failed message: retry, post again, or give up and report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _REPORTED_AT_ONCE = {Meaning.TOKEN, Meaning.SUSPENDED, Meaning.CLOSED, Meaning.U
 
 
 class ChannelClosed(SlackError):
-    """Posting in this channel is not allowed; why, as a sentence."""
+    """Posting in this channel is not allowed; the message says why, as a sentence."""
 
     meaning = Meaning.CHANNEL
 
@@ -68,7 +68,7 @@ class Failures:
         return await self._put_off(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
-        """Post again what people need: a card, a digest, the root of a continuing run. The rest stays deleted."""
+        """Post again what people need: a card, a digest, the root of a continuing run. Anything else stays deleted."""
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)
         if due.run_id and due.kind in ("run_root", "run_line"):
@@ -125,7 +125,7 @@ class Failures:
 
 
 def _cause(error: SlackError) -> str:
-    """The error in words. Operators are notified once per cause, so a code is one cause across methods."""
+    """The error in words. Operators are notified once per cause, so one code is one cause, whatever the method."""
     if isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN:
         return f"Slack answers with the error {error.code}; Signoff tries again"
     return str(error)

@@ -1,7 +1,7 @@
 """Find channels with due messages, and start their drains.
 
 Wake-ups name a channel at once. Polling finds the rest (postponed messages, work of other processes), with one short
-statement per round. Channels that another process drains are left to it.
+statement per round. Channels drained by another process are left to it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ AFTER_FAILURE = 1.0
 """Seconds until the next poll if the database did not answer."""
 
 LONGEST = 5.0
-"""Maximum pause in seconds: a slow poll, because much is postponed, is followed by a longer pause."""
+"""Maximum pause in seconds. A slow poll, caused by many postponed messages, is followed by a longer pause."""
 
 SHARE = 5
 """After a poll, the database rests for this many times the poll's duration."""
 
 AT_ONCE = 50
-"""Channels that one process posts in at the same time; most are idle most of the time."""
+"""Concurrent drains per process; most are idle most of the time."""
 
 OVERDUE = 10.0
 """Seconds after which a poll should have ended."""

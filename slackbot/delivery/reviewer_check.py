@@ -18,11 +18,13 @@ from slackbot.slack_api.directory import Directory
 log = structlog.get_logger(__name__)
 
 AGAIN = 30.0
-"""Seconds until the next attempt after Slack or the database did not answer. No answer does not mean no reviewers."""
+"""Seconds until the next attempt if Slack or the database did not answer, which does not mean that there are no
+reviewers.
+"""
 
 
 class ReviewerCheck:
-    """Counts the reviewers left for each request whose card is drawn; nobody waits for it."""
+    """Counts the remaining reviewers of each request whose card is drawn, in the background."""
 
     def __init__(
         self, db: Database, directory: Directory, admin: Destination | None, *, again: float = AGAIN
@@ -71,7 +73,7 @@ class ReviewerCheck:
                 await asyncio.sleep(self._again)
 
     async def _is_told(self, view: RequestView, admin: Destination) -> bool:
-        """Whether there are enough reviewers, or operators have been told that there are not."""
+        """Whether there are enough reviewers, or operators have been notified that there are not."""
         approved = [vote.person for vote in view.votes if vote.verdict is Verdict.APPROVE]
         needed = view.approvals_required - len(approved)
         excluded = [each.person for each in view.excluded]

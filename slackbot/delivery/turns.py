@@ -1,6 +1,6 @@
-"""Which sender goes next in a channel: the one that has recently used the least of its time.
+"""Fair turns in a channel: the sender with the least recent use goes next.
 
-Slack accepts about one message a second, and a large card takes longer to draw: with simple turns, ten senders would
+Slack accepts about one message a second, and a large card takes longer to draw: with round-robin, ten senders would
 delay another sender's single card by ten large ones.
 """
 
@@ -13,7 +13,7 @@ HALF_LIFE = 60.0
 """The half-life of a sender's use, in seconds: the period of the limit on its new cards."""
 
 MOST_SENDERS = 100
-"""The number of remembered senders per channel, those with the most use."""
+"""Senders remembered per channel, those with the most use."""
 
 
 class Turns:

@@ -42,7 +42,7 @@ DEAD_SHOWN = 5
 """Given-up messages named here; `signoff deliveries` lists all."""
 
 SILENCE = timedelta(minutes=15)
-"""Without events for this long, the service was stopped, or the database is a restored copy."""
+"""A gap in events of this length means that the service was stopped, or the database is a restored copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Finding:
 async def examine(
     configured: Settings, policy: Policy | SignoffError, database: Database | None, url: str | None
 ) -> AsyncIterator[Finding]:
-    """Check everything in turn; a failure is a finding. ``policy`` may be the reason why it cannot be enforced."""
+    """Run all checks in turn; a failure is a finding. ``policy`` may be the error that prevents loading it."""
     for name in configured.unknown:
         yield Finding("settings", False, f"there is no setting {name}", "correct its name, or remove it")
     yield _checkpoints(policy)
@@ -291,7 +291,7 @@ def _model_trouble(error: OpenAIError, name: str, address: str) -> str:
 
 
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
-    """Raises OpenAIError if the model cannot be used. Without `GET /models/{id}`, the server is asked a question."""
+    """Raises OpenAIError if the model cannot be used. If the server has no `GET /models/{id}`, sends a short prompt."""
     try:
         await client.models.retrieve(name)
     except APIStatusError as error:

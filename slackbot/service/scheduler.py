@@ -1,4 +1,4 @@
-"""The timer of the sweeps. They are idempotent, and the database knows what is due: any number may run."""
+"""The timer for sweeps. Sweeps are idempotent, and the database knows what is due: any number of timers may run."""
 
 from __future__ import annotations
 

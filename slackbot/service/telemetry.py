@@ -61,7 +61,7 @@ def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def exporting(worker: str) -> TracerProvider | None:
-    """The OTLP exporter over HTTP, from the environment; None, with a log line, without the extra."""
+    """The OTLP exporter over HTTP, from the environment; None, with a log line, if the extra is not installed."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
@@ -172,7 +172,7 @@ class Telemetry:
         return True
 
     async def _attempt(self, request_id: UUID) -> bool:
-        """An external execution, from its claim to its report, or until it was silent for too long."""
+        """An external execution, from its claim to its report or time-out."""
         request = await self._db.read(views.request_view, request_id)
         attempt = request.execution if request else None
         if request is None or attempt is None or attempt.finished_at is None:
