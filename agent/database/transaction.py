@@ -38,7 +38,7 @@ from agent.database.writes import Writes
 from signoff.errors import SignoffError
 
 Listener = Callable[[UUID, int], object]
-"""Called with a request and its number of recorded facts."""
+"""Called with a request and its number of audit events."""
 
 Wake = Callable[[Sequence[Wakeup]], object]
 """Takes the wake-ups of a committed transaction."""
@@ -124,7 +124,7 @@ class Transaction:
         self._beginnings.append(callback)
 
     def ended(self, requests: Mapping[UUID, int]) -> None:
-        """Report the end of these requests, with their numbers of recorded facts, to listeners after COMMIT."""
+        """Report the end of these requests, with their numbers of audit events, to listeners after COMMIT."""
         self._ended.update(requests)
 
     async def flush(self) -> None:

@@ -201,7 +201,7 @@ class RequestView:
     facts_source: FactsSource | None = None  # source of the facts; None: the tool itself, or none
     facts_at: datetime | None = None  # when they were sent or looked up
     erased_at: datetime | None = None  # arguments, facts and context are erased; the description says so
-    recorded: int = 0  # how many facts are recorded about it: increases with every change
+    recorded: int = 0  # number of its audit events: increases with every change
     limits: tuple[LimitView, ...] = ()  # on its action, as they were when people were asked
     above: tuple[str, ...] = ()  # the agents that delegated the task, root first
     label: str | None = None  # of its run

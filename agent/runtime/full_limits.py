@@ -18,7 +18,7 @@ class FullLimits:
 
     def __init__(self) -> None:
         self._refused: dict[tuple[str, str], Decimal] = {}
-        """The smallest amount without room. Smaller ones may have room; larger ones are not known to have none."""
+        """The smallest amount that found no room. Smaller ones may find some; that proves nothing about larger ones."""
 
     def may_have_room(self, uses: Iterable[Use]) -> bool:
         """Whether a claim may find room for these. Uncountable amounts never have any."""

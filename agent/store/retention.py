@@ -119,7 +119,7 @@ async def _forget(connection: Connection, statement: TextClause, before: datetim
 
 
 def _last_id(before: datetime) -> UUID:
-    """The upper bound of ids of that time, even if a clock was a minute fast."""
+    """An upper bound of the ids of that time; clocks may be up to a minute fast."""
     return id_at(before + timedelta(minutes=1))
 
 

@@ -14,7 +14,7 @@ from agent.database.transaction import Connection, Transaction, fetch
 
 @dataclass(frozen=True, slots=True)
 class SearchWords:
-    """The masked words of a request, and the length of its record at that time."""
+    """The masked words of a request; ``recorded`` is its number of audit events at that time."""
 
     request_id: UUID
     recorded: int

@@ -29,7 +29,7 @@ class DeadMessage:
 async def note_trouble(
     connection: Connection, team_id: str, channel_id: str, cause: str, ids: Sequence[UUID]
 ) -> bool:
-    """Store why these cannot be sent. Returns whether nothing else waits for the same cause."""
+    """Store why these cannot be sent. Returns whether the cause is new there and nothing else waits for it."""
     key = {"team": team_id, "channel": channel_id, "cause": cause, "ids": list(ids)}
     return bool((await connection.execute(_TROUBLE, key)).scalar_one_or_none())
 

@@ -21,7 +21,7 @@ async def observed(
 ) -> tuple[list[ObservedCount], list[ObservedExample]]:
     """Counts since then, with ``examples`` of the latest actions that each checkpoint would have asked about.
 
-    Checkpoints of the policy are listed even if they caught nothing.
+    Observed checkpoints of the policy are listed even without evaluations.
     """
     async with db.connection() as connection:
         counted = await observations.counts(connection, since)

@@ -166,7 +166,7 @@ def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> Non
 
 
 def _tell_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:
-    """Show the doubt in the run's message and its thread, where a call without a card is settled."""
+    """Show the doubt in the run's message; mention the requester in its thread, where cardless calls are settled."""
     if run.destination is None:
         return
     facts: dict[str, object] = {"tool": attempt.call.tool}
