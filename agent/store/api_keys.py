@@ -74,7 +74,6 @@ async def list_keys(connection: Connection) -> list[KeyLine]:
 
 
 async def forget_uses(connection: Connection) -> None:
-    """Delete the counts of past minutes."""
     await connection.execute(_FORGET)
 
 

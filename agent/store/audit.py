@@ -137,7 +137,6 @@ async def next_subject(connection: Connection, after: str) -> str | None:
 
 
 async def events(connection: Connection, subject: str) -> list[AuditEvent]:
-    """A subject's whole chain."""
     return [AuditEvent(*row) for row in await fetch(connection, _EVENTS, subject=subject)]
 
 

@@ -151,7 +151,6 @@ def want_retry(tx: Transaction, execution_id: UUID, by: Person, note: str | None
 
 
 def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, lease_seconds: float) -> None:
-    """Extend the leases of these attempts."""
     tx.add(_BEAT, ids=list(execution_ids), worker=worker, seconds=lease_seconds)
 
 

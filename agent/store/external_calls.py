@@ -43,14 +43,12 @@ class ExternalCallAttempt:
 
 
 def hand_out(tx: Transaction, call_id: UUID, seconds: float) -> None:
-    """Let programs claim a ready call for this many seconds."""
     tx.add(_HAND_OUT, call=call_id, seconds=seconds)
 
 
 async def handed_out(
     connection: Connection, tools: Sequence[tuple[str, str]], limit: int
 ) -> list[HandedOutCall]:
-    """Claimable calls of these (agent, tool) pairs, oldest first."""
     given = {
         "agents": [agent for agent, _ in tools],
         "tools": [tool for _, tool in tools],
@@ -62,7 +60,6 @@ async def handed_out(
 async def find_attempt(
     connection: Connection, call_id: UUID, claim_hash: bytes
 ) -> ExternalCallAttempt | None:
-    """The attempt at this call that was claimed with this token."""
     rows = (await connection.execute(_BY_TOKEN, {"call": call_id, "hash": claim_hash})).all()
     return row_as(ExternalCallAttempt, rows[0], status=ExecutionStatus(rows[0].status)) if rows else None
 

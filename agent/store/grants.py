@@ -117,7 +117,6 @@ async def lock(
 
 
 async def earlier_use(connection: Connection, key: str) -> EarlierUse | None:
-    """The use with this key, of any grant."""
     found = await fetch(connection, _USE, key=key)
     return row_as(EarlierUse, found[0]) if found else None
 

@@ -54,7 +54,6 @@ def release(tx: Transaction, principal: str, key: str, fingerprint: bytes) -> No
 
 
 async def delete_old(connection: Connection, limit: int) -> int:
-    """Delete responses older than a day. Returns how many."""
     return len((await connection.execute(_FORGET_OLD, {"limit": limit})).all())
 
 

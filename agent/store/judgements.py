@@ -83,7 +83,6 @@ def _observed(observations: Sequence[Observation]) -> list[dict[str, Any]] | Non
 async def recorded(
     connection: Connection, since: datetime, *, page: int = PAGE
 ) -> AsyncIterator[list[RecordedJudgement | None]]:
-    """All evaluations since then, oldest first, page by page; ``None`` where the content is erased."""
     after = id_at(since)
     while rows := await fetch(connection, _RECORDED, after=after, limit=page):
         yield [_recorded(row) for row in rows]

@@ -82,7 +82,6 @@ async def settle(
 
 
 async def forget(connection: Connection, days: int) -> int:
-    """Delete notices sent that many days ago. Returns how many."""
     return (await connection.execute(_FORGET, {"days": days})).rowcount
 
 
@@ -109,13 +108,11 @@ async def list_webhooks(connection: Connection) -> list[WebhookLine]:
 
 
 async def list_dead(connection: Connection, limit: int, after: UUID | None) -> list[DeadMessage]:
-    """Given-up notices, latest first; ``after`` is the last one seen."""
     rows = await connection.execute(_DEAD, {"limit": limit, "after": after})
     return [row_as(DeadMessage, row) for row in rows]
 
 
 async def revive(connection: Connection, notice_id: UUID | None) -> list[str]:
-    """Make one given-up notice, or all, due again. Returns their targets."""
     return list((await connection.execute(_REVIVE, {"id": notice_id, "mail": MAIL})).scalars())
 
 

@@ -48,7 +48,6 @@ async def active_pauses(connection: Connection) -> list[Pause]:
 
 
 async def known_agents(connection: Connection) -> list[str]:
-    """Every agent that ever had a run or a request."""
     return list((await connection.execute(_AGENTS)).scalars())
 
 

@@ -31,13 +31,11 @@ class StoredPolicy:
 
 
 async def in_force(connection: Connection) -> StoredPolicy | None:
-    """The policy in force, or ``None`` if no process ever started on this database."""
     found = await fetch(connection, _IN_FORCE)
     return row_as(StoredPolicy, found[0]) if found else None
 
 
 async def epoch_in_force(connection: Connection) -> int:
-    """The epoch of the policy in force, or 0."""
     found: int = (await fetch(connection, _EPOCH))[0].policy_epoch
     return found
 
@@ -55,7 +53,6 @@ async def find(connection: Connection, epoch: int) -> StoredPolicy | None:
 
 
 async def history(connection: Connection, limit: int) -> list[StoredPolicy]:
-    """The latest policies, newest first."""
     return [row_as(StoredPolicy, row) for row in await fetch(connection, _HISTORY, limit=limit)]
 
 

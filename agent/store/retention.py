@@ -102,7 +102,6 @@ async def forget_notices(connection: Connection, before: datetime, limit: int) -
 
 
 async def erase_judgements(connection: Connection, before: datetime, limit: int) -> int:
-    """Erase the inputs of up to ``limit`` evaluations."""
     return await _forget(connection, _JUDGEMENTS, before, limit)
 
 

@@ -50,7 +50,6 @@ async def all_schedules(connection: Connection) -> list[Schedule]:
 
 
 async def unknown_agents(connection: Connection, known: Sequence[str]) -> list[str]:
-    """Agents of schedules that are not among ``known``."""
     return [row.agent for row in await fetch(connection, _UNKNOWN, known=list(known))]
 
 

@@ -76,7 +76,6 @@ async def bound_messages(connection: Connection, pause: float) -> int:
 
 
 async def list_dead(connection: Connection, limit: int) -> list[DeadMessage]:
-    """Given-up messages that no later one on the same subject has replaced, latest first."""
     return [row_as(DeadMessage, row) for row in await fetch(connection, _LIST_DEAD, most=limit)]
 
 

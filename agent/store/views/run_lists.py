@@ -109,7 +109,6 @@ async def sessions_of(
 async def runs_of_session(
     connection: Connection, principal: str, session_id: str, limit: int = 200
 ) -> list[UUID]:
-    """The principal's runs in this conversation, oldest first."""
     given = {"principal": principal, "session": session_id, "limit": limit}
     return [row.id for row in await connection.execute(_RUNS_OF_SESSION, given)]
 
