@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from agent.domain.policy import Policy
+from agent.domain.replay import Totals, replay
 from agent.domain.rules import Defaults, RejectedAgain
 from agent.domain.run import AnswerKind, CallState
+from agent.usecases import judgements
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage
 from tests.integration.runtime.test_immediate_claims import asked, cleaner, deletes, done
@@ -37,6 +39,24 @@ async def test_what_was_rejected_is_refused_in_another_run(
     assert again.answer.text == f"the same action was recently rejected, see request {call.request_id}"
     other = await asked(on, "logs")
     assert other.state is CallState.ASKED
+
+
+async def test_a_refusal_for_a_rejection_is_replayed_as_what_policy_says(
+    stage: Callable[..., Awaitable[Stage]],
+) -> None:
+    """Its judgement keeps that policy asks: the same policy, replayed, changes nothing of it."""
+    policy = holding(timedelta(hours=1))
+    on = await stage(cleaner(), policy=policy)
+    call = await asked(on, "users", "Understood.")
+    await on.reject(call)
+    on.model.script(ScriptedTurn(calls=(ScriptedCall("delete", {"what": "users"}),)), "Understood.")
+    (again,) = await on.calls(await on.go("cleaner", "delete users once more"))
+    assert again.answer is not None
+    assert again.answer.kind is AnswerKind.DENIED
+    totals = Totals()
+    async for page in judgements.recorded(on.db, datetime.now(UTC) - timedelta(hours=1)):
+        assert list(replay(policy, page, totals)) == []
+    assert totals.verdicts == {("ask", "ask"): 2}
 
 
 async def test_what_was_rejected_is_asked_with_the_rejection(stage: Callable[..., Awaitable[Stage]]) -> None:

@@ -201,6 +201,20 @@ async def test_old_facts_that_a_rule_reads_must_be_told_again(
     assert (same.status_code, same.json()["token"]) == (200, right.json()["token"])
 
 
+@pytest.mark.parametrize("policy", [REFUNDS.replace('when = "facts', 'facts_max_age = "2m"\nwhen = "facts')])
+async def test_a_checkpoint_says_how_old_told_facts_may_be(
+    site: Street, owner: psycopg.Connection[Any]
+) -> None:
+    """With `facts_max_age = "2m"` they hold for longer than a minute, and not for longer than two."""
+    program = await billing(site)
+    for name in ("r-1", "r-2"):
+        await approve(site, (await opened(await program.ask(name, **TOLD, facts=DEAR)))["id"])
+    _age(owner, 61)
+    assert (await claim(program, "r-2")).status_code == 200
+    _age(owner, 60)
+    assert kind(await claim(program)) == (409, "facts-needed")
+
+
 async def test_nobody_edits_what_told_facts_are_about(site: Street) -> None:
     """Facts are those of the arguments as they are; only the program could tell others."""
     asked = await opened(await (await billing(site)).ask(**TOLD, facts=DEAR))
