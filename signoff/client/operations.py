@@ -205,7 +205,7 @@ def decided(review: Review, deadline: float) -> Operation[Review]:
 def given_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
     """Nobody decided in time: withdraw the request and raise TimeoutError, unless somebody decides just then."""
     if keep:
-        words = f"it goes on waiting under its key {review.request_id}"
+        words = f"it keeps waiting under its key {review.request_id}"
         raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
     try:
         yield from withdraw(review.id, patience=5.0)

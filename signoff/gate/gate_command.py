@@ -69,7 +69,7 @@ def gate(
     ] = None,
     requester: Annotated[
         str | None,
-        typer.Option(help="Requester (a Slack user id); takes a key of the scope on_behalf."),
+        typer.Option(help="Requester (a Slack user id); needs a key with the scope on_behalf."),
     ] = None,
     facts: FactsCommand = None,
     accept_edits: Annotated[

@@ -139,7 +139,7 @@ class Gate:
         """Time is up: withdraw the question unless it has a key. Somebody may decide at the same moment."""
         late = "nobody has decided in time"
         if self.question.keeps:
-            raise GateClosed(ExitCode.NOBODY, f"{late}; it goes on waiting under --key {self.question.key}")
+            raise GateClosed(ExitCode.NOBODY, f"{late}; it keeps waiting under --key {self.question.key}")
         try:
             self.client.withdraw(asked.id, patience=5.0)
         except Conflict:

@@ -45,7 +45,7 @@ def serve(
         str | None, typer.Option(help="A comma-separated list of web, worker, scheduler; all by default.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="The address to listen on for HTTP.", min=0, max=65535)
+        int | None, typer.Option(help="The port to listen on for HTTP.", min=0, max=65535)
     ] = None,
 ) -> None:
     """Run the service: Slack, agents and scheduler, or only some of these roles."""

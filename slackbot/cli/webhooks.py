@@ -51,7 +51,7 @@ def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
         return await webhooks.list_webhooks(db), await webhooks.list_dead(db, SHOWN)
 
     lines, dead = with_database(read_settings(), use_embedded, work)
-    columns = ["name", "address", "events", "pending", "given up", "last told"]
+    columns = ["name", "address", "events", "pending", "given up", "last sent"]
     nothing = "there are no webhooks; `signoff webhooks add NAME URL` adds one"
     terminal.table(columns, map(_row, lines), nothing=nothing)
     for notice in dead:

@@ -299,7 +299,7 @@ async def test_a_process_that_was_killed_finds_its_request_again(
 
 async def test_a_request_with_a_key_goes_on_waiting(site: Street, caller: Caller, grace: Program) -> None:
     """It times out without being withdrawn, and asking again takes it up; other content under the key is refused."""
-    with pytest.raises(TimeoutError, match="goes on waiting under its key night-7"):
+    with pytest.raises(TimeoutError, match="keeps waiting under its key night-7"):
         await caller.ask("delete_records", ARGUMENTS, key="night-7", timeout=0.5)
     assert await status(site) == ["waiting"]
     with pytest.raises(Conflict):
