@@ -35,6 +35,7 @@ from slackbot.reviewing.votes import NewVote, cast_vote
 from slackbot.slack_api.directory import Directory
 
 NONE_HERE = "The policy in force allows no grants here."
+ONLY_APPROVED = "Your approval of this request counts, but no grant was given. {why}"
 NOT_SHOWN = "Part of this call is hidden, so similar calls cannot be allowed. You can still approve this one."
 ENDED = "This grant has already ended."
 
@@ -79,8 +80,8 @@ async def save(
 ) -> None:
     """Count the approval of the request, then propose the grant and count the approval there, too.
 
-    A failure in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused`` if only the approval
-    counts.
+    A failure in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused``, whose sentence says so
+    if the approval counts.
     """
     policy_epoch = services.policy.epoch
     limits = await limits_for(services, view)
@@ -97,14 +98,13 @@ async def save(
         max_sum=terms.max_sum,
     )
     choices = choices_of(services.registry, view)
-    opened = await grants.propose(
-        services.db,
-        wish,
-        limits,
-        choices,
-        Destination(view.team_id, view.channel_id),
-        policy_epoch=policy_epoch,
-    )
+    destination = Destination(view.team_id, view.channel_id)
+    try:
+        opened = await grants.propose(
+            services.db, wish, limits, choices, destination, policy_epoch=policy_epoch
+        )
+    except GrantRefused as refused:
+        raise GrantRefused(ONLY_APPROVED.format(why=refused.sentence)) from refused
     await cast_vote(votes, directory, replace(vote, request_id=opened.request_id, revision=1, place=None))
 
 

@@ -26,7 +26,6 @@ LIST_PATH = "slack_list"
 HOME_PATH = "slack_home"
 REVOKED = "Revoked: people are asked about such calls again."
 TOO_LONG = "This is more than the form can hold; free fewer fields, or write a shorter note."
-ONLY_APPROVED = "Your approval of this request counts, but no grant was given. {why}"
 FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."
 )
@@ -84,7 +83,7 @@ async def save(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, An
     try:
         await grants.save(ctx.services, ctx.votes, ctx.directory, vote, view, terms)
     except GrantRefused as refused:
-        return FormError(notice=ONLY_APPROVED.format(why=refused.sentence))
+        return FormError(notice=refused.sentence)
     return None
 
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from agent.domain.checkpoints import load
+from agent.usecases import policy as policies
 from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE, ACTION_REVOKE_LISTED
 from slackbot.cards.grant_entry import INPUT, PREFIX
+from slackbot.reviewing.grants import NONE_HERE
 from tests.integration.asking import column
 from tests.integration.web.conftest import LINUS, Street, shown
 from tests.integration.web.visiting import PUBLIC, Porch
@@ -44,6 +47,11 @@ within = "24h"
 max = 40
 then = "deny"
 """
+WITHOUT_GRANTS = (
+    TERMS.replace('[grants]\nmax_for = "24h"\nmax_uses = 20\n', "")
+    .replace("allow_grants = true\n", "")
+    .replace('grant_free = { order_id = "[0-9]+" }\n', "")
+)
 LIKE: dict[str, Any] = {"action": "refund", "arguments": {"order_id": "7", "amount": 100, "express": False}}
 
 
@@ -152,6 +160,27 @@ async def test_a_call_with_something_hidden_has_no_form(site: Street) -> None:
     assert await slack.wait_for(lambda: "Part of this call is hidden" in str(slack.ephemeral("U0GRACE")))
 
 
+@pytest.mark.parametrize("filled_in", [False, True])
+async def test_a_policy_without_grants_takes_no_form_that_is_open(site: Street, filled_in: bool) -> None:
+    """Neither step of an open form counts, nor is the approval said to count; no form opens any more."""
+    slack, grace = site.house.slack, site.house.slack.person("U0GRACE")
+    await (await site.program()).ask("r-1", **LIKE)
+    card = await site.house.card()
+    form = await form_of(site, card)
+    if filled_in:
+        await grace.submit(form)
+        form = slack.views("U0GRACE")[-1]
+    await _put_in_force(site, WITHOUT_GRANTS)
+    await grace.submit(form)
+    [told] = slack.views("U0GRACE")
+    assert NONE_HERE in str(told)
+    assert "counts" not in str(told)
+    await grace.click(card, ACTION_ALLOW_SIMILAR)
+    assert await slack.wait_for(lambda: NONE_HERE in str(slack.ephemeral("U0GRACE")))
+    assert slack.views("U0GRACE") == [told]
+    assert await column(site.db, "SELECT count(*) FROM vote") == [0]
+
+
 async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
     """The requester fills in the form in vain: neither their approval nor their grant counts."""
     program = await site.program()
@@ -250,6 +279,12 @@ async def test_home_and_page_show_what_is_allowed_and_used(site: Street) -> None
     assert ("grant.ended", "page") in [
         (e, d.get("path")) for _, e, d in await site.events(f"request:{second}")
     ]
+
+
+async def _put_in_force(site: Street, terms: str) -> None:
+    """Apply this policy, and have the service load it."""
+    await policies.apply(site.db, load(terms, filename="checkpoints.toml"), by="cli:ada")
+    await site.service._policies.load()
 
 
 def _says(view: Any, *words: str) -> Any:
