@@ -10,9 +10,12 @@ from agent.domain.checkpoints import load
 from agent.usecases import policy as policies
 from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE, ACTION_REVOKE_LISTED
 from slackbot.cards.grant_entry import INPUT, PREFIX
+from slackbot.masking import views
+from slackbot.masking.secret_finder import everything
 from slackbot.reviewing.grants import NONE_HERE
 from tests.integration.asking import column
-from tests.integration.web.conftest import LINUS, Street, shown
+from tests.integration.web.conftest import LINUS, Program, Street, shown
+from tests.integration.web.test_facts import billing, opened
 from tests.integration.web.visiting import PUBLIC, Porch
 
 TERMS = """
@@ -149,10 +152,13 @@ async def test_what_is_beyond_the_policy_is_said_at_its_input(
     assert await column(site.db, "SELECT count(*) FROM vote") == [0]
 
 
-async def test_a_call_with_something_hidden_has_no_form(site: Street) -> None:
+@pytest.mark.parametrize(
+    "hidden", [refund(api_token="xoxb-1234567890-abcdef"), LIKE | {"facts": {"api_token": "xoxb-1234567890"}}]
+)
+async def test_a_call_with_something_hidden_has_no_form(site: Street, hidden: dict[str, Any]) -> None:
     """Nobody allows in advance what they cannot read; they can still approve this one."""
-    program = await site.program()
-    await program.ask("r-1", **refund(api_token="xoxb-1234567890-abcdef"))
+    program = await billing(site)
+    await program.ask("r-1", **hidden)
     grace = site.house.slack.person("U0GRACE")
     await grace.click(await site.house.card(), ACTION_ALLOW_SIMILAR)
     assert site.house.slack.views("U0GRACE") == []
@@ -179,6 +185,32 @@ async def test_a_policy_without_grants_takes_no_form_that_is_open(site: Street, 
     assert await slack.wait_for(lambda: NONE_HERE in str(slack.ephemeral("U0GRACE")))
     assert slack.views("U0GRACE") == [told]
     assert await column(site.db, "SELECT count(*) FROM vote") == [0]
+
+
+async def test_a_question_that_was_not_scanned_in_time_is_asked(
+    site: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody could look through for secrets is no use of a grant that would cover it."""
+    program = await _granted(site, await site.program())
+    with monkeypatch.context() as late:
+        late.setattr(views, "SecretFinder", lambda *_args, **_more: everything)
+        assert (await program.ask("r-2", **LIKE)).status_code == 201
+    assert (await program.ask("r-3", **LIKE)).json()["status"] == "not_required"
+
+
+@pytest.mark.parametrize(
+    "policy", [TERMS.replace("allow_grants", 'rejected_holds = "1h"\nrejected_again = "show"\nallow_grants')]
+)
+async def test_a_question_that_was_rejected_lately_is_asked(site: Street) -> None:
+    """A rejection of the agent's very same action through another key outweighs a grant that would cover it."""
+    other = await site.program("other")
+    rejected = await opened(await other.ask("o-1", **refund(order_id="8"), agent="shop"))
+    await (await site.reviewer()).decides(rejected["id"], "rejected")
+    program = await _granted(site, await site.program(), field__2="free", agent="shop")
+    again = await opened(await program.ask("r-2", **refund(order_id="8"), agent="shop"))
+    assert again["status"] == "waiting"
+    covered = await program.ask("r-3", **refund(order_id="9"), agent="shop")
+    assert covered.json()["status"] == "not_required"
 
 
 async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
@@ -279,6 +311,17 @@ async def test_home_and_page_show_what_is_allowed_and_used(site: Street) -> None
     assert ("grant.ended", "page") in [
         (e, d.get("path")) for _, e, d in await site.events(f"request:{second}")
     ]
+
+
+async def _granted(site: Street, program: Program, agent: str | None = None, **entered: Any) -> Program:
+    """The program, when a reviewer has allowed calls like its own."""
+    grace = site.house.slack.person("U0GRACE")
+    asked = await opened(await program.ask("r-1", **LIKE, agent=agent))
+    assert asked["status"] == "waiting"
+    [before] = await column(site.db, "SELECT count(*) - 1 FROM approval_request")
+    await grace.submit(await form_of(site, await site.house.card(before)), filled(**entered))
+    await grace.submit(site.house.slack.views("U0GRACE")[-1])
+    return program
 
 
 async def _put_in_force(site: Street, terms: str) -> None:
