@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
+from structlog.testing import capture_logs
 
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
@@ -188,6 +189,42 @@ async def test_a_worker_that_cannot_read_the_policy_does_nothing_and_says_why(st
     assert (done, await state(on, call)) == ([], CallState.NEW)
     await advance_call(worker(on, old), call.id)
     assert done == ["table 0"]
+
+
+async def test_a_worker_reads_no_policy_but_the_one_in_force(stage: Staged) -> None:
+    """While it cannot read that one, nothing here judges by the one before, and it says so once."""
+    on = await stage(cleaner())
+    services = worker(on, await put(on.db, policy("allow")), read=_without_remarks)
+    await put(on.db, policy("allow", "new"))
+    with capture_logs() as logs:
+        for _ in range(2):
+            with pytest.raises(OutdatedPolicy):
+                await services.policies.load()
+    assert [each["action"] for each in logs] == ["policy.unreadable"]
+    with pytest.raises(OutdatedPolicy):
+        _ = services.policy
+    assert services.policies.last_loaded.epoch == 1
+
+
+async def test_a_worker_goes_on_when_it_can_read_the_policy_again(stage: Staged) -> None:
+    """What waited is judged by the next policy that this version knows."""
+    on = await stage(cleaner())
+    call, old = await proposed(on), await put(on.db, policy("allow"))
+    services = worker(on, old, read=_without_remarks)
+    await put(on.db, policy("allow", "new"))
+    with pytest.raises(OutdatedPolicy):
+        await advance_call(services, call.id)
+    await put(on.db, policy("allow"))
+    await services.policies.load()
+    await advance_call(services, call.id)
+    assert (services.policies.problem, services.policy.epoch, done) == (None, 3, ["table 0"])
+
+
+def _without_remarks(source: str, name: str) -> Policy:
+    """Reads as a version does to which a remark is an unknown key."""
+    if "# new" in source:
+        raise PolicyError([f"{name}: unknown key"])
+    return checkpoints.load(source, filename=name)
 
 
 async def _pass(db: Database, epoch: int) -> None:

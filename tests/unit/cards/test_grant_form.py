@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
+from agent.domain.masked_action import MaskedAction
 from agent.domain.request import RequestStatus
 from agent.domain.request_view import Behalf, GrantView
 from agent.domain.rules import GrantLimits
@@ -157,7 +158,7 @@ def test_both_steps_stay_within_slacks_limits(referee: Referee) -> None:
 
 
 def test_the_button_is_there_only_where_a_grant_can_be_given(referee: Referee) -> None:
-    """Not on the card of an edit, of a grant, or where the checkpoint says nothing of it."""
+    """Not on the card of an edit, of a grant, of what is hidden, or where the checkpoint says nothing of it."""
     offered = "Approve and allow similar…"
 
     def buttons(request: Any) -> list[str]:
@@ -165,7 +166,11 @@ def test_the_button_is_there_only_where_a_grant_can_be_given(referee: Referee) -
 
     assert offered in str(buttons(view())) or "signoff:allow_similar" in str(buttons(view()))
     grant = GrantView(Behalf(anyone=True), 3, 20, Decimal(5), None, view().expires_at)
-    for request in (view(allow_grants=False), view(revision=2), view(grant=grant)):
+    edited = (view(revision=2), view(editor=Person("T0TEAM", "U0LINUS")))
+    called = view().action
+    masked = MaskedAction(called.tool, "1", called.arguments, called.digest, unseen=True)
+    unread = (view(digest=b"\0" * 32), view(action=masked, digest=called.digest))
+    for request in (view(allow_grants=False), view(grant=grant), *edited, *unread):
         assert "signoff:allow_similar" not in str(cards.request_card(request).blocks)
 
 
