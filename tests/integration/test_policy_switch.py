@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
@@ -15,6 +16,7 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.errors import OutdatedPolicy
+from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.store import pause
@@ -23,12 +25,12 @@ from agent.store.ids import new_id
 from agent.usecases import executions, limits, requests, runs
 from agent.usecases import policy as policies
 from agent.usecases.attempts import ClaimTerms
-from agent.usecases.executions import external
+from agent.usecases.executions import changed_facts, external
 from agent.usecases.requests import Edit
 from signoff.errors import Conflict
 from signoff.values import Action
 from tests.integration import alone
-from tests.integration.asking import GRACE, ask, ballot, question, reviewer, rule, start
+from tests.integration.asking import GRACE, ask, asked_as, ballot, question, reviewer, rule, start
 from tests.integration.runtime.test_policy_in_force import policy, put
 
 Act = Callable[[], Awaitable[object]]
@@ -91,8 +93,29 @@ async def _let_go_ahead(db: Database) -> Act:
     return lambda: limits.let_go_ahead(db, PROGRAM, new_id(), (), {"request": "1"}, JUDGED)
 
 
+async def _approved_for_program(db: Database) -> UUID:
+    run_id, calls = await start(db)
+    asked = question(run_id, calls[0], rule(), policy_epoch=1)
+    new = replace(asked, run_id=None, call_id=None, source="api", principal=PROGRAM.name)
+    opened = await requests.open(db, new)
+    await alone.vote(db, ballot(await asked_as(db, opened.request_id, calls[0], run_id), reviewer(GRACE)))
+    return opened.request_id
+
+
+async def _claim_of_program(db: Database) -> Act:
+    request_id = await _approved_for_program(db)
+    return lambda: external.claim(db, request_id, PROGRAM, policy_epoch=1)
+
+
+async def _ask_program_anew(db: Database) -> Act:
+    request_id, facts = await _approved_for_program(db), Facts({"price": 1600})
+    more: dict[str, Any] = {"rule": None, "destination": None, "judgement": JUDGED}
+    return lambda: changed_facts.void_and_ask(db, request_id, PROGRAM, facts, **more)
+
+
 DOORS: list[Door] = [
     _pass, _refuse, _open, _open_of_program, _edit, _ask_anew, _claim, _record, _let_go_ahead,
+    _claim_of_program, _ask_program_anew,
 ]  # fmt: skip
 
 

@@ -24,8 +24,9 @@ from agent.runtime import votes as votes_module
 from agent.runtime.agents import Agent
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import Tool, tool
-from agent.runtime.votes import Votes
+from agent.runtime.votes import ImmediateClaims, Votes
 from agent.runtime.work_queue import WorkQueue
+from agent.store import pause as switch
 from agent.usecases import pause, requests
 from agent.usecases.requests import Edit, VoteOutcome
 from signoff.values import Action
@@ -170,6 +171,24 @@ async def test_what_has_to_be_looked_at_first_becomes_ready(
     assert (await vote(Votes(on.services, calls), call)).status is RequestStatus.APPROVED
     assert (done, await state(on, call)) == ([], CallState.READY)
     assert calls.reserve(1) == 1, "the slot was not given back"
+
+
+@pytest.mark.parametrize("wait", [True, False], ids=["alone", "together"])
+async def test_while_the_switch_is_turned_a_vote_claims_nothing(
+    stage: Callable[..., Awaitable[Stage]], wait: bool
+) -> None:
+    """A vote waits for nobody who pauses or applies a policy: it counts, and its call is looked at afterwards."""
+    on = await stage(cleaner())
+    call, calls = await asked(on), slots()
+    assert call.request_id is not None
+    ballot = Ballot(call.request_id, 1, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
+    counting = requests.CountVotes(on.db, ImmediateClaims(on.services, calls, calls.reserve(1)))
+    async with on.db.transaction() as tx:
+        await switch.lock_switch(tx)
+        [outcome] = await counting.send([ballot], wait=wait)
+    assert isinstance(outcome, VoteOutcome)
+    assert outcome.status is RequestStatus.APPROVED
+    assert (done, await state(on, call)) == ([], CallState.READY)
 
 
 @pytest.mark.parametrize("calls", [None, slots(0)], ids=["no worker", "no free slot"])
