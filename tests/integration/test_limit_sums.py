@@ -13,13 +13,15 @@ from uuid import uuid4
 import psycopg
 
 from agent.database.pools import Database
+from agent.domain.api_keys import Principal
 from agent.domain.limits import Limit, Use
-from agent.store.limits import SUM, parameters
+from agent.store.limits import SUM, forget_old, parameters
 from agent.usecases import limits
 from tests.integration import invariants
 from tests.integration.asking import rows, write
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+PROGRAM = Principal(uuid4(), "ci", frozenset(), None, None)
 MICROSECOND = timedelta(microseconds=1)
 STEPS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 
@@ -82,6 +84,31 @@ async def test_sums_follow_their_uses(database: Database) -> None:
         assert await invariants.broken(database) == []
     assert await rows(database, "SELECT * FROM limit_sum") == []
     assert await limits.by_subject(database, [limit]) == []
+
+
+async def test_what_has_left_the_window_is_taken_again(database: Database) -> None:
+    """The same question after its window is one use, of now; what others used is neither more nor less for it."""
+    limit = Limit("refunds", "refund", "args.amount", "all", timedelta(hours=1), Decimal(10))
+    mine, key = Use(limit, "all", Decimal(4)), uuid4()
+    for told in (key, uuid4()):
+        assert await limits.let_go_ahead(database, PROGRAM, told, [mine], {}) == ()
+    await write(database, "UPDATE limit_use SET at = at - interval '2 h' WHERE key = :key", key=key)
+    [state] = await limits.states(database, key, [mine])
+    assert state.used == 4
+    assert await limits.let_go_ahead(database, PROGRAM, key, [mine], {}) == ()
+    [other] = await limits.states(database, uuid4(), [mine])
+    assert other.used == 8
+    assert await invariants.broken(database) == []
+
+
+async def test_only_what_is_final_is_forgotten(database: Database) -> None:
+    """A use before every window stays as long as people are asked about it, or it is in doubt."""
+    told = [{"subject": "all", "amount": each, "at": str(NOON - timedelta(days=60))} for each in ("1", "2")]
+    await write(database, COUNT, uses=json.dumps(told))
+    await write(database, "UPDATE limit_use SET settled = false WHERE amount = 2")
+    async with database.transaction() as tx:
+        assert await forget_old(tx, 10) == 1
+    assert await rows(database, "SELECT amount FROM limit_use") == [(Decimal(2),)]
 
 
 async def test_a_window_of_many_uses_is_few_rows(database: Database, owner: psycopg.Connection[Any]) -> None:

@@ -100,6 +100,19 @@ async def test_after_its_end_nothing_is_counted(database: Database) -> None:
     assert await column(database, "SELECT count(*) FROM judgement WHERE observed IS NOT NULL") == [0]
 
 
+async def test_what_a_checkpoint_would_free_is_counted(
+    database: Database, owner: psycopg.Connection[Any]
+) -> None:
+    """Calls that are asked for want of a checkpoint, and not those that something beside the checkpoints asks about."""
+    await judge(database, observing(soon(), others=""), 50, 500)
+    since = datetime.now(UTC) - timedelta(hours=1)
+    (count,) = await database.read(stored.counts, since)
+    assert (count.judged, count.asks, count.asked_anyway, count.frees) == (2, 1, 1, 1)
+    owner.execute("UPDATE judgement SET ruled = 'run'")  # a limit has made it an ask
+    (count,) = await database.read(stored.counts, since)
+    assert count.frees == 0
+
+
 async def test_operators_are_told_once_a_week(office: Office, owner: psycopg.Connection[Any]) -> None:  # noqa: F811
     """One message for the last whole week, however many schedulers look, and none for a week without observations."""
     office.open_admin_channel()
@@ -107,12 +120,13 @@ async def test_operators_are_told_once_a_week(office: Office, owner: psycopg.Con
     assert await observations.tell_week(db, policy, None) == 0
     await judge(db, policy, 50, 500, 5000)
     owner.execute("UPDATE judgement SET created_at = created_at - interval '7 days'")
+    await judge(db, policy, 500)  # this week
     looks = [observations.tell_week(db, policy, ADMIN) for _ in range(4)]
     assert sorted(await asyncio.gather(*looks)) == [0, 0, 0, 1]
     (told,) = await office.told_operators()
     assert "would have asked 2 of 3 calls, of which 1 were asked anyway" in told
     owner.execute("DELETE FROM observed_week")
-    owner.execute("UPDATE judgement SET created_at = created_at - interval '7 days'")
+    owner.execute("UPDATE judgement SET created_at = created_at - interval '14 days'")
     assert await observations.tell_week(db, policy, ADMIN) == 0
 
 

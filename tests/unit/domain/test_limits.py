@@ -115,9 +115,9 @@ def test_subjects_are_never_mixed_up() -> None:
         limit(per=per).subject(agent, who)
         for per in ("agent", "requester", "all")
         for agent in ("all", "requester:nobody", "T1/U0ADA")
-        for who in (ADA, None)
+        for who in (ADA, Person("T2", ADA.user_id), None)
     }
-    assert len(names) == 3 + 2 + 1
+    assert len(names) == 3 + 3 + 1
 
 
 def test_the_verdict_of_policy_with_its_limits() -> None:
