@@ -10,10 +10,11 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Self
 
 from agent.domain.judgement import ToolTraits
+from agent.domain.rules import Rule
 from agent.domain.spelling import meant
 from agent.runtime.tool import Tool
 from signoff.errors import SignoffError
-from signoff.values import Risk
+from signoff.values import Action, Risk
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word, because people type it after `/agent run`
 
@@ -138,6 +139,10 @@ class Delegate(Tool):
     @property
     def traits(self) -> ToolTraits:
         return replace(super().traits, exempt="only delegates a task")
+
+    def terms(self, rule: Rule, action: Action) -> Rule:
+        """Never allowed in advance: what the other agent does is evaluated call by call."""
+        return rule.model_copy(update={"allow_grants": False}) if rule.allow_grants else rule
 
 
 def _handed_down(task: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from agent.domain.grants import CallToCover, Grant, uncoverable
 from agent.domain.judgement import Judgement
-from agent.runtime.agents import Delegate
 from agent.runtime.judgement import CurrentCall
 from agent.runtime.services import Services
 from agent.store import grants as stored_grants
@@ -24,7 +23,7 @@ async def covers_of_call(services: Services, current: CurrentCall, judgement: Ju
     """Grants that may cover a run's call that nobody was asked about, if no similar call was rejected."""
     work, agent, tool = current.work, current.agent, current.tool
     asked = work.call.request_id is not None or work.call.repeats is not None
-    if asked or isinstance(tool, Delegate) or judgement.rule is None or judgement.rejected is not None:
+    if asked or judgement.rule is None or judgement.rejected is not None:
         return []
     call = CallToCover(
         action=current.action,

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
+from agent.domain.errors import GrantRefused
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
-from agent.domain.rules import Defaults, Rule
+from agent.domain.rules import Defaults, GrantLimits, Rule
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
-from agent.usecases import runs
+from agent.store.outbox import Destination
+from agent.usecases import grants, runs
+from agent.usecases.grants import GrantWish
 from agent.usecases.runs import resumption
 from signoff import ask, function_agent, step, tool
 from signoff.errors import CollaborationError, Conflict
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import request_card, run_root
 from tests.integration.invariants import broken
-from tests.integration.runtime.conftest import ASKER
+from tests.integration.runtime.conftest import ASKER, CHANNEL, REVIEWER, TEAM
 
 done: list[str] = []
 
@@ -226,6 +230,21 @@ async def test_handing_down_itself_can_be_asked_about(stage):
     assert (await on.request(call)).execution.status.value == "succeeded"
     assert (await on.run(parent)).answer == "Fine."
     assert await broken(on.db) == []
+
+
+async def test_a_delegated_task_cannot_be_allowed_in_advance(stage):
+    """No grant covers it, so its card offers none, and nobody can propose one, whatever its checkpoint allows."""
+    rule = Rule(checkpoint_id="hand", action_pattern="refunds", on_reject="tell_model", allow_grants=True)
+    on = await stage(orders, policy=Policy(rules=(rule,), grants=GrantLimits(timedelta(days=1), 10)))
+    on.model.script(calls(("refunds", {"task": "refund order 7"})))
+    (call,) = await on.calls(await on.go("orders", "order 7"))
+    assert "signoff:allow_similar" not in str(request_card(await on.request(call)).blocks)
+    await on.approve(call)
+    wish = GrantWish(call.request_id, REVIEWER, {}, {}, anyone=False, lasts=timedelta(hours=1), max_uses=2)
+    with pytest.raises(GrantRefused, match="its checkpoint allows no grants"):
+        await grants.propose(
+            on.db, wish, GrantLimits(timedelta(days=1), 10), {}, Destination(TEAM, CHANNEL), policy_epoch=0
+        )
 
 
 @function_agent(tools=[pay_back])
