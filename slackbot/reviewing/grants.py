@@ -8,10 +8,11 @@ from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.errors import GrantRefused, NotFound, Refused
+from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refused
 from agent.domain.facts import Facts
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.masked_action import MaskedAction
+from agent.domain.policy import Policy
 from agent.domain.request import RequestStatus
 from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits, Rule
@@ -36,19 +37,29 @@ from slackbot.slack_api.directory import Directory
 
 NONE_HERE = "The policy in force allows no grants here."
 ONLY_APPROVED = "Your approval of this request counts, but no grant was given. {why}"
+POLICY_UNREADABLE = (
+    "This process cannot read the policy in force, so no grant can be given. You can still approve this call."
+)
 NOT_SHOWN = "Part of this call is hidden, so similar calls cannot be allowed. You can still approve this one."
 ENDED = "This grant has already ended."
 
 
 async def limits_for(services: Services, view: RequestView) -> GrantLimits:
     """The bounds of a grant from this request. Raises ``GrantRefused`` if there can be none."""
-    limits = services.policy.grants
+    limits = _policy(services).grants
     if limits is None or not view.allow_grants or view.grant is not None:
         raise GrantRefused(NONE_HERE)
     clean = await clean_view(view)
     if isinstance(clean.action, MaskedAction) or clean.facts != view.facts:
         raise GrantRefused(NOT_SHOWN)
     return limits
+
+
+def _policy(services: Services) -> Policy:
+    try:
+        return services.policy
+    except OutdatedPolicy:
+        raise GrantRefused(POLICY_UNREADABLE) from None
 
 
 def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]]:
@@ -83,7 +94,7 @@ async def save(
     A failure in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused``, whose sentence says so
     if the approval counts.
     """
-    policy_epoch = services.policy.epoch
+    policy_epoch = _policy(services).epoch
     limits = await limits_for(services, view)
     await cast_vote(votes, directory, vote)
     wish = GrantWish(

@@ -34,8 +34,7 @@ from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_FORM
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.edits import PATH as EDIT_PATH
-from slackbot.slack.listeners.form_answers import FormError
-from slackbot.slack.listeners.modals import NOT_COUNTED
+from slackbot.slack.listeners.form_answers import NOT_COUNTED, FormError
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +94,7 @@ async def _answer(
         await ack(response_action="errors", errors=wrong.errors)
         return
     else:
-        await ack(response_action="update", view=notice_modal(NOT_COUNTED, wrong.notice, reason_of(view)))
+        await ack(response_action="update", view=notice_modal(wrong.heading, wrong.notice, reason_of(view)))
     details.show_change(ctx, click, body, outdated=outdated)
 
 

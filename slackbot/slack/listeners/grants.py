@@ -21,6 +21,7 @@ from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.form_answers import FormError
 from slackbot.slack.listeners.modals import show
 
+NO_GRANT = "No grant was given"
 PATH = "slack_grant"
 LIST_PATH = "slack_list"
 HOME_PATH = "slack_home"
@@ -83,7 +84,7 @@ async def save(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, An
     try:
         await grants.save(ctx.services, ctx.votes, ctx.directory, vote, view, terms)
     except GrantRefused as refused:
-        return FormError(notice=refused.sentence)
+        return FormError(notice=refused.sentence, heading=NO_GRANT)
     return None
 
 

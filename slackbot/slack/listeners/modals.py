@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from agent.domain.errors import Refused
 from slackbot.cards import notice_modal, refusal_text, skeleton_modal
 from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.form_answers import NOT_COUNTED
 from slackbot.slack_api.client import RateLimited, SlackError, SlackRefused
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-NOT_COUNTED = "Not counted"
 PATIENCE = 8.0
 """Seconds for work after an acknowledgement."""
 FAILED = "This could not be looked up. Please close it and try again."

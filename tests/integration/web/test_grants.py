@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from agent.domain.checkpoints import load
+from agent.domain.errors import OutdatedPolicy
+from agent.store import policy as stored_policies
 from agent.usecases import policy as policies
 from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE, ACTION_REVOKE_LISTED
 from slackbot.cards.grant_entry import INPUT, PREFIX
 from slackbot.masking import views
 from slackbot.masking.secret_finder import everything
-from slackbot.reviewing.grants import NONE_HERE
+from slackbot.reviewing.grants import NONE_HERE, POLICY_UNREADABLE
 from tests.integration.asking import column
 from tests.integration.web.conftest import LINUS, Program, Street, shown
 from tests.integration.web.test_facts import billing, opened
@@ -185,6 +187,42 @@ async def test_a_policy_without_grants_takes_no_form_that_is_open(site: Street, 
     assert await slack.wait_for(lambda: NONE_HERE in str(slack.ephemeral("U0GRACE")))
     assert slack.views("U0GRACE") == [told]
     assert await column(site.db, "SELECT count(*) FROM vote") == [0]
+
+
+@pytest.mark.parametrize("filled_in", [False, True])
+async def test_a_policy_that_cannot_be_read_takes_no_form(site: Street, filled_in: bool) -> None:
+    """Both steps of an open form, and the button, say that this process cannot read the policy; nothing counts."""
+    slack, grace = site.house.slack, site.house.slack.person("U0GRACE")
+    await (await site.program()).ask("r-1", **LIKE)
+    card = await site.house.card()
+    form = await form_of(site, card)
+    if filled_in:
+        await grace.submit(form)
+        form = slack.views("U0GRACE")[-1]
+    async with site.db.transaction() as tx:
+        stored_policies.insert(tx, 2, "of_a_newer_version = true", b"\2" * 32, "cli:ada", None)
+    with pytest.raises(OutdatedPolicy):
+        await site.service._policies.load()
+    await grace.submit(form)
+    [told] = slack.views("U0GRACE")
+    assert POLICY_UNREADABLE in str(told)
+    await grace.click(card, ACTION_ALLOW_SIMILAR)
+    assert await slack.wait_for(lambda: POLICY_UNREADABLE in str(slack.ephemeral("U0GRACE")))
+    assert await column(site.db, "SELECT count(*) FROM vote") == [0]
+
+
+@pytest.mark.parametrize("policy", [TERMS.replace("allow_grants", "approvals_required = 2\nallow_grants")])
+async def test_a_grant_that_is_refused_after_its_approval_says_what_counts(site: Street) -> None:
+    """A second grant from one card, on other terms: the approval counts, and the heading is about the grant."""
+    await (await site.program()).ask("r-1", **LIKE)
+    slack, grace = site.house.slack, site.house.slack.person("U0GRACE")
+    for uses in ("10", "3"):
+        form = await form_of(site, await site.house.card())
+        await grace.submit(form, filled(uses=uses))
+        await grace.submit(slack.views("U0GRACE")[-1])
+    told = slack.views("U0GRACE")[-1]
+    assert told["title"]["text"] == "No grant was given"
+    assert "Your approval of this request counts" in str(told)
 
 
 async def test_a_question_that_was_not_scanned_in_time_is_asked(
