@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
-from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
@@ -30,7 +29,7 @@ from agent.usecases.requests import Edit
 from signoff.errors import Conflict
 from signoff.values import Action
 from tests.integration import alone
-from tests.integration.asking import GRACE, ask, asked_as, ballot, question, reviewer, rule, start
+from tests.integration.asking import GRACE, ask, asked_as, ballot, blocked, question, reviewer, rule, start
 from tests.integration.runtime.test_policy_in_force import policy, put
 
 Act = Callable[[], Awaitable[object]]
@@ -121,7 +120,7 @@ DOORS: list[Door] = [
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_what_acts_on_a_judgement_waits_for_the_policy_that_is_applied(
-    database: Database, door: Door
+    database: Database, owner: psycopg.Connection[Any], door: Door
 ) -> None:
     """It neither commits beside `apply` nor reads the epoch before it: it waits, and is refused."""
     await put(database, policy("allow"))
@@ -129,13 +128,15 @@ async def test_what_acts_on_a_judgement_waits_for_the_policy_that_is_applied(
     async with database.transaction() as tx:
         await pause.lock_switch(tx)
         acting = asyncio.ensure_future(act())
-        await _until_it_waits(database, acting)
+        await blocked(owner, 1)
         stored_policies.insert(tx, 2, "# other", b"\2" * 32, "cli:ada", None)
     with pytest.raises(OutdatedPolicy):
         await acting
 
 
-async def test_a_policy_comes_back_only_after_one_that_is_applied_meanwhile(database: Database) -> None:
+async def test_a_policy_comes_back_only_after_one_that_is_applied_meanwhile(
+    database: Database, owner: psycopg.Connection[Any]
+) -> None:
     """Whoever goes back waits for who applies another policy, and then changes nothing."""
     await put(database, policy("allow"))
     await put(database, policy("deny"))
@@ -143,27 +144,7 @@ async def test_a_policy_comes_back_only_after_one_that_is_applied_meanwhile(data
     async with database.transaction() as tx:
         await pause.lock_switch(tx)
         back = asyncio.ensure_future(policies.restore(database, now, wanted, wanted.digest, by="cli:bob"))
-        await _until_it_waits(database, back)
+        await blocked(owner, 1)
         stored_policies.insert(tx, 3, "# other", b"\2" * 32, "cli:ada", None)
     with pytest.raises(Conflict):
         await back
-
-
-async def _until_it_waits(db: Database, acting: asyncio.Future[Any]) -> None:
-    """For an advisory lock. What ends before that has not waited."""
-    deadline = time.monotonic() + 30
-    while not await _waits(db):
-        assert not acting.done(), "it did not wait for the policy"
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
-
-
-async def _waits(db: Database) -> bool:
-    async with db.connection() as connection:
-        return bool((await connection.execute(_WAITING)).scalar_one())
-
-
-_WAITING = text("""
-SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-""")
