@@ -69,7 +69,7 @@ def is_out_of_time(error: BaseException) -> bool:
 
 
 def is_not_now(error: BaseException) -> bool:
-    """Whether the server refuses for a perhaps temporary reason of its own."""
+    """Whether the server refuses for a reason that may pass."""
     return _sqlstate(error).startswith(_NOT_NOW)
 
 

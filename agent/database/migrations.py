@@ -104,7 +104,7 @@ def _ask(address: Address, question: LiteralString, role: str) -> str | None:
     with _told(address), _connect(address, autocommit=True) as connection:
         for attempt in ("login", "role"):
             try:
-                if attempt == "role":  # the login has no rights of its own when another one owns the schema
+                if attempt == "role":  # if another role owns the schema, the login has no rights itself
                     connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
                 row = connection.execute(query).fetchone()
                 return str(row[0]) if row else None

@@ -184,7 +184,7 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what the view reads, on a connection of its own."""
+        """Read the view on a separate connection."""
         async with self.connection() as connection:
             return await view(connection, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Find contradictory keys in a checkpoints file: an unreachable quorum, an escalation to nobody."""
+"""Find contradictory keys in a checkpoints file: an unreachable quorum, an empty escalation."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ agent_run = Table(
     Column("principal", Text, nullable=False),  # which key, command or service started it
     Column("api_key_id", Uuid),  # of the key, if any; child runs have the same
     Column("start_key", Text),  # makes starting idempotent (Slack trigger, event id …)
-    Column("session_id", Text),  # the program's own id of a conversation, which a further message continues
+    Column("session_id", Text),  # the program's id of the conversation that later messages continue
     Column("requester_team_id", Text),
     Column("requester_user_id", Text),
     Column("requester_asserted", Text, nullable=False),  # "slack", "key:<name>", "key:<name> for U…", "none"

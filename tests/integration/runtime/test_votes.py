@@ -147,7 +147,7 @@ async def test_a_vote_that_is_too_late_is_not_counted(database: Database) -> Non
 async def test_a_vote_is_answered_at_its_deadline(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind somebody who does not let go, a vote ends when it has expired, and not after the whole budget."""
+    """Behind somebody who does not let go, a vote ends at its own deadline, and not after the whole budget."""
     monkeypatch.setattr(pools, "DECISION_BUDGET", 600.0)
     asked = await ask(database)
     async with (
