@@ -7,7 +7,7 @@ import time
 
 from benchmarks.clicks import Clicker, serving
 from benchmarks.ground import owner
-from benchmarks.multitude import multiply, staff, waiting
+from benchmarks.multitude import is_overdue, multiply, staff
 from benchmarks.report import Line
 from benchmarks.setting import Setting
 from benchmarks.stats import median, p99, ratio
@@ -71,9 +71,10 @@ def _make_due(url: str, spared: list[str]) -> None:
 
 async def _over(url: str) -> float:
     """When nothing is overdue any more."""
-    async with asyncio.timeout(PATIENCE):
-        while (await asyncio.to_thread(waiting, url))[1]:
-            await asyncio.sleep(0.2)
+    with owner(url) as connection:
+        async with asyncio.timeout(PATIENCE):
+            while await asyncio.to_thread(is_overdue, connection):
+                await asyncio.sleep(0.2)
     return time.monotonic()
 
 
