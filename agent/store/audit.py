@@ -48,7 +48,7 @@ def new_head(subject: str, at: datetime) -> ChainHead:
     return ChainHead(subject, 0, genesis(subject), at)
 
 
-_LOCK_HEADS = text(
+LOCK_HEADS = text(
     "SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head"
     " WHERE subject = ANY(:subjects) ORDER BY subject FOR NO KEY UPDATE"
 )
@@ -78,8 +78,13 @@ def chain_head(row: Row[Any], at: datetime) -> ChainHead:
 
 async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[str, ChainHead]:
     """Lock and read these heads; a subject without events has its genesis."""
-    result = await connection.execute(_LOCK_HEADS, {"subjects": list(subjects)})
-    rows = result.all()
+    return await heads_of(connection, subjects, await fetch(connection, LOCK_HEADS, subjects=list(subjects)))
+
+
+async def heads_of(
+    connection: Connection, subjects: Sequence[str], rows: Sequence[Row[Any]]
+) -> dict[str, ChainHead]:
+    """The heads of all subjects, from the ``rows`` of `LOCK_HEADS`."""
     heads = {row.subject: ChainHead(row.subject, row.seq, row.hash, row.at) for row in rows}
     missing = [subject for subject in subjects if subject not in heads]
     if missing:

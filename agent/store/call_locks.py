@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, fetch, query
+from agent.domain.audit import request_subject
 from agent.domain.call_answers import EndedCall
 from agent.domain.changes import approval_note
 from agent.domain.limits import Use
@@ -122,9 +123,13 @@ async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
     return _stored(found[0]) if found else None
 
 
-async def take_asked(connection: Connection, request_ids: Sequence[UUID]) -> None:
-    """Lock the calls of these locked waiting requests; call it before their chains' heads are locked."""
-    await fetch(connection, TAKE_ASKED, ids=list(request_ids))
+async def lock_all_asked(
+    connection: Connection, request_ids: Sequence[UUID], *subjects: str
+) -> dict[str, ChainHead]:
+    """Lock the calls of these locked waiting requests, then the heads of their chains and of other ``subjects``."""
+    every = [*map(request_subject, request_ids), *subjects]
+    _, found = await query(connection, TAKE_ASKED, audit.LOCK_HEADS, ids=list(request_ids), subjects=every)
+    return await audit.heads_of(connection, every, found)
 
 
 async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:

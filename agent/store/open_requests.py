@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch, query
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 
@@ -48,7 +48,7 @@ async def lock_due(
     """Overdue waiting requests that nobody else holds, without those of ``but``; or ``only`` this one, if due."""
     return [
         row_as(DueRequest, row)
-        for row in await connection.execute(_DUE, {"limit": limit, "but": list(but), "only": only})
+        for row in await fetch(connection, _DUE, limit=limit, but=list(but), only=only)
     ]
 
 

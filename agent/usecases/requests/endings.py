@@ -59,13 +59,11 @@ async def _withdraw(
     *,
     rejudged: bool = False,
 ) -> None:
-    await call_locks.take_asked(tx, [request.id])
-    head = await audit.lock_head(tx, request_subject(request.id))
+    heads = await call_locks.lock_all_asked(tx, [request.id])
     shown = await request_locks.revision(tx, request.id, request.revision)
-    cancelled = RequestStatus.CANCELLED
-    end_requests(
-        tx, [RequestEnding(request, shown.digest, cancelled, head, by, reason, principal, rejudged=rejudged)]
-    )
+    head, cancelled = heads[request_subject(request.id)], RequestStatus.CANCELLED
+    ending = RequestEnding(request, shown.digest, cancelled, head, by, reason, principal, rejudged=rejudged)
+    end_requests(tx, [ending])
 
 
 BATCH = 32
@@ -82,8 +80,7 @@ _BROKEN = FailedItems("expire")
 
 
 async def _expire_or_escalate(tx: Transaction, rows: Sequence[DueRequest]) -> None:
-    await call_locks.take_asked(tx, [row.id for row in rows])
-    heads = await audit.lock_heads(tx, [request_subject(row.id) for row in rows])
+    heads = await call_locks.lock_all_asked(tx, [row.id for row in rows])
     due = [(row, heads[request_subject(row.id)]) for row in rows]
     expired = [
         RequestEnding(row, row.digest, RequestStatus.EXPIRED, head) for row, head in due if not row.escalates

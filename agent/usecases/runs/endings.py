@@ -95,9 +95,7 @@ async def end(
     reason = "the run was cancelled" if how.status is RunStatus.CANCELLED else "the run has ended"
     stopped = await calls.stop_all(tx, ids, reason)
     waiting = [request for request in locked.waiting if request.run_id in ids]
-    await call_locks.take_asked(tx, [request.id for request in waiting])
-    subjects = [request_subject(request.id) for request in waiting]
-    heads = await audit.lock_heads(tx, [*subjects, *map(run_subject, ids)])
+    heads = await call_locks.lock_all_asked(tx, [request.id for request in waiting], *map(run_subject, ids))
     if refused is not None:
         call_answers.close(tx, ending_runs[0], *refused)
     for run, call in zip(ending_runs, delegated, strict=True):
