@@ -1,15 +1,12 @@
-"""The order of work in a process: clicks and commands first, then sweeps, then background work."""
+"""The order of work in a process: clicks and commands first, then sweeps, then background work, then expired calls."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-
-MOST = 1.0
-"""Maximum seconds that a lower rank waits before each of its steps, so that it slows down but never stops."""
 
 
 class Rank(IntEnum):
@@ -18,12 +15,17 @@ class Rank(IntEnum):
     PERSON = 1
     SWEEP = 2
     BACKGROUND = 3
+    LAST = 4
+
+
+MOST = {Rank.PERSON: 0.0, Rank.SWEEP: 1.0, Rank.BACKGROUND: 1.0, Rank.LAST: 10.0}
+"""Maximum seconds that a rank waits before each of its steps, so that it slows down but never stops."""
 
 
 class Precedence:
     """Counts running work in this process, by rank. Affects only waiting times, never correctness."""
 
-    def __init__(self, most: float = MOST) -> None:
+    def __init__(self, most: Mapping[Rank, float] = MOST) -> None:
         self._most = most
         self._at_work = Counter[Rank]()
         self._changed = asyncio.Event()
@@ -40,8 +42,8 @@ class Precedence:
             changed.set()
 
     async def give_way(self, rank: Rank) -> None:
-        """Wait until no work of a higher rank is running, at most ``MOST`` seconds."""
+        """Wait until no work of a higher rank is running, at most ``MOST[rank]`` seconds."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._most):
+            async with asyncio.timeout(self._most[rank]):
                 while any(self._at_work[each] for each in Rank if each < rank):
                     await self._changed.wait()

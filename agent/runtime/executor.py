@@ -61,7 +61,7 @@ class Executor:
         self._services = services
         self._notify = notify
         self._drain_seconds = drain_seconds
-        give_way = partial(services.db.precedence.give_way, Rank.BACKGROUND)
+        give_way = partial(services.db.precedence.give_way, Rank.LAST)
         self._queues = {
             WakeupKind.CALL: WorkQueue(partial(advance_call, services), concurrency, self._feed, give_way),
             WakeupKind.RUN: WorkQueue(partial(advance_run, services), concurrency, self._feed),

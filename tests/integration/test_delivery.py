@@ -163,7 +163,7 @@ async def office(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 async def test_messages_give_way_to_deadlines_that_pass(office: Office) -> None:
     """While very many requests expire, a channel is told nothing; then it is."""
-    office.db.precedence = Precedence(most=3600)
+    office.db.precedence = Precedence(dict.fromkeys(Rank, 3600))
     await ask(office.db)
     with office.db.precedence.at_work(Rank.SWEEP), counting() as counted:
         telling = asyncio.create_task(office.tell())

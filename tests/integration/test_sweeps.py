@@ -188,7 +188,7 @@ async def test_batches_beside_each_other_end_each_request_once(database: Databas
 
 async def test_no_batch_begins_while_a_person_waits(database: Database) -> None:
     """A click goes first: what is overdue expires when it has been answered."""
-    database.precedence = Precedence(most=3600)
+    database.precedence = Precedence(dict.fromkeys(Rank, 3600))
     await ask(database, SOON)
     await overdue(database)
     with database.precedence.at_work(Rank.PERSON), counting() as counted:
