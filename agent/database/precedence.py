@@ -18,7 +18,7 @@ class Rank(IntEnum):
     LAST = 4
 
 
-MOST = {Rank.PERSON: 0.0, Rank.SWEEP: 1.0, Rank.BACKGROUND: 1.0, Rank.LAST: 10.0}
+MOST = {Rank.PERSON: 0.0, Rank.SWEEP: 1.0, Rank.BACKGROUND: 1.0, Rank.LAST: 5.0}
 """Maximum seconds that a rank waits before each of its steps, so that it slows down but never stops."""
 
 
