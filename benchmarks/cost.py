@@ -27,7 +27,8 @@ LONE = 8
 FEW = 8
 """Clicks before those: a channel takes about a message a second, and all messages are awaited."""
 
-IDLE = 6.0
+IDLE = 20.0
+"""Seconds, about as long as the clicks take, so that rare sweeps are subtracted too."""
 
 
 async def row_12(setting: Setting) -> list[Line]:
