@@ -52,6 +52,56 @@ class ExecutionStatus(StrEnum):
     IN_DOUBT = "in_doubt"
 
 
+class ApprovalState(StrEnum):
+    """What became of an approval, in words for people."""
+
+    VOID = "void"
+    LAPSED = "lapsed"
+    HANDED_OVER = "handed over"
+    NOT_RUN = "not run"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    RETRYING = "failed, will be retried"
+    IN_DOUBT = "in doubt"
+    MARKED_DONE = "marked as done"
+    RETRY_WANTED = "retry asked for"
+
+
+def approval_state(
+    status: RequestStatus,
+    *,
+    voided: bool,
+    lapsed: bool,
+    handed_over: bool,
+    stopped: bool,
+    execution: ExecutionStatus | None,
+    settled_as: str | None,
+    retrying: bool,
+) -> ApprovalState | None:
+    """What became of the approval; ``None``: not approved, or nothing yet. ``execution``: the latest attempt."""
+    if status is not RequestStatus.APPROVED:
+        return None
+    if voided:
+        return ApprovalState.VOID
+    if lapsed:
+        return ApprovalState.HANDED_OVER if handed_over else ApprovalState.LAPSED
+    if execution is None:
+        return ApprovalState.NOT_RUN if stopped else None
+    if execution is ExecutionStatus.IN_DOUBT and settled_as in _SETTLED:
+        return _SETTLED[settled_as]
+    return ApprovalState.RETRYING if retrying else _EXECUTED[execution]
+
+
+_SETTLED = {"done": ApprovalState.MARKED_DONE, "retry": ApprovalState.RETRY_WANTED}
+_EXECUTED = {
+    ExecutionStatus.CLAIMED: ApprovalState.RUNNING,
+    ExecutionStatus.SUCCEEDED: ApprovalState.DONE,
+    ExecutionStatus.FAILED: ApprovalState.FAILED,
+    ExecutionStatus.IN_DOUBT: ApprovalState.IN_DOUBT,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a click came from; it must match the stored card (nonce, channel and message)."""

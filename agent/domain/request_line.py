@@ -8,7 +8,7 @@ from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
 from agent.domain.people import Exclusion
-from agent.domain.request import RequestStatus
+from agent.domain.request import ApprovalState, RequestStatus
 from agent.domain.request_view import Behalf
 from signoff.values import Person, Risk
 
@@ -37,11 +37,17 @@ class RequestLine:
     label: str | None = field(default=None, kw_only=True)
     granted_to: Behalf | None = field(default=None, kw_only=True)  # for a request that gives a grant
     revision: int = field(default=1, kw_only=True)
+    approval: ApprovalState | None = field(default=None, kw_only=True)  # what became of it, if approved
 
     @property
     def chain(self) -> str:
         """Its agent, after the agents that delegated the task, and its run's label: ``orders › refunds “EU”``."""
         return ancestor_names(self.above, self.agent, self.label)
+
+    @property
+    def standing(self) -> RequestStatus | ApprovalState:
+        """As for RequestView."""
+        return self.approval or self.status
 
     @property
     def behalf(self) -> Behalf:

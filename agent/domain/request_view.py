@@ -13,7 +13,7 @@ from agent.domain.ancestors import ancestor_names
 from agent.domain.facts import FactsSource
 from agent.domain.limits import LimitView
 from agent.domain.people import Exclusion
-from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict, approval_state
 from signoff.values import Action, Person, Risk
 
 ANYONE = "anyone"
@@ -219,6 +219,22 @@ class RequestView:
         if self.paused_by is None or self.voided or self.stopped or begun:
             return False
         return self.status in (RequestStatus.WAITING, RequestStatus.APPROVED)
+
+    @property
+    def standing(self) -> RequestStatus | ApprovalState:
+        """Its status, or what became of its approval."""
+        execution = self.execution
+        became = approval_state(
+            self.status,
+            voided=self.voided,
+            lapsed=self.lapsed_at is not None,
+            handed_over=self.handed_over_at is not None,
+            stopped=self.stopped,
+            execution=execution.status if execution else None,
+            settled_as=execution.settled_as if execution else None,
+            retrying=execution is not None and execution.retry_at is not None,
+        )
+        return became or self.status
 
     @property
     def decided_by(self) -> Person | None:

@@ -35,6 +35,13 @@ class RunStatus(StrEnum):
         return self in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
+class Hold(StrEnum):
+    """Why a working run makes no step now."""
+
+    PAUSED = "paused"
+    SLEEPING = "sleeping"
+
+
 class CallState(StrEnum):
     NEW = "new"
     ASKED = "asked"
@@ -216,11 +223,15 @@ class RunView:
         return self.paused_by is not None and self.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
     @property
-    def standing(self) -> RunStatus | ExecutionStatus:
-        """`shown`, or in doubt if only the settlement of a call can bring it on."""
+    def standing(self) -> RunStatus | ExecutionStatus | Hold:
+        """`shown`, in doubt if only the settlement of a call can bring it on, or what holds it up."""
         if self.in_doubt and self.shown in (RunStatus.WORKING, RunStatus.COMPLETED):
             return ExecutionStatus.IN_DOUBT
-        return self.shown
+        if self.shown is not RunStatus.WORKING:
+            return self.shown
+        if self.held_up:
+            return Hold.PAUSED
+        return self.shown if self.sleeping_until is None else Hold.SLEEPING
 
 
 @dataclass(frozen=True, slots=True)

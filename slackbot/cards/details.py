@@ -57,7 +57,7 @@ def details_modal(
 
 def details_text(view: RequestView) -> str:
     """Everything as plain text for a file; parts that are exact in the modal are exact here."""
-    standing = f"{status_words.of_request(view)} · request {view.id} · revision {view.revision}"
+    standing = f"{status_words.of_request(view.standing)} · request {view.id} · revision {view.revision}"
     parts = [f"{inert.line(title(view), 2000)}\n{standing}"]
     parts += [f"{label}\n{text}" for label, text in _texts(view)]
     return "\n\n".join(parts)

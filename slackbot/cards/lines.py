@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from agent.domain.request import ExecutionStatus
-from agent.domain.run import RunStatus, RunView
+from agent.domain.run import Hold, RunStatus, RunView
 from agent.domain.short_ids import short_id
-from slackbot.cards import blocks, buttons, durations, inert, status, tree
+from slackbot.cards import blocks, buttons, durations, inert, status, status_words, tree
 from slackbot.cards.answer import answer_line
 from slackbot.cards.values import (
     ACTION_DONE_CALL,
@@ -117,13 +117,16 @@ _DECIDED = {
     "expired": "⌛ Expired: nobody decided in time, which is not a rejection; nothing was run",
     "cancelled": "🚫 Withdrawn; nothing was run",
 }
-_RUN_WORDS = {
-    RunStatus.WORKING: "▶ Working",
-    RunStatus.PENDING_APPROVAL: "⏳ Waiting for review",
-    RunStatus.COMPLETED: "✅ Completed",
-    RunStatus.DENIED: "❌ Denied",
-    RunStatus.FAILED: "❌ Failed",
-    RunStatus.CANCELLED: "🚫 Cancelled",
+_RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
+    RunStatus.WORKING: "▶",
+    RunStatus.PENDING_APPROVAL: "⏳",
+    RunStatus.COMPLETED: "✅",
+    RunStatus.DENIED: "❌",
+    RunStatus.FAILED: "❌",
+    RunStatus.CANCELLED: "🚫",
+    ExecutionStatus.IN_DOUBT: "⚠",
+    Hold.PAUSED: "⏸",
+    Hold.SLEEPING: "💤",
 }
 
 
@@ -198,18 +201,13 @@ def run_words(run: RunView) -> str:
         return (
             f"⏳ Waiting for {inert.line(', '.join(run.askers_below), MAX_ASKERS)}, which {verb} for review"
         )
-    if run.standing is ExecutionStatus.IN_DOUBT:
-        return "⚠ In doubt, see its card or thread"
-    if run.held_up and run.shown is RunStatus.WORKING:
-        return "⏸ Paused"
-    if run.sleeping_until is not None and run.shown is RunStatus.WORKING:
-        return "💤 Sleeping"
-    return _RUN_WORDS[run.shown]
+    where = ", see its card or thread" if run.standing is ExecutionStatus.IN_DOUBT else ""
+    return f"{_RUN_SIGNS[run.standing]} {status_words.of_run(run.standing)}{where}"
 
 
 def until(run: RunView) -> list[Json]:
     """Until when a run sleeps, appended to its status."""
-    if run.sleeping_until is None or run.held_up or run.shown is not RunStatus.WORKING:
+    if run.sleeping_until is None or run.standing is not Hold.SLEEPING:
         return []
     return [blocks.text(" until "), blocks.moment(run.sleeping_until)]
 

@@ -18,7 +18,7 @@ def plain_request_card(view: RequestView, *, delivery_id: object | None, findabl
     waiting = view.status is RequestStatus.WAITING
     rows = [
         _section(inert.line(title(view), blocks.HEADER_LIMIT)),
-        _section(f"{status_words.of_request(view)}. {_WITHHELD if waiting else _SHORTENED}"),
+        _section(f"{status_words.of_request(view.standing)}. {_WITHHELD if waiting else _SHORTENED}"),
         blocks.context(small_print(view)),
         *buttons.plain_row(view),
     ]

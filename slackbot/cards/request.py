@@ -110,7 +110,7 @@ def fallback(view: RequestView) -> str:
     money = scalars.amounts(view.facts, view.description)
     shown = inert.mrkdwn(f"{title(view)} ({money})" if money else title(view), 1000)
     if not waiting:
-        return f"{status_words.of_request(view)}: {shown}"
+        return f"{status_words.of_request(view.standing)}: {shown}"
     asked = " ".join(filter(None, map(blocks.mention_mrkdwn, view.notify[:10])))
     until = f"Waiting for review until {blocks.moment_mrkdwn(view.expires_at)}"
     return f"{shown} · {until}{f' · {asked}' if asked else ''}"

@@ -20,7 +20,7 @@ def request(line: RequestLine) -> list[Json]:
     return [
         _title(line),
         _below(
-            blocks.text(", ".join(filter(None, [status_words.of_status(line.status), _progress(line)]))),
+            blocks.text(", ".join(filter(None, [status_words.of_request(line.standing), _progress(line)]))),
             *_origin(line),
             *_until(line),
             *_where(line.channel_id),
@@ -31,11 +31,12 @@ def request(line: RequestLine) -> list[Json]:
 
 def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     """A request with its outcome; `link` is its thread address, as Slack gave it."""
-    by = [blocks.text(" by "), blocks.person(line.decided_by)] if line.decided_by else []
+    decided = " by " if line.standing is line.status else " · decided by "  # not done by the reviewer
+    by = [blocks.text(decided), blocks.person(line.decided_by)] if line.decided_by else []
     at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
     reason = [blocks.text(f"“{inert.line(line.reason, MAX_WORDS)}”", italic=True)] if line.reason else []
     thread = [blocks.link(link, "its thread")] if link else []
-    first = blocks.section(blocks.text(status_words.of_status(line.status), bold=True), *by, *at)
+    first = blocks.section(blocks.text(status_words.of_request(line.standing), bold=True), *by, *at)
     rest = _below(
         *reason, *_origin(line), *_where(line.channel_id), *thread, blocks.text(short_id(line.id), code=True)
     )

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from agent.domain.limits import written
-from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
-from agent.domain.request_view import ExecutionView, GrantView, RequestView
+from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request_view import GrantView, RequestView
+from agent.domain.run import Hold, RunStatus
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry asked for"}
 """What a person said of an execution in doubt, as its card shows it."""
 
 
-def of_request(view: RequestView) -> str:
-    """The status in two or three plain words, for fallback texts and lists."""
-    if view.status is RequestStatus.APPROVED:
-        if view.voided:
-            return "Approval void"
-        if view.lapsed_at is not None:
-            return "Approval lapsed" if view.handed_over_at is None else "Handed over"
-        if view.execution is None:
-            return "Approved, not run" if view.stopped else "Approved"
-        return _execution_words(view.execution)
-    return _WORDS[view.status]
+def of_request(standing: RequestStatus | ApprovalState) -> str:
+    """A request's standing in two or three plain words, the same on every surface."""
+    if isinstance(standing, ApprovalState):
+        return _APPROVAL_WORDS.get(standing, f"Approved, {standing.value}")
+    return _WORDS[standing]
 
 
-def _execution_words(execution: ExecutionView) -> str:
-    if execution.status is ExecutionStatus.IN_DOUBT and execution.settled_as in SETTLED:
-        return f"Approved, {SETTLED[execution.settled_as].partition(' ')[2].lower()}"
-    if execution.retry_at is not None:
-        return "Failed, will be retried"
-    return _EXECUTION_WORDS[execution.status]
-
-
-def of_status(status: RequestStatus) -> str:
-    """The status for a line of a list, which knows nothing of executions."""
-    return _WORDS[status]
+def of_run(standing: RunStatus | ExecutionStatus | Hold) -> str:
+    """A run's standing in one to three plain words, the same on every surface."""
+    return _RUN_WORDS[standing]
 
 
 def progress(given: int, needed: int) -> str:
@@ -63,9 +50,20 @@ _WORDS = {
     RequestStatus.EXPIRED: "Expired",
     RequestStatus.CANCELLED: "Withdrawn",
 }
-_EXECUTION_WORDS = {
-    ExecutionStatus.CLAIMED: "Approved, running",
-    ExecutionStatus.SUCCEEDED: "Approved, done",
-    ExecutionStatus.FAILED: "Approved, failed",
-    ExecutionStatus.IN_DOUBT: "Approved, in doubt",
+_APPROVAL_WORDS = {
+    ApprovalState.VOID: "Approval void",
+    ApprovalState.LAPSED: "Approval lapsed",
+    ApprovalState.HANDED_OVER: "Handed over",
+    ApprovalState.RETRYING: "Failed, will be retried",
+}
+_RUN_WORDS: dict[RunStatus | ExecutionStatus | Hold, str] = {
+    RunStatus.WORKING: "Working",
+    RunStatus.PENDING_APPROVAL: "Waiting for review",
+    RunStatus.COMPLETED: "Completed",
+    RunStatus.DENIED: "Denied",
+    RunStatus.FAILED: "Failed",
+    RunStatus.CANCELLED: "Cancelled",
+    ExecutionStatus.IN_DOUBT: "In doubt",
+    Hold.PAUSED: "Paused",
+    Hold.SLEEPING: "Sleeping",
 }

@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from agent.database.pools import Database
-from agent.domain.request import RequestStatus
+from agent.domain.request import ApprovalState, RequestStatus
 from agent.domain.request_view import RequestView
 from agent.domain.short_ids import short_id
 from agent.domain.spelling import meant
@@ -194,8 +194,6 @@ def _row(view: RequestView) -> list[str]:
 
 
 def _status(view: RequestView) -> str:
-    if view.voided:
-        return f"{view.status.word}, void"
-    if view.lapsed_at is None:
-        return view.status.word
-    return f"{view.status.word}, {'lapsed' if view.handed_over_at is None else 'handed over'}"
+    """Its status, and what became of an approval."""
+    became = f", {view.standing.value}" if isinstance(view.standing, ApprovalState) else ""
+    return f"{view.status.word}{became}"

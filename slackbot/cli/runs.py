@@ -75,8 +75,9 @@ def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag =
             ("requester", terminal.who(run.requester)),
             ("status", run.standing.value),
             ("waiting", _waiting(run)),
-            ("sleeps until", terminal.when(run.sleeping_until)),
             ("why", terminal.line(run.cause or "", 500)),
+            ("sleeps until", terminal.when(run.sleeping_until)),
+            ("paused by", terminal.line(run.paused_by or "", 80) if run.held_up else ""),
             ("made", terminal.when(run.created_at)),
             ("changed", terminal.when(run.updated_at)),
             ("tokens", f"{run.tokens:,}"),
@@ -187,6 +188,8 @@ def _row(view: RunView) -> list[str]:
 
 def _why(run: RunView) -> str:
     """The reason for its state."""
+    if run.held_up:
+        return f"paused by {run.paused_by}"
     return f"sleeps until {terminal.when(run.sleeping_until)}" if run.sleeping_until else run.cause or ""
 
 

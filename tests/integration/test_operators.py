@@ -158,7 +158,10 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
 
 
 def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: str) -> None:
-    """Table and JSON lines have what fits the filters, also without `list`; `show` takes the beginning of an id."""
+    """Table and JSON lines have what fits the filters, also without `list`; `show` takes the beginning of an id.
+
+    The table says what became of an approval.
+    """
     first, second = asked(database_url), asked(database_url, agent="other")
     on(database_url, lambda db: alone.vote(db, ballot(first, reviewer(GRACE))))
     lines = [json.loads(each) for each in signoff("requests", "list", "--json").said.splitlines()]
@@ -174,6 +177,8 @@ def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: 
         ids = [json.loads(each)["id"] for each in said.splitlines()]
         assert ids == [str(each.request_id) for each in expected], filters
     assert "approved" in signoff("requests").said
+    on(database_url, lambda db: runs.cancel_by_operator(db, first.run_id, "test", "no longer wanted"))
+    assert "approved, not run" in signoff("requests").said
     assert short_id(first.request_id) in signoff("requests", COLUMNS="80").said
     shown = json.loads(signoff("requests", "show", str(first.request_id), "--json").said)
     assert shown["decided_by"] == {"team_id": GRACE.team_id, "user_id": GRACE.user_id}
@@ -227,7 +232,10 @@ def test_a_request_is_withdrawn_and_never_decided_here(
 
 
 def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, database_url: str) -> None:
-    """The list has one line a run; `show` has what was said, the calls and their requests."""
+    """The list has one line a run; `show` has what was said, the calls and their requests.
+
+    Both say that a run is paused, and by whom.
+    """
     request = asked(database_url)
     [line] = [json.loads(each) for each in signoff("runs", "list", "--json").said.splitlines()]
     assert (line["id"], line["agent"], line["waiting"]) == (str(request.run_id), "refunds", 1)
@@ -239,6 +247,12 @@ def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, datab
     told = signoff("runs", "show", str(request.run_id)).said
     assert "Ada asks for it." in told
     assert "process_refund" in told
+    on(database_url, start)
+    signoff("pause", "refunds")
+    [newest, _] = [each for each in signoff("runs").said.splitlines() if "refund order 7" in each]
+    assert " paused " in newest
+    assert "paused by cli:" in newest
+    assert "paused by" in signoff("runs", "show", str(request.run_id)).said
 
 
 # --- export -----------------------------------------------------------------------------------------------

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, bindparam, case, func, select
+from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, and_, bindparam, case, func, select
 
 from agent.domain.grants import GRANT
+from agent.domain.request import ExecutionStatus, RequestStatus, approval_state
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Behalf
+from agent.domain.run import AnswerKind, CallState
 from agent.store import exclusions
 from agent.store.rows import person, row_as
-from agent.store.tables import agent_run, approval_request, card_place, decision, request_revision
+from agent.store.tables import (
+    agent_run,
+    approval_request,
+    card_place,
+    decision,
+    execution,
+    request_revision,
+    settlement,
+    tool_call,
+)
 from agent.store.views.request_parts import approvals, channel_card, present_revision, voters
 from signoff.values import Person
 
@@ -20,10 +31,31 @@ _place = card_place.alias("place")
 team = bindparam("team", type_=Text)
 of_team = request.c.team_id == team
 _grant_requester = func.jsonb_extract_path_text(_revision.c.arguments, "requester")
+_attempt = (
+    select(func.json_build_array(execution.c.status, settlement.c.verdict))
+    .outerjoin(settlement, settlement.c.execution_id == execution.c.id)
+    .where(execution.c.request_id == request.c.id)
+    .order_by(execution.c.attempt.desc())
+    .limit(1)
+    .correlate(request)
+    .scalar_subquery()
+)
+_retrying = and_(tool_call.c.state == CallState.READY, tool_call.c.retry_at.is_not(None))
+_call = (
+    select(func.json_build_array(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, _retrying))
+    .where(tool_call.c.id == request.c.call_id, tool_call.c.ask_no == request.c.ask_no)
+    .correlate(request)
+    .scalar_subquery()
+)
+_approved = request.c.status == RequestStatus.APPROVED
 _LINES = (
     select(
         *request.c["id", "revision", "agent", "risk", "status", "requester_team_id", "requester_user_id"],
         *request.c["created_at", "expires_at", "channel_id", "approvers", "approvals_required", "excluded"],
+        *request.c["voided_at", "lapsed_at", "handed_over_at"],
+        # Subqueries, because the planner orders no more than eight joined tables freely.
+        case((_approved, _attempt)).label("attempt"),
+        case((_approved, _call)).label("call"),
         approvals(request).label("approvals"),
         voters(request).label("voters"),
         agent_run.c.ancestor_agents.label("above"),
@@ -67,7 +99,20 @@ def history_line(row: Row[Any]) -> HistoryLine:
 
 
 def _converted(row: Row[Any]) -> dict[str, object]:
+    executed, settled_as = row.attempt or (None, None)
+    withdrawn, retrying = row.call or (False, False)
+    approval = approval_state(
+        RequestStatus(row.status),
+        voided=row.voided_at is not None,
+        lapsed=row.lapsed_at is not None,
+        handed_over=row.handed_over_at is not None,
+        stopped=bool(withdrawn),
+        execution=ExecutionStatus(executed) if executed else None,
+        settled_as=settled_as,
+        retrying=bool(retrying),
+    )
     return {
+        "approval": approval,
         "message_ts": row.ts,
         "excluded": exclusions.from_json(row.excluded),
         "voters": tuple(Person(team, user) for team, user in row.voters),

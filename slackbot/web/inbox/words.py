@@ -9,12 +9,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from agent.domain.request import ExecutionStatus, RequestStatus
-from agent.domain.run import RunStatus
+from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus
+from agent.domain.run import Hold, RunStatus
 from signoff import formats
 from signoff.values import Person
 from signoff.visible_text import visible
-from slackbot.cards import Names, inert
+from slackbot.cards import Names, inert, status_words
 from slackbot.cards.durations import roughly
 
 _MINUTE = 60
@@ -67,21 +67,6 @@ def who(person: Person | None, names: Names, nobody: str = "nobody in Slack") ->
     return line(names.of(person.user_id), 40) if person else nobody
 
 
-REQUEST_WORDS = {
-    RequestStatus.WAITING: "Waiting",
-    RequestStatus.APPROVED: "Approved",
-    RequestStatus.REJECTED: "Rejected",
-    RequestStatus.EXPIRED: "Expired",
-    RequestStatus.CANCELLED: "Withdrawn",
-}
-RUN_WORDS = {
-    RunStatus.WORKING: "Working",
-    RunStatus.PENDING_APPROVAL: "Waiting for review",
-    RunStatus.COMPLETED: "Completed",
-    RunStatus.DENIED: "Denied",
-    RunStatus.FAILED: "Failed",
-    RunStatus.CANCELLED: "Cancelled",
-}
 EXECUTION_WORDS = {
     ExecutionStatus.CLAIMED: "Running",
     ExecutionStatus.SUCCEEDED: "Done",
@@ -89,38 +74,62 @@ EXECUTION_WORDS = {
     ExecutionStatus.IN_DOUBT: "In doubt",
 }
 
-_COLOURS = {
-    RequestStatus.WAITING: "waiting",
-    RequestStatus.APPROVED: "approved",
-    RequestStatus.REJECTED: "rejected",
-    RequestStatus.EXPIRED: "expired",
-    RequestStatus.CANCELLED: "cancelled",
-    RunStatus.WORKING: "working",
-    RunStatus.PENDING_APPROVAL: "waiting",
-    RunStatus.COMPLETED: "approved",
-    RunStatus.DENIED: "rejected",
-    RunStatus.FAILED: "rejected",
-    RunStatus.CANCELLED: "cancelled",
-    ExecutionStatus.CLAIMED: "working",
-    ExecutionStatus.SUCCEEDED: "approved",
-    ExecutionStatus.FAILED: "rejected",
-    ExecutionStatus.IN_DOUBT: "doubt",
+State = RequestStatus | ApprovalState | RunStatus | ExecutionStatus | Hold
+
+_COLOURS: Mapping[type[State], Mapping[State, str]] = {
+    RequestStatus: {
+        RequestStatus.WAITING: "waiting",
+        RequestStatus.APPROVED: "approved",
+        RequestStatus.REJECTED: "rejected",
+        RequestStatus.EXPIRED: "expired",
+        RequestStatus.CANCELLED: "cancelled",
+    },
+    ApprovalState: {
+        ApprovalState.VOID: "cancelled",
+        ApprovalState.LAPSED: "expired",
+        ApprovalState.HANDED_OVER: "expired",
+        ApprovalState.NOT_RUN: "cancelled",
+        ApprovalState.RUNNING: "working",
+        ApprovalState.DONE: "approved",
+        ApprovalState.FAILED: "rejected",
+        ApprovalState.RETRYING: "working",
+        ApprovalState.IN_DOUBT: "doubt",
+        ApprovalState.MARKED_DONE: "approved",
+        ApprovalState.RETRY_WANTED: "working",
+    },
+    RunStatus: {
+        RunStatus.WORKING: "working",
+        RunStatus.PENDING_APPROVAL: "waiting",
+        RunStatus.COMPLETED: "approved",
+        RunStatus.DENIED: "rejected",
+        RunStatus.FAILED: "rejected",
+        RunStatus.CANCELLED: "cancelled",
+    },
+    ExecutionStatus: {
+        ExecutionStatus.CLAIMED: "working",
+        ExecutionStatus.SUCCEEDED: "approved",
+        ExecutionStatus.FAILED: "rejected",
+        ExecutionStatus.IN_DOUBT: "doubt",
+    },
+    Hold: {Hold.PAUSED: "cancelled", Hold.SLEEPING: "waiting"},
 }
+"""By type first, because equal texts of two enumerations are one key."""
 
 
-def state_words(state: RequestStatus | RunStatus | ExecutionStatus) -> str:
-    """A state in a word or two, always shown beside its colour."""
-    known: Mapping[Any, str] = {**REQUEST_WORDS, **RUN_WORDS, **EXECUTION_WORDS}
-    if isinstance(state, RequestStatus):
-        return REQUEST_WORDS[state]
-    return RUN_WORDS[state] if isinstance(state, RunStatus) else known[state]
+def state_words(state: State) -> str:
+    """A state in a few words, always shown beside its colour."""
+    match state:
+        case RequestStatus() | ApprovalState():
+            return status_words.of_request(state)
+        case RunStatus() | Hold():
+            return status_words.of_run(state)
+        case _:
+            return EXECUTION_WORDS[state]
 
 
-def colour(state: RequestStatus | RunStatus | ExecutionStatus) -> str:
+def colour(state: State) -> str:
     """The state's CSS name for colour and icon."""
-    if isinstance(state, RunStatus):
-        return {each: _COLOURS[each] for each in RunStatus}[state]
-    return _COLOURS[state]
+    return _COLOURS[type(state)][state]
 
 
 def pairs(values: Iterable[str]) -> list[tuple[str, str]]:

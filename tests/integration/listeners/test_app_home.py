@@ -7,6 +7,7 @@ from typing import Any
 
 from agent.database.pools import Database
 from agent.domain.request import Verdict
+from agent.usecases import pause, runs
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_CANCEL_RUN,
@@ -19,7 +20,7 @@ from slackbot.cards.app_home import MAX_WAITING
 from slackbot.slack.app_home import AppHomes
 from slackbot.slack_api.error_codes import Meaning, meaning_of
 from tests.integration import alone
-from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
+from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule, start
 from tests.integration.listeners.conftest import House
 from tests.patience import promised
 from tests.unit.test_error_codes import DOCUMENTED
@@ -207,7 +208,10 @@ async def test_a_home_that_slack_does_not_take_says_so(http_house: House) -> Non
 
 
 async def test_home_shows_what_commands_show(http_house: House) -> None:
-    """A reviewer outside the channel finds a decided request in Home, as in `/approvals history`."""
+    """A reviewer outside the channel finds a decided request in Home, as in `/approvals history`.
+
+    What became of an approval, and that a run is paused, is said there as well.
+    """
     house = http_house
     house.slack.workspace.channels["C0REVIEW"].members.discard("U0GRACE")
     asked = await ask(house.db, rule(approvers=("U0GRACE", "U0LINUS")))
@@ -217,6 +221,14 @@ async def test_home_shows_what_commands_show(http_house: House) -> None:
     assert str(asked.request_id) in str(answer.response)
     grace.open_home()
     await home(house, "U0GRACE", str(asked.request_id))
+    approved = await ask(house.db, rule(approvers=("U0GRACE", "U0LINUS")))
+    await alone.vote(house.db, ballot(approved, reviewer(LINUS, "U0LINUS")))
+    await runs.cancel_by_operator(house.db, approved.run_id, "test", "no longer wanted")
+    await home(house, "U0GRACE", "Approved, not run")
+    await start(house.db)
+    await pause.pause(house.db, "refunds", by="test")
+    house.slack.person("U0ADA").open_home()
+    await home(house, "U0ADA", "⏸ Paused")
 
 
 async def test_who_does_not_belong_here_sees_no_requests(http_house: House) -> None:

@@ -11,6 +11,7 @@ from agent.domain.run import RunStatus
 from agent.domain.short_ids import short_id
 from agent.store import views
 from agent.usecases import pause
+from agent.usecases import runs as runs_of_agents
 from signoff.values import Risk
 from slack_sandbox import InteractionResult
 from slackbot.cards import (
@@ -26,7 +27,7 @@ from slackbot.cards import (
     flood_digest_card,
 )
 from slackbot.slack.listeners import agent_form, approvals_command, cancel, listing, slash_commands
-from tests.integration.asking import ADA, TEAM, Asked, ask
+from tests.integration.asking import ADA, TEAM, Asked, ask, start
 from tests.integration.listeners.conftest import House
 
 
@@ -292,6 +293,17 @@ async def test_history_links_to_the_thread_and_hides_what_is_not_yours(http_hous
         assert (str(asked.request_id) in answer) is there
 
 
+async def test_lists_say_what_became_of_an_approval(http_house: House) -> None:
+    """History and one's own requests say that an approved call was not run, and who had decided, as its card does."""
+    asked = await decided(http_house)
+    await runs_of_agents.cancel_by_operator(http_house.db, asked.run_id, "test", "no longer wanted")
+    for user, command in (("U0GRACE", "history"), ("U0ADA", "mine")):
+        answer = shown(await http_house.slack.person(user).command("/approvals", command, "C0AGENTS"))
+        assert "Approved, not run" in answer
+    answer = shown(await http_house.slack.person("U0GRACE").command("/approvals", "history", "C0AGENTS"))
+    assert " · decided by " in answer
+
+
 async def test_stats_tell_what_their_reader_may_see(http_house: House) -> None:
     """`/approvals stats`: numbers with their whole, of the last 7, 30 or 90 days; others' requests are in none."""
     await decided(http_house)
@@ -413,13 +425,18 @@ async def test_a_run_is_cancelled_from_its_list(house: House) -> None:
 
 
 async def test_administrators_stop_agents_and_let_them_go_on(house: House) -> None:
-    """`/agent pause` and `/agent resume` are for administrators; a typo is told, and who turned it is on record."""
+    """`/agent pause` and `/agent resume` are for administrators; a typo is told, and who turned it is on record.
+
+    The list of runs says that they are paused.
+    """
     house.slack.workspace.add_member("U0ROOT", "root", is_admin=True)
     ada, root = house.slack.person("U0ADA"), house.slack.person("U0ROOT")
     assert "Only administrators" in shown(await ada.command("/agent", "pause", "C0AGENTS"))
     assert await pause.active_pauses(house.db) == []
     assert 'did you mean "refunds"' in shown(await root.command("/agent", "pause refund", "C0AGENTS"))
+    await start(house.db)
     assert "refunds is paused" in shown(await root.command("/agent", "pause refunds odd refunds", "C0AGENTS"))
+    assert "⏸ Paused" in shown(await ada.command("/agent", "status", "C0AGENTS"))
     (stop,) = await pause.active_pauses(house.db)
     assert (stop.agent, stop.by.rpartition("/")[2], stop.reason) == ("refunds", "U0ROOT", "odd refunds")
     assert "was not paused" in shown(await root.command("/agent", "resume", "C0AGENTS"))

@@ -75,6 +75,7 @@ async def test_administrators_pause_and_resume(porch: Porch, agent: str) -> None
         porch.house.db, NewRun("data", "1", "count tables", "slack", ADA, "slack", TEAM, "C0AGENTS")
     )
     await grace.open("/inbox/runs")
+    assert grace.badges == ["Working"]
     assert "Pause an agent" not in grace.page
     assert (await grace.send("/inbox/pause", {"agent": agent})).status_code == 403
     await boss.open("/inbox/runs")
@@ -86,7 +87,9 @@ async def test_administrators_pause_and_resume(porch: Porch, agent: str) -> None
     await grace.open("/inbox/runs")
     which = f"The agent {agent} is" if agent else "Every agent is"
     assert f"{which} paused by @boss, just now : An <i>audit</i>" in grace.words
+    assert grace.badges == ["Paused"]
     await grace.open(f"/inbox/runs/{going.run_id}")
+    assert grace.badges == ["Paused"]
     assert "Agent paused by @boss: nothing begins until it is resumed." in grace.words
     await grace.open("/inbox/runs")
     assert "/inbox/resume" not in grace.page

@@ -84,7 +84,10 @@ async def test_looking_for_an_id_does_not_tell_that_there_is_one(porch: Porch) -
 
 
 async def test_page_and_card_say_why_an_approved_call_never_ran(porch: Porch) -> None:  # noqa: F811
-    """Its run was cancelled before it began, or the approval was too old by then: both say so, and that nothing ran."""
+    """Its run was cancelled before it began, or the approval was too old by then: both say so, and that nothing ran.
+
+    The lists of the page use the same words.
+    """
     db, reader = porch.house.db, await porch.visitor("U0GRACE")
     stopped, outdated = await porch.asked(1), await porch.asked(2)
     for asked in (stopped, outdated):
@@ -113,6 +116,7 @@ async def test_page_and_card_say_why_an_approved_call_never_ran(porch: Porch) ->
     ):
         await reader.open(f"/inbox/requests/{asked}")
         assert on_page in reader.words
+        assert f"{reader.badges[0]}: " == status
         assert "not begun" not in reader.words
         view = await db.read(request_view, UUID(asked))
         assert view is not None
@@ -120,6 +124,9 @@ async def test_page_and_card_say_why_an_approved_call_never_ran(porch: Porch) ->
         assert card.text.startswith(status)
         assert on_card in str(card.blocks)
         assert "Not started yet" not in str(card.blocks)
+    for path in ("/inbox", "/inbox/history"):
+        await reader.open(path)
+        assert reader.badges == ["Approval void", "Approved, not run"]
 
 
 async def test_a_run_hides_what_its_checkpoints_hide(porch: Porch) -> None:  # noqa: F811

@@ -70,6 +70,11 @@ class Visitor:
         """What can be read on the page, roughly."""
         return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", self.page)))
 
+    @property
+    def badges(self) -> list[str]:
+        """The badges on the page, in order."""
+        return re.findall(r'<span class="badge [^"]*"><svg.*?</svg>([^<]+)</span>', self.page, re.DOTALL)
+
     async def open(self, path: str, **options: Any) -> httpx.Response:
         answer = await self.browser.get(path, **options)
         self.page = answer.text
