@@ -64,7 +64,7 @@ async def give_up(tx: Transaction, dead: Dead) -> None:
         run = await undelivered.run_thread(tx, due.request_id)
         if run is not None:
             run_id, there = run
-            outgoing.append(outbox.unreachable_line(there, run_id, due.request_id, **facts))
+            outgoing.append(outbox.unreachable_line(there, run_id, due.request_id, given_up=True, **facts))
     outbox.enqueue(tx, outgoing)
 
 

@@ -74,6 +74,14 @@ _FAILED = (
     "❌ The run failed; calls that ran are not undone. The person who started it, or a workspace administrator, "
     "can resume it"
 )
+_CARD_GIVEN_UP = (
+    "⚠ A card could not be posted or changed; its request is unaffected. An operator fixes the cause, then runs "
+    "`signoff deliveries retry --all`"
+)
+_GIVEN_UP = (
+    "⚠ Slack did not accept a message, so it was given up (`signoff deliveries` lists such messages). Fix the cause, "
+    "then run `signoff deliveries retry --all`"
+)
 _RUN_LINES = {
     "answer": ("The agent's answer", ""),
     "pending": ("⏳ Waiting for review", "About:"),
@@ -91,10 +99,7 @@ _RUN_LINES = {
         "⚠ Slack did not accept a request's full card; a plain one without Approve is shown",
         "Error:",
     ),
-    "given_up": (
-        "⚠ Slack did not accept a message, so it was given up (`signoff deliveries list`; `retry` tries it again)",
-        "Why:",
-    ),
+    "given_up": (_GIVEN_UP, "Why:"),
     "missing_reviewers": ("⚠ Too few reviewers can still approve a request; it stays open", "About:"),
     "observed": (
         "Observed checkpoints, last week (`signoff policy observed` has examples)",
@@ -146,6 +151,7 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
         return answer_line(words, body, delivery_id)
     words, body = _settled(_voted(words, body), body)
     words = _DOUBT_ON_CARD if kind == "in_doubt" and body.get("request") else words
+    words = _CARD_GIVEN_UP if kind == "unreachable" and body.get("given_up") else words
     words = _DECIDED.get(str(body.get("outcome")), words) if kind == "decided" else words
     told = _line(kind, words, label, body, delivery_id)
     if kind == "failed" and (run := parse_id(body.get("run"))) is not None:

@@ -111,9 +111,12 @@ async def test_what_slack_takes_in_no_form_is_given_up_aloud(office: Office) -> 
     assert await office.column("SELECT state::text FROM delivery WHERE kind = 'card'") == ["dead"]
     [told] = await office.told_operators()
     assert "invalid_blocks" in told
+    assert "signoff deliveries retry --all" in told
     await office.tell_all("C0AGENTS")
     [root] = office.slack.messages("C0AGENTS")
-    assert "invalid_blocks" in str(office.slack.thread("C0AGENTS", root["ts"]))
+    thread = str(office.slack.thread("C0AGENTS", root["ts"]))
+    assert "invalid_blocks" in thread
+    assert "An operator fixes the cause, then runs `signoff deliveries retry --all`" in thread
     [dead] = await undelivered.list_dead(office.db, 10)
     assert (dead.request_id, dead.error) == (asked.request_id, "invalid_blocks")
     async with office.db.connection() as connection:
@@ -280,15 +283,15 @@ async def test_operators_of_a_running_service_find_a_dead_card_and_bring_it_back
     fault = house.slack.faults.error(POST, "invalid_blocks", times=2)
     await pause.resume(house.db, None, by="test")
 
-    assert "invalid_blocks" in await house.says(
-        "A card could not be posted or changed; the request stays open"
-    )
+    told = await house.says("A card could not be posted or changed; its request is unaffected")
+    assert "An operator fixes the cause, then runs `signoff deliveries retry --all`" in told
+    assert "invalid_blocks" in told
     assert fault.hits == 2
     assert await _figures(service) == (1, 1.0)
     examined = await asyncio.to_thread(signoff, "doctor", **commands)
     assert examined.status != 0
     assert "card in C0AGENTS: invalid_blocks" in examined.said
-    assert "signoff deliveries retry" in examined.said
+    assert "fix the cause, then `signoff deliveries retry --all`" in examined.said
     listed = await asyncio.to_thread(signoff, "deliveries", **commands)
     assert "invalid_blocks" in listed.said
 
