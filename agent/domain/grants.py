@@ -27,6 +27,7 @@ from agent.domain.field_constraints import (
     read_constraint,
 )
 from agent.domain.judgement import Judgement
+from agent.domain.limits import add
 from agent.domain.people import Standing
 from agent.domain.request import Verdict
 from agent.domain.request_view import ANYONE, Behalf
@@ -202,7 +203,7 @@ class Grant:
             return "it has expired"
         if uses >= self.max_uses:
             return "it is used up"
-        if self.max_sum is not None and used_sum + amount > self.max_sum:
+        if self.max_sum is not None and add(used_sum, amount) > self.max_sum:
             return "its sum would be exceeded"
         return None
 

@@ -150,6 +150,15 @@ async def test_uses_and_sum_are_never_exceeded(database: Database) -> None:
     assert await column(database, USED, id=grant_id) == [3]
 
 
+async def test_a_sum_that_is_reached_has_no_room_for_the_smallest_amount(database: Database) -> None:
+    """No sum is rounded: people are asked about a price of 1e-30 under a grant whose sum is used up."""
+    grant_id = await allow(database, max_uses=10, max_sum=Decimal(1500))
+    assert await use(database, cover(grant_id)) is not None
+    for price, covered in ((1e-30, False), (0, True)):
+        begun = await use(database, cover(grant_id, to_cover(price=price)))
+        assert (begun is not None) is covered
+
+
 @pytest.mark.parametrize(
     ("terms", "last"),
     [({"max_uses": 4, "sum_of": None, "max_sum": None}, 4), ({"max_uses": 50, "max_sum": Decimal(4500)}, 3)],
