@@ -212,6 +212,17 @@ async def test_the_window_slides(stage: Staged) -> None:
     assert await used(on) == [("all", Decimal(5), Decimal(12))]
 
 
+async def test_a_use_counts_from_its_attempt_and_not_from_the_sweep(stage: Staged) -> None:
+    """However late a call that has ended is settled, its use leaves the window 24 hours after its attempt began."""
+    on = await stage(payer(), policy=policy(limit(max=Decimal(10))))
+    await proposed(on, 10)
+    await on.sql("UPDATE execution SET started_at = started_at - interval '23.9 h'")
+    assert states(await proposed(on, 1)) == [CallState.ASKED]
+    await on.sql("UPDATE execution SET started_at = started_at - interval '0.2 h'")
+    assert await used(on) == [("all", Decimal(0), Decimal(1))]
+    assert states(await proposed(on, 9)) == [CallState.ANSWERED]
+
+
 async def test_functions_of_children_and_background_calls(stage: Staged) -> None:
     """A step of a function agent, a child run's calls and calls in the background are counted like any other."""
 
