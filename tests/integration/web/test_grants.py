@@ -52,8 +52,9 @@ within = "24h"
 max = 40
 then = "deny"
 """
+GRANTS = '[grants]\nmax_for = "24h"\nmax_uses = 20\n'
 WITHOUT_GRANTS = (
-    TERMS.replace('[grants]\nmax_for = "24h"\nmax_uses = 20\n', "")
+    TERMS.replace(GRANTS, "")
     .replace("allow_grants = true\n", "")
     .replace('grant_free = { order_id = "[0-9]+" }\n', "")
 )
@@ -249,6 +250,18 @@ async def test_a_question_that_was_rejected_lately_is_asked(site: Street) -> Non
     assert again["status"] == "waiting"
     covered = await program.ask("r-3", **refund(order_id="9"), agent="shop")
     assert covered.json()["status"] == "not_required"
+
+
+@pytest.mark.parametrize("terms", [WITHOUT_GRANTS, WITHOUT_GRANTS + GRANTS])
+async def test_a_policy_without_grants_lets_no_earlier_use_be_repeated(site: Street, terms: str) -> None:
+    """A question that a grant covered is asked when the program repeats it, whatever it was told before."""
+    program = await _granted(site, await site.program())
+    covered = await program.ask("r-2", **LIKE)
+    assert covered.json()["status"] == "not_required"
+    await _put_in_force(site, terms)
+    again = await program.ask("r-2", **LIKE)
+    assert (again.status_code, again.json()["status"]) == (201, "waiting")
+    assert (await program.get("/pending/r-2")).json()["status"] == "waiting"
 
 
 async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
