@@ -189,6 +189,29 @@ def test_the_command_counts_and_shows_masked_examples(
     assert "observed big: would have asked 2 of 3 calls, of which 1 were asked anyway" in replayed
 
 
+def test_the_command_lists_by_checkpoint_and_the_text_in_force_last(
+    signoff: Command, database_url: str, tmp_path: Path
+) -> None:
+    """By name, whatever was evaluated last; the counts of a changed checkpoint stand together, the latest last."""
+    until = soon().replace(microsecond=0).isoformat()
+    big = BIG.format(until=until)
+    other = big.replace('"big"', '"all"').replace("100", "0")
+    texts = [CHECKPOINTS + big.replace("100", str(least)) + other for least in (100, 200, 300)]
+    file = tmp_path / "observing.toml"
+
+    async def work(text: str, epoch: int) -> None:
+        async with Database(database_url) as db:
+            await judge(db, replace(load(text, filename="c.toml"), epoch=epoch), *[500] * epoch)
+
+    for epoch, text in enumerate(texts, 1):
+        file.write_text(text)
+        signoff("policy", "apply", str(file), SLACK_BOT_TOKEN=None)
+        asyncio.run(work(text, epoch))
+    told = [json.loads(line) for line in signoff("policy", "observed", "--json").said.splitlines()]
+    shown = [(each["checkpoint_id"], each["evaluated"], each["in_force"]) for each in told]
+    assert shown == [("all", 6, True), ("big", 1, False), ("big", 2, False), ("big", 3, True)]
+
+
 def test_check_names_what_is_not_observed_any_more(signoff: Command, tmp_path: Path) -> None:
     """After `observe_until` the file still loads, and `check` says that the checkpoint does nothing."""
     (signoff.folder / "checkpoints.toml").write_text(CHECKPOINTS + BIG.format(until="2026-01-01"))
