@@ -30,11 +30,12 @@ def replay(
     configured = read_settings(checkpoints=None if policy is None else str(policy))
     trying, start = read_policy(configured), terminal.moment("--since", since)
     totals, changed = with_database(configured, use_embedded, _replay, trying, start, show)
-    terminal.table(
-        ["when", "tool", "was", "would be", "people said", "request"],
-        [_row(each) for each in changed],
-        nothing="no verdict changes",
-    )
+    if show:
+        terminal.table(
+            ["when", "tool", "was", "would be", "people said", "request"],
+            [_row(each) for each in changed],
+            nothing="no verdict changes",
+        )
     for line in _told(totals):
         typer.echo(line)
 

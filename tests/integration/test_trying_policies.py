@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
+from typing import Any
 
 from agent.database.pools import Database
 from agent.domain import checkpoints
@@ -14,9 +16,10 @@ from agent.domain.policy import Policy
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.usecases import requests, retention, runs
 from agent.usecases.executions import external
+from agent.usecases.requests import Edit
 from signoff.values import Action
 from tests.integration import alone
-from tests.integration.asking import GRACE, asked_as, ballot, column, question, reviewer, start
+from tests.integration.asking import GRACE, Asked, asked_as, ballot, column, question, reviewer, start
 from tests.integration.command import Command
 
 OLD = """
@@ -33,6 +36,17 @@ when = "facts.price > 1000.0"
 approvers = ["S0FINANCE"]
 approvals_required = 2
 timeout = "2h"
+"""
+READ = """
+[[checkpoint]]
+checkpoint_id = "dear"
+action_pattern = "transfer"
+when = "has(facts.price) && facts.price > 0.3"
+
+[[checkpoint]]
+checkpoint_id = "theirs"
+action_pattern = "close"
+when = "agent == 'refunds' && requester == 'U0ADA'"
 """
 NEW = OLD.replace("args.amount > 10 &&", "args.amount > 500 &&")
 
@@ -56,26 +70,40 @@ def test_explain_says_which_rule_wins_and_who_would_be_asked(signoff: Command, t
     assert "--arg" in wrong
 
 
-async def _judge_three(url: str, policy: Policy) -> None:
-    """One call runs, one is asked and approved, one is refused; a program's action runs."""
+async def _judge(
+    db: Database,
+    policy: Policy,
+    tool: ToolTraits,
+    arguments: dict[str, Any],
+    facts: dict[str, Any] | None,
+    agent: str = "refunds",
+    requester: str | None = "U0ADA",
+) -> Asked | None:
+    """Let a run propose this call: it runs, is asked about, or is refused."""
+    run_id, (call,) = await start(db)
+    action = Action(tool.name, tool.version, arguments)
+    judged = policy.judge(tool, action, facts, agent, requester)
+    if judged.verdict == "run":
+        await runs.pass_call(db, call, action)
+        assert await alone.claim(db, call, worker="w", idempotent=False, judgement=judged)
+    elif judged.rule is not None:
+        known = judged.inputs.facts if judged.inputs else None
+        new = question(run_id, call, judged.rule, action=action, facts=known, judgement=judged)
+        return await asked_as(db, (await requests.open(db, new)).request_id, call, run_id)
+    else:
+        await runs.refuse_call(db, call, CallAnswer(AnswerKind.DENIED, "no"), judgement=judged)
+    return None
+
+
+async def _judge_four(url: str, policy: Policy) -> None:
+    """One call runs, one is approved, one is rejected; a program's action is on record."""
     async with Database(url) as db:
-        run_id, calls = await start(db, calls=3)
-        for order, (call, amount) in enumerate(zip(calls, (5, 100, 5000), strict=True)):
-            action = Action("process_refund", "1", {"amount": amount})
-            traits = ToolTraits("process_refund", "1")
-            judged = policy.judge(traits, action, {"price": amount}, "refunds", "U0ADA")
-            if order == 0:
-                await runs.pass_call(db, call, action)
-                assert await alone.claim(db, call, worker="w", idempotent=False, judgement=judged)
-            elif judged.rule is not None and order == 1:
-                new = question(
-                    run_id, call, judged.rule, action=action, facts={"price": amount}, judgement=judged
-                )
-                opened = await requests.open(db, new)
-                waiting = await asked_as(db, opened.request_id, call, run_id)
-                await alone.vote(db, ballot(waiting, reviewer(GRACE)))
-            else:
-                await runs.refuse_call(db, call, CallAnswer(AnswerKind.DENIED, "no"), judgement=judged)
+        for amount in (5, 100, 5000):
+            asked = await _judge(
+                db, policy, ToolTraits("process_refund", "1"), {"amount": amount}, {"price": amount}
+            )
+            if asked is not None:
+                await alone.vote(db, ballot(asked, reviewer(GRACE), "approve" if amount == 100 else "reject"))
         told = policy.judge(ToolTraits("read", "external"), Action("read", "external", {}), None, "ci", None)
         key = Principal(None, "ci", frozenset(), None, None)  # type: ignore[arg-type]
         await external.record_judgement(db, key, AuditKind.REVIEW_NOT_REQUIRED, {}, told)
@@ -84,7 +112,7 @@ async def _judge_three(url: str, policy: Policy) -> None:
 def test_replay_judges_again_what_was_judged(signoff: Command, database_url: str, tmp_path: Path) -> None:
     """Old verdict to new verdict, totals, and what people had said; erased content is counted and left out."""
     old = checkpoints.load(OLD, filename="old.toml")
-    asyncio.run(_judge_three(database_url, old))
+    asyncio.run(_judge_four(database_url, old))
     new = tmp_path / "new.toml"
     new.write_text(NEW)
     said = signoff("check", "replay", "--policy", str(new), "--since", "1h").said
@@ -97,7 +125,82 @@ def test_replay_judges_again_what_was_judged(signoff: Command, database_url: str
     said = signoff("check", "replay", "--policy", str(same)).said
     assert "no verdict changes" in said
     asyncio.run(_erase(database_url))
-    assert "3 could not be replayed: their content is erased" in signoff("check", "replay").said
+    assert "2 could not be replayed: their content is erased" in signoff("check", "replay").said
+
+
+def test_the_same_file_changes_nothing(signoff: Command, database_url: str, tmp_path: Path) -> None:
+    """Everything that a verdict rests on is kept: the tool's traits, exact and failed facts, agent and requester."""
+    file = tmp_path / "same.toml"
+    file.write_text(READ)
+    policy = checkpoints.load(READ, filename="same.toml")
+    calls: list[tuple[Any, ...]] = [
+        (ToolTraits("transfer", "1"), {}, {"price": 0.1 + 0.2}),
+        (ToolTraits("transfer", "1"), {}, {"price": 0.3}),
+        (ToolTraits("transfer", "1"), {}, {"price": math.nan}),
+        (ToolTraits("close", "1"), {}, None),
+        (ToolTraits("close", "1"), {}, None, "other"),
+        (ToolTraits("close", "1"), {}, None, "refunds", None),
+        (ToolTraits("delete", "1", requires_approval=True), {}, None),
+        (ToolTraits("list", "1", read_only=True), {}, None),
+    ]
+
+    async def work() -> list[bool]:
+        async with Database(database_url) as db:
+            return [await _judge(db, policy, *call) is not None for call in calls]
+
+    assert asyncio.run(work()) == [True, False, True, True, False, False, True, False]
+    said = signoff("check", "replay", "--policy", str(file)).said
+    assert "no verdict changes" in said
+    assert said.splitlines()[-1] == "8 evaluations were replayed"
+
+
+def test_totals_tell_verdicts_checkpoints_and_outcomes_apart(
+    signoff: Command, database_url: str, tmp_path: Path
+) -> None:
+    """Each revision of an edited request by itself; the latest changes are listed, and the totals are of all."""
+    old = checkpoints.load(OLD.replace("approvers", "allow_edit = true\napprovers"), filename="old.toml")
+
+    async def work() -> None:
+        async with Database(database_url) as db:
+            refund = ToolTraits("process_refund", "1")
+            for amount, verdict in ((100, "approve"), (200, "reject"), (300, None)):
+                asked = await _judge(db, old, refund, {"amount": amount}, {"price": amount})
+                assert asked is not None
+                if verdict is not None:
+                    await alone.vote(db, ballot(asked, reviewer(GRACE), verdict))
+            action = Action("process_refund", "1", {"amount": 900})
+            judged = old.judge(refund, action, {"price": 900}, "refunds", "U0ADA")
+            by, rule = reviewer(GRACE), judged.rule
+            edit = Edit(
+                asked.request_id, 1, by, action, {"price": 900}, rule, "900", "test", judgement=judged
+            )
+            assert (await requests.edit(db, edit)).revision == 2
+
+    asyncio.run(work())
+    new, gone = tmp_path / "new.toml", tmp_path / "gone.toml"
+    new.write_text(NEW.replace('"small"', '"middle"'))
+    said = signoff("check", "replay", "--policy", str(new), "--show", "1").said
+    assert "ask (small)" in said
+    assert (
+        "run" not in said.partition("evaluations")[0]
+    )  # the edited call is asked about, by another checkpoint
+    assert said.splitlines()[-6:] == [
+        "4 evaluations were replayed",
+        "  ask → run: 3",
+        "  the same verdict by another checkpoint: 1",
+        "  would run and had been asked; people said approved: 1",
+        "  would run and had been asked; people said rejected: 1",
+        "  would run and had been asked; people said waiting: 1",
+    ]
+    gone.write_text('[defaults]\nunmatched = "deny"\n')
+    said = signoff("check", "replay", "--policy", str(gone), "--show", "0").said
+    assert said.splitlines() == [
+        "4 evaluations were replayed",
+        "  ask → deny: 4",
+        "  would deny and had been asked; people said approved: 1",
+        "  would deny and had been asked; people said rejected: 1",
+        "  would deny and had been asked; people said waiting: 2",
+    ]
 
 
 async def _erase(url: str) -> None:
