@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
+
+SKEW = timedelta(hours=1)
+"""Maximum difference between a process's clock, which ids begin with, and the database's clock, which decides."""
 
 
 def new_id() -> UUID:

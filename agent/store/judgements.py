@@ -13,7 +13,7 @@ from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.judgement import Inputs, Judgement, ToolTraits
 from agent.domain.observation import Observation
 from agent.domain.replay import RecordedJudgement
-from agent.store.ids import id_at, new_id
+from agent.store.ids import SKEW, id_at, new_id
 from signoff.canonical import canonical_bytes, parse_checked
 from signoff.values import Action, Risk
 
@@ -83,8 +83,9 @@ def _observed(observations: Sequence[Observation]) -> list[dict[str, Any]] | Non
 async def recorded(
     connection: Connection, since: datetime, *, page: int = PAGE
 ) -> AsyncIterator[list[RecordedJudgement | None]]:
-    after = id_at(since)
-    while rows := await fetch(connection, _RECORDED, after=after, limit=page):
+    """All evaluations since then by the database's clock, page by page; ``None`` where the content is erased."""
+    after = id_at(since - SKEW)
+    while rows := await fetch(connection, _RECORDED, after=after, since=since, limit=page):
         yield [_recorded(row) for row in rows]
         after = rows[-1].id
 
@@ -133,7 +134,7 @@ SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_faile
        CASE WHEN j.ruled IS NULL THEN j.checkpoint_id ELSE j.ruled_by END AS checkpoint_id,
        j.request_id, coalesce(j.action, v.action) AS action, coalesce(j.facts, v.facts) AS facts,
        CASE WHEN j.grant_id IS NULL THEN r.status::text ELSE 'allowed in advance' END AS outcome
-FROM (SELECT * FROM judgement WHERE id > :after ORDER BY id LIMIT :limit) AS j
+FROM (SELECT * FROM judgement WHERE id > :after AND created_at >= :since ORDER BY id LIMIT :limit) AS j
 LEFT JOIN LATERAL (SELECT status FROM approval_request WHERE id = j.request_id OFFSET 0) AS r ON true
 LEFT JOIN LATERAL (SELECT action, facts FROM request_revision
                    WHERE request_id = j.request_id AND n = coalesce(j.revision, 1) OFFSET 0) AS v ON true

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,13 +11,10 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.observation import ObservedCount
-from agent.store.ids import id_at
+from agent.store.ids import SKEW, id_at
 from agent.store.rows import row_as
 from signoff.canonical import parse_canonical
 from signoff.values import Action
-
-SKEW = timedelta(hours=1)
-"""Maximum difference between a worker's clock, which ids begin with, and the database's clock, which decides."""
 
 
 @dataclass(frozen=True, slots=True)

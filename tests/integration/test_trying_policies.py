@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import psycopg
 
 from agent.database.pools import Database
 from agent.domain import checkpoints
@@ -14,6 +17,7 @@ from agent.domain.audit import AuditKind
 from agent.domain.judgement import ToolTraits
 from agent.domain.policy import Policy
 from agent.domain.run import AnswerKind, CallAnswer
+from agent.store.ids import id_at
 from agent.usecases import requests, retention, runs
 from agent.usecases.executions import external
 from agent.usecases.requests import Edit
@@ -201,6 +205,18 @@ def test_totals_tell_verdicts_checkpoints_and_outcomes_apart(
         "  would deny and had been asked; people said rejected: 1",
         "  would deny and had been asked; people said waiting: 2",
     ]
+
+
+def test_since_is_by_the_clock_of_the_database(
+    signoff: Command, database_url: str, owner: psycopg.Connection[Any]
+) -> None:
+    """What was evaluated before is left out, and what a process with a slow clock evaluated since is not."""
+    asyncio.run(_judge_four(database_url, checkpoints.load(OLD, filename="old.toml")))
+    owner.execute("UPDATE judgement SET created_at = created_at - interval '61 min' WHERE verdict = 'ask'")
+    slow = id_at(datetime.now(UTC) - timedelta(minutes=100))
+    owner.execute("UPDATE judgement SET id = %s WHERE verdict = 'run'", [slow])
+    assert "1 evaluations were replayed" in signoff("check", "replay", "--since", "1h").said
+    assert "4 evaluations were replayed" in signoff("check", "replay", "--since", "2h").said
 
 
 async def _erase(url: str) -> None:
