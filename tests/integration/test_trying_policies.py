@@ -167,11 +167,12 @@ def test_totals_tell_verdicts_checkpoints_and_outcomes_apart(
     async def work() -> None:
         async with Database(database_url) as db:
             refund = ToolTraits("process_refund", "1")
-            for amount, verdict in ((100, "approve"), (200, "reject"), (300, None)):
-                asked = await _judge(db, old, refund, {"amount": amount}, {"price": amount})
-                assert asked is not None
-                if verdict is not None:
-                    await alone.vote(db, ballot(asked, reviewer(GRACE), verdict))
+            for amount, verdict in ((100, "approve"), (200, "reject")):
+                decided = await _judge(db, old, refund, {"amount": amount}, {"price": amount})
+                assert decided is not None
+                await alone.vote(db, ballot(decided, reviewer(GRACE), verdict))
+            asked = await _judge(db, old, refund, {"amount": 300}, {"price": 300})
+            assert asked is not None
             action = Action("process_refund", "1", {"amount": 900})
             judged = old.judge(refund, action, {"price": 900}, "refunds", "U0ADA")
             by, rule = reviewer(GRACE), judged.rule
