@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
+from sqlalchemy import text
 
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.checkpoints import load
 from agent.domain.judgement import ToolTraits
 from agent.domain.policy import Policy
@@ -98,6 +103,36 @@ async def test_after_its_end_nothing_is_counted(database: Database) -> None:
     """By the clock of the database, also where a process still has the policy of before."""
     await judge(database, observing(datetime.now(UTC) - timedelta(seconds=1)), 500)
     assert await column(database, "SELECT count(*) FROM judgement WHERE observed IS NOT NULL") == [0]
+
+
+@pytest.mark.parametrize(("ahead", "counted"), [("2 h", 0), ("-2 h", 1)])
+async def test_a_process_with_a_wrong_clock_changes_no_end(
+    database_url: str, owner: psycopg.Connection[Any], ahead: str, counted: int
+) -> None:
+    """It neither extends nor shortens an observation: the clock of the database, here hours apart, decides."""
+    owner.execute("CREATE SCHEMA apart")
+    owner.execute("GRANT USAGE ON SCHEMA apart TO signoff_app")
+    owner.execute(
+        "CREATE FUNCTION apart.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS"
+        f" $$ SELECT pg_catalog.clock_timestamp() + interval '{ahead}' $$"
+    )
+    until = datetime.now(UTC) + timedelta(hours=1 if counted == 0 else -1)
+    try:
+        async with Apart(database_url) as db:
+            await judge(db, observing(until), 5000)
+            assert await column(db, "SELECT count(*) FROM judgement WHERE observed IS NOT NULL") == [counted]
+    finally:
+        owner.execute("DROP SCHEMA apart CASCADE")
+
+
+class Apart(Database):
+    """The database with another clock than this process."""
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        async with super().transaction() as tx:
+            await tx.execute(text("SET LOCAL search_path = apart, pg_catalog, signoff"))
+            yield tx
 
 
 async def test_what_a_checkpoint_would_free_is_counted(
@@ -199,14 +234,14 @@ def test_the_command_lists_by_checkpoint_and_the_text_in_force_last(
     texts = [CHECKPOINTS + big.replace("100", str(least)) + other for least in (100, 200, 300)]
     file = tmp_path / "observing.toml"
 
-    async def work(text: str, epoch: int) -> None:
+    async def work(terms: str, epoch: int) -> None:
         async with Database(database_url) as db:
-            await judge(db, replace(load(text, filename="c.toml"), epoch=epoch), *[500] * epoch)
+            await judge(db, replace(load(terms, filename="c.toml"), epoch=epoch), *[500] * epoch)
 
-    for epoch, text in enumerate(texts, 1):
-        file.write_text(text)
+    for epoch, terms in enumerate(texts, 1):
+        file.write_text(terms)
         signoff("policy", "apply", str(file), SLACK_BOT_TOKEN=None)
-        asyncio.run(work(text, epoch))
+        asyncio.run(work(terms, epoch))
     told = [json.loads(line) for line in signoff("policy", "observed", "--json").said.splitlines()]
     shown = [(each["checkpoint_id"], each["evaluated"], each["in_force"]) for each in told]
     assert shown == [("all", 6, True), ("big", 1, False), ("big", 2, False), ("big", 3, True)]
