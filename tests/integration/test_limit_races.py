@@ -19,6 +19,7 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.judgement import ToolTraits
 from agent.domain.limits import Limit, LimitState, Use
+from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus, Verdict
 from agent.domain.rules import Defaults
@@ -29,7 +30,19 @@ from agent.usecases import executions, limits, requests, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimCalls, ClaimTerms, Outcome, Report
 from signoff.values import Action
 from tests.integration import alone, invariants
-from tests.integration.asking import GRACE, ask, ballot, column, question, reviewer, rows, rule, start, write
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    ask,
+    ballot,
+    column,
+    question,
+    reviewer,
+    rows,
+    rule,
+    start,
+    write,
+)
 from tests.integration.test_races import deadlocks, sized
 from tests.stress.rounds import counted
 
@@ -198,13 +211,15 @@ async def test_a_question_reserves_until_it_ends(database: Database) -> None:
     """Each end of a question that is no approval gives back what it reserved, in the view and after the sweep."""
     waiting = use("w", "5")
     state = (LimitState(waiting, Decimal(0), Decimal(0)),)
-    for end in ("withdrawn", "rejected", "expired"):
+    for end in ("withdrawn", "rejected", "expired", "cancelled"):
         asked = await ask(database, limits=state)
         assert [each.waiting for each in await limits.by_subject(database, [waiting.limit])] == [Decimal(1)]
         if end == "withdrawn":
             await requests.withdraw(database, asked.request_id, GRACE, None)
         elif end == "rejected":
             await alone.vote(database, ballot(asked, reviewer(GRACE), Verdict.REJECT.value))
+        elif end == "cancelled":
+            await runs.cancel(database, asked.run_id, Standing(ADA))
         else:
             await write(database, "UPDATE approval_request SET expires_at = now() WHERE status = 'waiting'")
             await requests.expire_due(database)

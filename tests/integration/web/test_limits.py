@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent.domain.checkpoints import load
-from agent.usecases import limits
-from tests.integration.asking import column
+from agent.usecases import limits, requests
+from tests.integration.asking import column, write
 from tests.integration.web.conftest import Program, Street, shown
 from tests.integration.web.test_executors import claim, kind, report
 from tests.integration.web.test_facts import approve, billing, opened
@@ -88,6 +88,24 @@ async def test_an_approved_claim_counts_from_then_and_a_failure_gives_it_back(si
     await report(program, got.json()["token"], status="failed", error="no")
     assert await used(site) == []
     assert (await refund(program, "r-4", 1000)).json()["status"] == "not_required"
+
+
+@pytest.mark.parametrize("end", ["cancelled", "rejected", "expired"])
+async def test_a_programs_question_reserves_until_it_ends(site: Street, end: str) -> None:
+    """Each end that is no approval gives back what the question reserved, before and after the sweep."""
+    program = await billing(site)
+    asked = await opened(await refund(program, "r-1", 1200))
+    assert await used(site) == [(Decimal(0), Decimal(1200))]
+    if end == "cancelled":
+        await program.delete("/pending/r-1")
+    elif end == "rejected":
+        await (await site.reviewer()).decides(asked["id"], "rejected")
+    else:
+        await write(site.db, "UPDATE approval_request SET expires_at = clock_timestamp()")
+        await requests.expire_due(site.db)
+    assert (await program.get("/pending/r-1")).json()["status"] == end
+    assert await used(site) == []
+    assert await column(site.db, "SELECT count(*) FROM limit_use") == [0]
 
 
 async def test_changed_facts_move_the_use_to_the_question_that_asks_again(site: Street) -> None:
