@@ -8,6 +8,7 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -23,8 +24,11 @@ from tests.conftest import fastest_folder
 from tests.integration.asking import write
 from tests.integration.crash.street import until
 from tests.integration.service.conftest import House, a_house
+from tests.patience import promised
 
 AGENT = Agent("data", "You manage data.")
+WORK_BEGINS = 5.0
+"""Seconds after the database's return."""
 
 
 async def readyz(service: Service) -> tuple[int, dict[str, Any]]:
@@ -73,10 +77,14 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSer
 
 
 async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_server: EmbeddedServer) -> None:
-    """503 with the reason while it is away; back again, the service finds what waits; and it can stop without one.
+    """503 with the reason while it is away; back again, work begins within 5 s; and it can stop without one.
 
     Looks go on at their pace meanwhile, so the first that is answered begins the work: nobody announces it here.
     """
+
+    async def ended(house: House) -> bool:
+        return await house.column("SELECT status::text FROM agent_run") == ["completed"]
+
     async with a_house(own_server.url, "http") as house:
         service = await house.open([AGENT])
         await says(service, 200, database="ok", slack="connected")
@@ -88,6 +96,7 @@ async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_serve
         again = embedded_server.start(own_server.data_dir, durable=False)
         try:
             await write(house.db, "DELETE FROM pause")
+            await until(partial(ended, house), promised(WORK_BEGINS))
             await says(service, 200, database="ok")
             await house.says("Nothing is pending", seconds=30.0)
             await says(service, 200, worker=True)

@@ -350,10 +350,18 @@ def _pressing(person: ScreenUser, card: dict[str, Any], asked: Any, action_id: s
     return payload
 
 
-async def test_a_refused_press_redraws_its_card(house: House) -> None:
-    """The card showed buttons of a request that was decided: the person is told, and the card is drawn again."""
+@pytest.mark.parametrize("ended", ["decided", "expired"])
+async def test_a_refused_press_redraws_its_card(house: House, ended: str) -> None:
+    """The card showed buttons of a request that has ended: the person is told, and the card is drawn again."""
     asked, card = await house.asked()
-    await alone.vote(house.db, ballot(asked, reviewer(GRACE), place=None))
+    if ended == "decided":
+        await alone.vote(house.db, ballot(asked, reviewer(GRACE), place=None))
+    else:
+        house.rows(
+            "UPDATE approval_request SET created_at = created_at - interval '2 days', "
+            "expires_at = expires_at - interval '2 days' WHERE id = %s RETURNING 1",
+            asked.request_id,
+        )
     house.owner.execute("UPDATE delivery SET state = 'sent'")
     await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
     await house.ctx.background.finish()

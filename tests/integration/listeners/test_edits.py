@@ -65,12 +65,18 @@ async def test_an_edit_is_a_new_revision(house: House) -> None:
 
 
 async def test_the_old_card_does_not_approve_what_was_edited(house: House) -> None:
-    """A click on the card as it was drawn before the edit is refused: nobody approves what they have not seen."""
+    """A click on the card as it was drawn before the edit is refused: nobody approves what they have not seen.
+
+    The card is drawn again.
+    """
     asked, card, form = await editing_form(house)
     await house.slack.person("U0GRACE").submit(form, {AMOUNT: "40"})
+    house.owner.execute("UPDATE delivery SET state = 'sent'")
     await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
     await house.told("U0LINUS", "has changed")
     assert await house.status(asked.request_id) == "waiting"
+    due = "SELECT kind::text, request_id FROM delivery WHERE state = 'pending'"
+    await house.slack.wait_for(lambda: house.rows(due) == [("card", asked.request_id)])
 
 
 async def test_an_edit_in_the_details_shows_there(http_house: House) -> None:
