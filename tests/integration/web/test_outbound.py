@@ -140,13 +140,17 @@ async def test_who_is_not_subscribed_is_not_told(database: Database) -> None:
 
 
 async def test_no_secret_is_told(database: Database, sender: OutboundSender, receiver: Receiver) -> None:
-    """Planted secrets in a description and in the context reach no receiver."""
+    """Planted secrets in a description, in the context and in a reviewer's note reach no receiver; the note does."""
     await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     said = "; ".join(SECRETS.values())
-    await ask(database, description=f"Refund {said}", context={"task": said})
+    asked = await ask(database, description=f"Refund {said}", context={"task": said})
+    await alone.vote(database, ballot(asked, reviewer(GRACE), reason=f"Once only; {said}"))
     await send(database, sender)
-    [told] = receiver.told
-    assert not [kind for kind, secret in SECRETS.items() if secret.encode() in told.body]
+    assert not [
+        kind for kind, secret in SECRETS.items() for told in receiver.told if secret.encode() in told.body
+    ]
+    [decided] = [told for told in receiver.told if told.headers["Signoff-Event"] == "decision.made"]
+    assert decided.content["request"]["votes"][0]["reason"].startswith("Once only; ")
 
 
 async def test_what_an_agent_below_was_given_stays_hidden(

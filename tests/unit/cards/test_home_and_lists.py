@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.request import RequestStatus
+from agent.domain.request import ApprovalState, RequestStatus
 from agent.domain.request_line import Count, HistoryLine, RequestLine
 from agent.domain.run import RunStatus, RunView
 from signoff.values import Person, Risk
@@ -166,6 +166,45 @@ def test_only_ones_own_runs_have_a_cancel_button(referee: Any) -> None:
     (button,) = [part for _, part in referee.walk(card.blocks) if part.get("type") == "button"]
     assert (button["action_id"], button["value"]) == ("signoff:cancel_run", str(RUN.id))
     assert "withdrawn" in button["confirm"]["text"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "▶ Working"),
+        ({"in_doubt": 1}, "⚠ In doubt, see its card or thread"),
+        ({"paused_by": "cli:root"}, "⏸ Paused"),
+        ({"sleeping_until": AT}, "💤 Sleeping until "),
+        ({"sleeping_until": AT, "paused_by": "cli:root"}, "⏸ Paused · "),
+        ({"waiting": 1, "paused_by": "cli:root"}, "⏳ Waiting for review"),
+    ],
+)
+def test_a_list_of_runs_says_what_each_one_does(referee: Any, changes: dict[str, Any], words: str) -> None:
+    """What keeps a run from its next step stands in lists, as in the run's first message."""
+    run = replace(RUN, **changes)
+    for card in (cards.run_list([run]), cards.run_root(run)):
+        referee.judge(card)
+        assert words in referee.words(card.blocks)
+
+
+@pytest.mark.parametrize(
+    ("approval", "words"),
+    [
+        (None, "Approved by U0GRACE"),
+        (ApprovalState.VOID, "Approval void · decided by U0GRACE"),
+        (ApprovalState.NOT_RUN, "Approved, not run · decided by U0GRACE"),
+        (ApprovalState.IN_DOUBT, "Approved, in doubt · decided by U0GRACE"),
+        (ApprovalState.RETRYING, "Failed, will be retried · decided by U0GRACE"),
+    ],
+)
+def test_a_history_says_what_became_of_an_approval(
+    referee: Any, approval: ApprovalState | None, words: str
+) -> None:
+    """The reviewer is named as the one who decided, not as the one who ran it."""
+    line = replace(DECIDED, status=RequestStatus.APPROVED, approval=approval)
+    card = cards.history_list([line])
+    referee.judge(card)
+    assert words in referee.words(card.blocks)
 
 
 def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
