@@ -252,6 +252,20 @@ async def test_a_question_that_was_rejected_lately_is_asked(site: Street) -> Non
     assert covered.json()["status"] == "not_required"
 
 
+async def test_a_removed_reviewer_ends_what_they_allowed(site: Street) -> None:
+    """The next question finds that who gave the grant reviews no more; it stays ended when they come back."""
+    program = await _granted(site, await site.program())
+    assert (await program.ask("r-2", **LIKE)).json()["status"] == "not_required"
+    connected = site.service.slack.connection()
+    assert connected is not None
+    for name, reviewers in (("r-3", ["U0LINUS"]), ("r-4", ["U0GRACE", "U0LINUS"])):
+        site.house.slack.workspace.change_usergroup("S0FINANCE", reviewers)
+        connected.directory.forget_group("S0FINANCE")  # a minute later
+        assert (await program.ask(name, **LIKE)).json()["status"] == "waiting"
+    because = await column(site.db, "SELECT ended_because FROM approval_grant")
+    assert because == ["somebody who gave it is no reviewer any more"]
+
+
 @pytest.mark.parametrize("terms", [WITHOUT_GRANTS, WITHOUT_GRANTS + GRANTS])
 async def test_a_policy_without_grants_lets_no_earlier_use_be_repeated(site: Street, terms: str) -> None:
     """A question that a grant covered is asked when the program repeats it, whatever it was told before."""
