@@ -130,9 +130,14 @@ class SentMessage:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """Result of storing it. ``more``: more to send; ``expired``: the expired request that its card asks again."""
+    """Result of storing it. ``expired``: the expired request that its card asks again."""
 
     more: bool
+    """More to send."""
+    wait: float | None
+    """Seconds for which the pace allows none of it; ``None``: some may go now."""
+    rests: bool
+    """Until then nothing at all may be sent."""
     expired: tuple[UUID, Destination] | None
 
 
@@ -163,7 +168,8 @@ async def mark_sent(
     if not rows:
         return None
     [row] = rows
-    return StoredMessage(row.more, (row.id, Destination(row.team_id, row.channel_id)) if row.id else None)
+    expired = (row.id, Destination(row.team_id, row.channel_id)) if row.id else None
+    return StoredMessage(row.more, row.wait, row.rests, expired)
 
 
 def postpone(
@@ -199,7 +205,8 @@ WITH held AS (
                       trouble = NULL, trouble_since = NULL,
                       next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :posts)),
                       next_update_at = greatest(next_update_at, clock_timestamp() + make_interval(secs => :updates))
-    WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch RETURNING lease_epoch
+    WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
+    RETURNING clock_timestamp() AS now, next_at, next_update_at
 ), card AS (
     UPDATE card_place SET ts = :ts
     WHERE request_id = CAST(:card AS uuid) AND surface = 'channel' AND ts IS NULL AND EXISTS (SELECT FROM held)
@@ -215,8 +222,12 @@ WITH held AS (
 )
 SELECT expired.id, expired.team_id, expired.channel_id, EXISTS (
     SELECT FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
-                           AND (id <> ALL (:ids) OR wanted > :wanted)) AS more
-FROM held
+                           AND (id <> ALL (:ids) OR wanted > :wanted)) AS more,
+    CAST(extract(epoch FROM CASE WHEN rests THEN least(next_at, next_update_at) WHEN next_at > now AND NOT EXISTS (
+        SELECT FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
+                               AND kind IN ('card', 'run_root', 'digest') AND (id <> ALL (:ids) OR wanted > :wanted))
+        THEN next_at END - now) AS float) AS wait, rests
+FROM held CROSS JOIN LATERAL (SELECT next_at > now AND next_update_at > now AS rests) AS pace
 LEFT JOIN (approval_request AS new JOIN tool_call AS c ON c.id = new.call_id
            JOIN approval_request AS expired ON expired.call_id = c.repeats AND expired.status = 'expired')
 ON new.id = CAST(:card AS uuid)

@@ -1,7 +1,7 @@
 """Messages for Slack: take a destination's next message and store its outcome.
 
 One drain at a time sends to a channel, one message at a time. Taking a message leases the channel; storing its outcome
-takes the next one in the same transaction. A card that changed in the meantime (``wanted`` grew) stays due.
+takes the next one in the same transaction, if the pace allows one. A card that changed in the meantime (``wanted`` grew) stays due.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ async def take_next(
     separate paces and do not wait for each other. A flood of cards is first folded into a digest.
     """
     async with db.transaction() as tx:
-        if after is not None and not await _store(tx, after):
-            return Look(None, None)
+        if after is not None and (nothing_now := await _store(tx, after)) is not None:
+            return nothing_now
         return await _take(tx, destination, worker, served, cards_per_minute)
 
 
@@ -140,13 +140,13 @@ async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> i
     return len(found)
 
 
-async def _store(tx: Transaction, outcome: Outcome) -> bool:
-    """Store the outcome. False: nothing is left to send, or another drain took over and nothing was stored."""
+async def _store(tx: Transaction, outcome: Outcome) -> Look | None:
+    """Store the outcome, unless another drain took over. ``None``: something may be sent now."""
     due = outcome.due
     if isinstance(outcome, Sent):
         return await _store_sent(tx, due, outcome.ts, outcome.pause)
     if not await deliveries.release(tx, due.destination, due.epoch, **_rest(due, outcome.pause)):
-        return False
+        return Look(None, None)
     if isinstance(outcome, Dead):
         await give_up(tx, outcome)
     elif isinstance(outcome, Gone):
@@ -161,10 +161,10 @@ async def _store(tx: Transaction, outcome: Outcome) -> bool:
         if seconds and due.kind.endswith("_line"):
             deliveries.postpone_thread(tx, due.kind, due.request_id, due.run_id, seconds)
     await tx.flush()
-    return True
+    return None
 
 
-async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: float) -> bool:
+async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: float) -> Look | None:
     is_new = ts is not None and due.ts is None
     sent = SentMessage(
         due.ids,
@@ -175,7 +175,7 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
     )
     stored = await deliveries.mark_sent(tx, due.destination, due.epoch, sent, **_rest(due, pause))
     if stored is None:
-        return False
+        return Look(None, None)
     if stored.expired is not None:
         request_id, there = stored.expired
         outbox.enqueue(tx, [outbox.card(there, request_id)])  # its line can link to the new card now
@@ -183,7 +183,7 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
         former = await floods.place_digest(tx, due.destination, due.agent, ts)
         if former is not None:
             outbox.enqueue(tx, [outbox.digest_pointer(due.destination, due.agent, former, ts)])
-    more = stored.more or tx.has_writes
+    look_now = tx.has_writes or (stored.more and stored.wait is None)
     await tx.flush()
     tx.after_commit(
         partial(
@@ -195,7 +195,7 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
             run_id=str(due.run_id) if due.run_id else None,
         )
     )
-    return more
+    return None if look_now else Look(None, stored.wait if stored.more else None, stored.rests)
 
 
 async def channels_due(db: Database, team_id: str) -> list[str]:

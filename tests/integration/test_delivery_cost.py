@@ -87,3 +87,31 @@ async def test_a_channel_that_rests(office: Office) -> None:  # noqa: F811
         assert look.rests is rests
         if look.due is not None:
             await deliveries.release(office.db, look.due)
+
+
+async def test_nothing_is_read_while_the_pace_allows_nothing(office: Office) -> None:  # noqa: F811
+    """After a line, while only lines wait, the channel is not read until the pace allows the next."""
+    asked = [await ask(office.db) for _ in range(2)]
+    await office.tell_all()
+    async with office.db.transaction() as tx:
+        outbox.enqueue(tx, [outbox.request_line(REVIEWS, each.request_id, "reminder") for each in asked])
+    with counting() as counted:
+        await office.drain(pace=60.0).run(TEAM, CHANNEL)
+    assert len(office.slack.calls_of(POST)) == 3
+    assert len(counted.statements) == 2
+    assert await office.pending() == 1
+
+
+async def test_a_change_does_not_wait_for_the_pace_of_new_messages(office: Office) -> None:  # noqa: F811
+    """A new message and a change go one right after the other; then neither pace allows more, and nothing is read."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    for _ in range(2):
+        await ask(office.db)
+    await office.touch(asked)
+    with counting() as counted:
+        await office.drain(pace=60.0).run(TEAM, CHANNEL)
+    assert len(office.slack.calls_of(POST)) == 2
+    assert len(office.slack.calls_of(UPDATE)) == 1
+    assert len(counted.statements) == 6
+    assert await office.pending() == 1
