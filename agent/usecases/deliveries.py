@@ -1,7 +1,8 @@
 """Messages for Slack: take a destination's next message and store its outcome.
 
 One drain at a time sends to a channel, one message at a time. Taking a message leases the channel; storing its outcome
-takes the next one in the same transaction, if the pace allows one. A card that changed in the meantime (``wanted`` grew) stays due.
+takes the next one in the same transaction, if the pace allows one. A card that changed in the meantime (``wanted``
+grew) stays due.
 """
 
 from __future__ import annotations
