@@ -231,6 +231,19 @@ async def test_the_command_is_what_people_approve(gate: Gate, grace: Program) ->
     await gate(*restart, "rm", "ran").says("waiting for people")
 
 
+async def test_a_command_that_the_service_has_changed_does_not_run(
+    gate: Gate, grace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate itself compares: it stays shut (78) if the service lets somebody edit the command."""
+    monkeypatch.setattr("agent.runtime.edit_judgement.COMMAND", "not_reserved")
+    started = gate(*DEPLOY, "--accept-edits", "--", "touch", "ran")
+    request = await gate.request()
+    await save(gate, request, **{COMMAND: ["touch", "other"]})
+    await grace.decides(request, revision=2)
+    code, said = await started.ends()
+    assert (code, gate.ran, "another command was approved" in said) == (78, None, True), said
+
+
 async def test_sigterm_goes_on_to_the_command(gate: Gate, grace: Program) -> None:
     """Once it runs, SIGTERM is the command's to handle; how it ended is reported all the same."""
     handles = "trap 'echo stopped > ran; exit 9' TERM; echo up > up; while :; do sleep 0.05; done"
