@@ -225,7 +225,9 @@ async def test_a_form_that_is_sent_after_the_session_has_ended_is_said_to_be_los
     assert "evil" not in elsewhere.headers["location"]
 
 
-async def with_slack(house: House, user: str = "U0GRACE") -> tuple[Porch, Visitor, str]:
+async def with_slack(
+    house: House, user: str = "U0GRACE", wanted: str = "/inbox/history"
+) -> tuple[Porch, Visitor, str]:
     """Somebody who has been at Slack's page and is on the way back, and the path that leads back."""
     opened = await open_porch(
         house,
@@ -234,9 +236,9 @@ async def with_slack(house: House, user: str = "U0GRACE") -> tuple[Porch, Visito
     )
     house.slack.openid.user = user
     visitor = opened.stranger()
-    await visitor.open("/sign-in?next=/inbox/history")
+    await visitor.open(f"/sign-in?next={wanted}")
     assert "Sign in with Slack" in visitor.words
-    there = (await visitor.open("/sign-in/slack?next=/inbox/history")).headers["location"]
+    there = (await visitor.open(f"/sign-in/slack?next={wanted}")).headers["location"]
     assert there.startswith(f"{house.slack.url}/openid/connect/authorize?")
     back = (await opened.stranger().open(there)).headers["location"]
     assert back.startswith(f"{PUBLIC}/sign-in/slack/return?")
@@ -252,6 +254,17 @@ async def test_sign_in_with_slack(http_house: House) -> None:
     assert await rows(http_house.db, "SELECT via, user_id FROM web_session") == [("openid", "U0GRACE")]
     assert (await visitor.open(back)).status_code == 403
     assert (await opened.stranger().open(back)).status_code == 403
+
+
+@pytest.mark.parametrize("wanted", ["//evil.example/inbox", "///inbox"])
+async def test_no_way_to_sign_in_leads_elsewhere(http_house: House, wanted: str) -> None:
+    """By Slack, by a personal link, and for those who are signed in already, a foreign address is the inbox."""
+    opened, visitor, back = await with_slack(http_house, wanted=wanted)
+    assert (await visitor.open(back)).headers["location"] == "/inbox"
+    assert (await visitor.open(f"/sign-in?next={wanted}")).headers["location"] == "/inbox"
+    other = opened.stranger()
+    await other.open(f"/sign-in?next={wanted}")
+    assert (await other.send(await opened.link("U0ADA"))).headers["location"] == "/inbox"
 
 
 LIES: dict[str, dict[str, object]] = {
