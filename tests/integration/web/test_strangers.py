@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -162,6 +163,14 @@ async def test_what_is_half_said_is_closed_in_time(said: bytes, told: list[bytes
         await somebody.says(said)
         answered = await somebody.is_told()
     assert [line.split()[1] for line in answered.split(b"\r\n") if line.startswith(b"HTTP/1.1")] == told
+
+
+def test_the_service_waits_10_seconds_for_a_head_and_30_for_a_body() -> None:
+    """A server without settings of its own has the limits that the security page names."""
+    server = HttpServer(Starlette(), host="127.0.0.1", port=0, drain_seconds=1)
+    limits = cast("Any", server._server.config.http).keywords["limits"]
+    assert (limits.head_bytes, limits.head_seconds, limits.body_seconds) == (65_536, 10, 30)
+    assert limits.half_read == 256
 
 
 async def test_an_answer_has_all_the_time_that_it_takes() -> None:
