@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.expression import MAX_LENGTH, Subject, compile_pattern, compile_when, matches_from_start
+from agent.domain.rules import Rule
 from signoff.canonical import canonical_bytes, parse_canonical
 from tests.patience import promised
 
@@ -126,6 +127,8 @@ def test_a_pattern_for_names_cannot_run_away():
     """`action_pattern` is matched in linear time; what could not be is refused when the file is read."""
     started = time.monotonic()
     assert not matches_from_start("(a+)+$", "a" * 50_000 + "b")
+    checkpoint = Rule(checkpoint_id="c", action_pattern="(a+)+$", on_reject="stop")
+    assert not checkpoint.names("a" * 28 + "b")
     assert matches_from_start("delete_*", "delete_records")
     assert not matches_from_start("b|c", "ab")
     assert time.monotonic() - started < promised(2)
