@@ -83,6 +83,7 @@ class Drain:
         self._cards_per_minute = cards_per_minute
         self._awake: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._turns: defaultdict[str, Turns] = defaultdict(Turns)
+        self._unreleased: dict[str, DueMessage] = {}
         self._changes = defaultdict[str, Allowance](lambda: Allowance(STEP * pace, pace))
         self.reviewers = ReviewerCheck(db, directory, admin)
         self._drawing = MessageDrawing(db, directory, Permalinks(client), self.reviewers)
@@ -117,6 +118,8 @@ class Drain:
         outcome: Outcome | None = None
         idle = 0
         try:
+            if (former := self._unreleased.get(channel_id)) is not None:
+                await self._release(former)
             while not self._leaving:
                 awake.clear()
                 if outcome is None:  # outcomes are stored at once
@@ -141,8 +144,15 @@ class Drain:
                 await deliveries.store(self._db, outcome)
         except BaseException:
             if due is not None:
-                await deliveries.release(self._db, due)
+                await self._release(due)
             raise
+
+    async def _release(self, due: DueMessage) -> None:
+        """Release the channel; while the database is away, the next run tries again, before the lease is over."""
+        channel_id = due.destination.channel_id
+        self._unreleased[channel_id] = due
+        await deliveries.release(self._db, due)
+        del self._unreleased[channel_id]
 
     def _least(self, look: deliveries.Look, idle: int) -> float:
         """Seconds until the next poll, even if the drain is woken."""

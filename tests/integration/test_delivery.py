@@ -11,8 +11,10 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
 
 from agent.database.pools import Database
 from agent.database.precedence import Precedence, Rank
@@ -568,6 +570,26 @@ async def test_what_a_dead_drain_may_have_posted_is_looked_for(office: Office) -
     await office.tell_all()
     assert len(office.slack.calls_of("conversations.history")) == 1
     assert len(office.cards()) == 1
+
+
+async def test_a_channel_does_not_wait_for_a_lease_that_could_not_be_released(
+    office: Office, owner: psycopg.Connection[Any]
+) -> None:
+    """The database fails while Slack takes a message; when it works again, the same drain goes on at once."""
+    await ask(office.db)
+    office.slack.faults.slow(POST, 0.5)
+    telling = asyncio.create_task(office.tell())
+    await office.slack.wait_for(office.cards)
+    owner.execute("ALTER TABLE outlet RENAME TO outlet_away")
+    try:
+        for attempt in (telling, office.tell()):
+            with pytest.raises(ProgrammingError):
+                await attempt
+    finally:
+        owner.execute("ALTER TABLE outlet_away RENAME TO outlet")
+    await office.tell()
+    assert await office.pending() == 0
+    assert len(office.slack.calls_of(POST)) == 1
 
 
 async def test_a_drain_that_was_slow_posts_only_while_its_lease_holds(
