@@ -138,7 +138,12 @@ async def sessions(
     )
 
 
-@router.get("/sessions/{session_id}", operation_id="agentos_session", responses=_PROBLEMS)
+@router.get(
+    "/sessions/{session_id}",
+    operation_id="agentos_session",
+    dependencies=[ONE_LIST],
+    responses=_PROBLEMS,
+)
 async def session(request: Request, session_id: str, caller: Reader) -> SessionDetails:
     """One session. A run without a session has one named after the run."""
     ctx = web_context(request)
@@ -157,6 +162,7 @@ async def session(request: Request, session_id: str, caller: Reader) -> SessionD
     "/sessions/{session_id}/runs",
     operation_id="agentos_session_runs",
     response_model_exclude_none=True,
+    dependencies=[ONE_LIST],
     responses=_PROBLEMS,
 )
 async def session_runs(

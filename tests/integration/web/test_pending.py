@@ -267,7 +267,8 @@ async def test_a_key_gets_one_list_at_a_time(site: Street, monkeypatch: pytest.M
         await begun.wait()
     try:
         refused = await program.get("/agents/active")
-        assert (await program.get("/agentos/sessions")).status_code == 429
+        for path in ("", "/unknown", "/unknown/runs"):
+            assert (await program.get(f"/agentos/sessions{path}")).status_code == 429
         of_other = await other.get("/pending")
     finally:
         go_on.set()
