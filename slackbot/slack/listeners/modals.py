@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 PATIENCE = 8.0
 """Seconds for work after an acknowledgement."""
+DRAWN = 5
+"""Attempts to draw into a modal. A sleep may end a moment before the silence that Slack asked for."""
 FAILED = "This could not be looked up. Please close it and try again."
 
 Shown = dict[str, Any]
@@ -42,16 +44,20 @@ async def show_empty(ctx: ListenerContext, body: Mapping[str, Any], heading: str
 
 
 async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
-    """Replace what a modal shows, after a silence that Slack asks for; nothing when it has been closed."""
-    try:
+    """Replace what a modal shows, after silences that Slack asks for; nothing when it has been closed."""
+    for attempt in range(1, DRAWN + 1):
         try:
             await ctx.client.views_update(view_id=view_id, view=view)
         except RateLimited as error:
+            if attempt == DRAWN:
+                raise
             await asyncio.sleep(error.seconds)
-            await ctx.client.views_update(view_id=view_id, view=view)
-    except SlackRefused as error:
-        if error.code != "not_found":
-            raise
+        except SlackRefused as error:
+            if error.code != "not_found":
+                raise
+            return
+        else:
+            return
 
 
 async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) -> T | str:
