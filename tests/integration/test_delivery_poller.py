@@ -15,7 +15,7 @@ from agent.database.wakeups import Wakeup, WakeupKind
 from agent.store import outbox
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
-from agent.usecases.due_messages import Sent
+from agent.usecases.due_messages import DueMessage, Sent
 from slackbot.delivery.poller import DeliveryPoller
 from tests.integration.asking import REVIEWS, TEAM, ask
 from tests.integration.service.conftest import until
@@ -32,10 +32,11 @@ class Recorder:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     ts: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     fails: bool = False
+    woken: set[str] = field(default_factory=set)
 
     async def run(self, team_id: str, channel_id: str) -> None:
         here = Destination(team_id, channel_id)
-        due = (await deliveries.take_next(self.db, here, "recorder")).due
+        due = await self._next(here, None)
         if due is None:
             return
         self.told.append(channel_id)
@@ -49,11 +50,19 @@ class Recorder:
             await deliveries.release(self.db, due)
             raise RuntimeError("the drain is broken")
         while due:
-            sent = Sent(due, f"{next(self.ts)}.0", pause=0.0)
-            due = (await deliveries.take_next(self.db, here, "recorder", after=sent)).due
+            due = await self._next(here, Sent(due, f"{next(self.ts)}.0", pause=0.0))
+
+    async def _next(self, here: Destination, after: Sent | None) -> DueMessage | None:
+        """The next message, after another look if there has been a wake-up meanwhile."""
+        while True:
+            self.woken.discard(here.channel_id)
+            due = (await deliveries.take_next(self.db, here, "recorder", after=after)).due
+            if due is not None or here.channel_id not in self.woken:
+                return due
+            after = None
 
     def wake(self, channel_id: str) -> None:
-        """It looks until nothing is left."""
+        self.woken.add(channel_id)
 
     def leave(self) -> None:
         """It ends by itself."""
