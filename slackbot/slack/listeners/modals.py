@@ -19,8 +19,10 @@ T = TypeVar("T")
 
 PATIENCE = 8.0
 """Seconds for work after an acknowledgement."""
-DRAWN = 5
-"""Attempts to draw into a modal. A sleep may end a moment before the silence that Slack asked for."""
+DRAWN = 3
+"""Attempts to draw into a modal."""
+EARLY = 0.01
+"""Seconds: more than a timer of the event loop may fire early, when Slack's silence is not over yet."""
 FAILED = "This could not be looked up. Please close it and try again."
 
 Shown = dict[str, Any]
@@ -51,7 +53,7 @@ async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
         except RateLimited as error:
             if attempt == DRAWN:
                 raise
-            await asyncio.sleep(error.seconds)
+            await asyncio.sleep(error.seconds + EARLY)
         except SlackRefused as error:
             if error.code != "not_found":
                 raise
