@@ -311,6 +311,14 @@ UPDATE approval_request SET revision = 2 RETURNING 1
 """
 
 
+async def test_the_root_leads_to_the_inbox(porch: Porch) -> None:  # noqa: F811
+    """The bare address of the service leads a reader who is signed in to the inbox."""
+    reader = await porch.visitor("U0GRACE")
+    answer = await reader.open("/", follow_redirects=True)
+    assert (answer.status_code, answer.url.path) == (200, "/inbox")
+    assert '<section aria-labelledby="for-you"' in reader.page
+
+
 async def test_after_a_decision_the_next_one_is_a_link_away(porch: Porch) -> None:  # noqa: F811
     """The page of a request that the reader has answered leads to the next and counts what is left for them."""
     first, second, third = [await porch.asked(order) for order in (1, 2, 3)]
