@@ -64,6 +64,8 @@ class Surfaces:
         listed = await asyncio.to_thread(self.signoff, "runs", "--json", DATABASE_URL=self.house.url)
         [run] = [json.loads(line) for line in listed.said.splitlines() if line.startswith("{")]
         assert f"{run['status']} {run['in_doubt']}" == words["api"]
+        table = await asyncio.to_thread(self.signoff, "runs", DATABASE_URL=self.house.url)
+        assert ("in_doubt" in table.said) == (run["in_doubt"] > 0)
 
     async def _card(self) -> str:
         return str(self.house.now(self.card)["blocks"])
