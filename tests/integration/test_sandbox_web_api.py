@@ -43,6 +43,14 @@ async def refusal(call: Awaitable[Any]) -> str:
     return str(refused.value.response["error"])
 
 
+async def needed(call: Awaitable[Any]) -> str:
+    """The scope that is missing for this call."""
+    with pytest.raises(SlackApiError) as refused:
+        await call
+    assert refused.value.response["error"] == "missing_scope"
+    return str(refused.value.response["needed"])
+
+
 async def test_tokens_are_told_apart(slack: SlackSandbox, client: AsyncWebClient) -> None:
     """A wrong, a missing and an unfitting token are refused, and a right one names its scopes."""
     answer = await client.auth_test()
@@ -58,12 +66,50 @@ async def test_a_scope_that_is_missing_is_named() -> None:
     """An app without usergroups:read cannot read user groups, and is told which scope it lacks."""
     async with SlackSandbox(SandboxWorkspace(scopes=["chat:write"])) as slack:
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
-        with pytest.raises(SlackApiError) as refused:
-            await client.usergroups_list()
-        assert (refused.value.response["error"], refused.value.response["needed"]) == (
-            "missing_scope",
-            "usergroups:read",
-        )
+        assert await needed(client.usergroups_list()) == "usergroups:read"
+
+
+PREFIXES = {"public_channel": "channels", "private_channel": "groups", "im": "im", "mpim": "mpim"}
+"""The types of conversations, each with the prefix of its scopes."""
+SCOPES = tuple(f"{prefix}:{right}" for prefix in PREFIXES.values() for right in ("read", "history"))
+
+
+@pytest.mark.parametrize("missing", [each for each in SCOPES if each != "mpim:history"])
+async def test_each_type_of_conversation_has_its_own_scopes(missing: str) -> None:
+    """An app without a type's scope is told which one it lacks, and reads conversations of every other type."""
+    workspace = demo_workspace().add_channel("C0SECRET", "secret", ["U0ADA", "U0BOT"], is_private=True)
+    workspace.bot = replace(workspace.bot, scopes=("chat:write", *(set(SCOPES) - {missing})))
+    prefix, _, right = missing.partition(":")
+    # No group conversation: the stand-in makes none, and can only be asked to list them.
+    places = {"channels": "C0GENERAL", "groups": "C0SECRET", "im": workspace.direct_channel("U0ADA").id}
+    async with SlackSandbox(workspace, rate_limits=False) as slack:
+        client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+        for kind, of_kind in PREFIXES.items():
+            reads, histories = [client.conversations_list(types=kind)], []
+            if place := places.get(of_kind):
+                root = await client.chat_postMessage(channel=place, text="x")
+                reads += [
+                    client.conversations_info(channel=place),
+                    client.conversations_members(channel=place),
+                ]
+                histories = [
+                    client.conversations_history(channel=place),
+                    client.conversations_replies(channel=place, ts=root["ts"]),
+                ]
+            for of_right, calls in (("read", reads), ("history", histories)):
+                for call in calls:
+                    if (of_kind, of_right) == (prefix, right):
+                        assert await needed(call) == missing
+                    else:
+                        await call
+
+
+async def test_the_app_has_the_scopes_of_its_manifest() -> None:
+    """With the manifest's scopes the app lists channels and direct messages, and not group conversations."""
+    async with SlackSandbox(demo_workspace()) as slack:
+        client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+        await client.conversations_list(types="public_channel,private_channel,im")
+        assert await needed(client.conversations_list(types="public_channel,mpim")) == "mpim:read"
 
 
 async def test_a_message_is_kept_as_slack_keeps_it(slack: SlackSandbox, client: AsyncWebClient) -> None:
