@@ -24,7 +24,8 @@ from slackbot.masking.secret_finder import everything
 from slackbot.web.inbox import assets
 from tests.integration import asking
 from tests.integration.service.conftest import DELETIONS, House, http_house, until  # noqa: F401
-from tests.integration.web.visiting import GRACE, LINUS, TEAM, Porch, open_porch, porch  # noqa: F401
+from tests.integration.web.conftest import Program
+from tests.integration.web.visiting import ADA, GRACE, LINUS, TEAM, Porch, open_porch, porch  # noqa: F401
 from tests.patience import promised
 from tests.statement_counter import counting
 
@@ -649,6 +650,25 @@ async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  
     back = re.search(r'name="back" value="([^"]+)"', reader.page)
     assert back
     assert back[1] == "/inbox?risk=low"
+
+
+async def test_lists_are_filtered_by_the_agents_of_programs(porch: Porch) -> None:  # noqa: F811
+    """An agent that no process here runs, known only from a program's questions, is offered as a filter and filters."""
+    secret = await api_keys.create(porch.house.db, "crm", [Scope.REQUEST], by="test", owner=ADA)
+    address, key = f"http://127.0.0.1:{porch.service.port}", {"Authorization": f"Bearer {secret}"}
+    async with Program(base_url=address, headers=key) as program:
+        named = await program.ask("r-1", agent="claims")
+        unnamed = await program.ask("r-2")
+        assert (named.status_code, unnamed.status_code) == (201, 201)
+    await porch.asked(7)
+    reader = await porch.visitor("U0GRACE")
+    for path in ("/inbox", "/inbox/history?status=waiting"):
+        await reader.open(path)
+        [form] = re.findall(r'<select id="agent".*?</select>', reader.page, re.DOTALL)
+        assert re.findall(r'<option value="([^"]*)"', form) == ["", "claims", "crm", "refunds"], path
+        for agent, answer in (("claims", named), ("crm", unnamed)):
+            await reader.open(f"{path}{'&' if '?' in path else '?'}agent={agent}")
+            assert set(re.findall(r"/inbox/requests/([0-9a-f-]{36})", reader.page)) == {answer.json()["id"]}
 
 
 async def test_what_may_not_be_seen_is_not_counted_offered_or_found(porch: Porch) -> None:  # noqa: F811
