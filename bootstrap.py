@@ -176,7 +176,8 @@ def browser() -> None:
     say("installing Chromium …")
     run("apt-get", "update", "-qq")
     # The pictures of the documentation need the signs of cards, which Chromium has no font for.
-    run("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-noto-color-emoji")
+    needed = ("chromium", "fontconfig", "fonts-noto-color-emoji")
+    run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *needed)
 
 
 def pin() -> None:

@@ -1,7 +1,8 @@
 """`make pictures`: the pictures of the documentation, one of them moving, taken from the running demo.
 
 The demo is started as `signoff demo` starts it; people act in the browser, as the tour says, and nothing is drawn in
-between. Cards have signs (⏳, ✅), so a font with emoji has to be installed: `fonts-noto-color-emoji` on Debian.
+between. Cards have signs (⏳, ✅), so a font with emoji has to be installed: `fonts-noto-color-emoji` on Debian, which
+`fc-list` of `fontconfig` finds.
 """
 
 from __future__ import annotations
@@ -233,10 +234,20 @@ def _installed() -> str:
     chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if chromium is None:
         raise SystemExit("no Chromium on PATH; on Debian or Ubuntu: apt-get install chromium")
-    listed = subprocess.run(["fc-list", ":lang=und-zsye"], capture_output=True, text=True, check=False)
-    if not listed.stdout.strip():
-        raise SystemExit("no font has emoji; on Debian or Ubuntu: apt-get install fonts-noto-color-emoji")
+    if not _emoji_fonts().strip():
+        raise SystemExit(
+            "no font has emoji; on Debian or Ubuntu: apt-get install fontconfig fonts-noto-color-emoji"
+        )
     return chromium
+
+
+def _emoji_fonts() -> str:
+    """What fontconfig lists; nothing where it is not installed."""
+    fc_list = shutil.which("fc-list")
+    if fc_list is None:
+        return ""
+    listed = subprocess.run([fc_list, ":lang=und-zsye"], capture_output=True, text=True, check=False)
+    return listed.stdout
 
 
 if __name__ == "__main__":
