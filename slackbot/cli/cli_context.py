@@ -35,17 +35,21 @@ def read_settings(**overrides: str | int | None) -> Settings:
 
 
 def read_policy(configured: Settings) -> Policy:
-    """Read the checkpoints file. Raises SettingsError (missing), PolicyError (invalid)."""
+    """Read the checkpoints file, as if applied now. Raises SettingsError (missing), PolicyError (invalid)."""
+    return configured.read_policy(read_source(configured), configured.checkpoints.name, now=datetime.now(UTC))
+
+
+def read_source(configured: Settings) -> str:
+    """The text of the checkpoints file. Raises SettingsError."""
     path = configured.checkpoints
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise SettingsError(
             [f"SIGNOFF_CHECKPOINTS: there is no file {path} (`signoff init` writes one)"]
         ) from None
     except (OSError, UnicodeError) as error:
         raise SettingsError([f"SIGNOFF_CHECKPOINTS: cannot read {path}: {error}"]) from None
-    return configured.read_policy(text, path.name, now=datetime.now(UTC))
 
 
 def check_channels(configured: Settings, policy: Policy) -> None:

@@ -10,6 +10,7 @@ import typer
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
+from agent.store import clock
 from agent.store.policy import StoredPolicy
 from agent.usecases import policy as policies
 from signoff.errors import SignoffError
@@ -17,8 +18,8 @@ from slackbot.cli import terminal
 from slackbot.cli.cli_context import (
     EmbeddedFlag,
     check_channels,
-    read_policy,
     read_settings,
+    read_source,
     with_database,
 )
 from slackbot.cli.observed import observed
@@ -37,13 +38,16 @@ def apply(
 ) -> None:
     """Put a checkpoints file into force in every process at once. A file with a mistake changes nothing."""
     configured = read_settings(checkpoints=str(file))
-    wanted = read_policy(configured)
+    source, name = read_source(configured), configured.checkpoints.name
+    configured.read_policy(source, name)  # mistakes are reported without a database
 
-    async def work(db: Database) -> tuple[StoredPolicy | None, StoredPolicy]:
+    async def work(db: Database) -> tuple[Policy, StoredPolicy | None, StoredPolicy]:
+        wanted = configured.read_policy(source, name, now=await db.read(clock.now))
         await _check(configured, wanted)
-        return await policies.in_force(db), await policies.apply(db, wanted, by=terminal.actor())
+        before = await policies.in_force(db)
+        return wanted, before, await policies.apply(db, wanted, by=terminal.actor())
 
-    before, now = with_database(configured, use_embedded, work)
+    wanted, before, now = with_database(configured, use_embedded, work)
     unchanged = before is not None and before.epoch == now.epoch
     typer.echo(
         f"policy {now.epoch} was in force already, with this text" if unchanged else _in_force(now, wanted)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
@@ -25,6 +26,7 @@ from agent.store.outbox import Destination
 from agent.usecases import observations, requests, runs
 from agent.usecases import policy as policies
 from signoff.values import Action
+from slackbot.cli import cli_context
 from tests.integration import alone
 from tests.integration.asking import TEAM, column, question, start
 from tests.integration.command import CHECKPOINTS, Command
@@ -110,17 +112,24 @@ async def test_a_process_with_a_wrong_clock_changes_no_end(
     database_url: str, owner: psycopg.Connection[Any], ahead: str, counted: int
 ) -> None:
     """It neither extends nor shortens an observation: the clock of the database, here hours apart, decides."""
+    until = datetime.now(UTC) + timedelta(hours=1 if counted == 0 else -1)
+    with clocks_apart(owner, ahead):
+        async with Apart(database_url) as db:
+            await judge(db, observing(until), 5000)
+            assert await column(db, "SELECT count(*) FROM judgement WHERE observed IS NOT NULL") == [counted]
+
+
+@contextmanager
+def clocks_apart(owner: psycopg.Connection[Any], ahead: str) -> Iterator[None]:
+    """The clock that `Apart` reads, ahead of the one of this process."""
     owner.execute("CREATE SCHEMA apart")
     owner.execute("GRANT USAGE ON SCHEMA apart TO signoff_app")
     owner.execute(
         "CREATE FUNCTION apart.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS"
         f" $$ SELECT pg_catalog.clock_timestamp() + interval '{ahead}' $$"
     )
-    until = datetime.now(UTC) + timedelta(hours=1 if counted == 0 else -1)
     try:
-        async with Apart(database_url) as db:
-            await judge(db, observing(until), 5000)
-            assert await column(db, "SELECT count(*) FROM judgement WHERE observed IS NOT NULL") == [counted]
+        yield
     finally:
         owner.execute("DROP SCHEMA apart CASCADE")
 
@@ -133,6 +142,28 @@ class Apart(Database):
         async with super().transaction() as tx:
             await tx.execute(text("SET LOCAL search_path = apart, pg_catalog, signoff"))
             yield tx
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        async with super().connection() as connection:
+            await connection.execute(text("SET search_path = apart, pg_catalog, signoff"))
+            yield connection
+
+
+@pytest.mark.parametrize(("ahead", "is_applied"), [("2 h", True), ("-2 h", False)])
+def test_the_clock_of_the_database_bounds_what_is_applied(
+    signoff: Command, owner: psycopg.Connection[Any], tmp_path: Path, ahead: str, is_applied: bool
+) -> None:
+    """`policy apply` counts the 30 days from the database's time, whatever the operator's clock says."""
+    until = datetime.now(UTC) + timedelta(days=30, hours=1 if is_applied else -1)
+    file = tmp_path / "observing.toml"
+    file.write_text(CHECKPOINTS + BIG.format(until=until.isoformat()))
+    with clocks_apart(owner, ahead), signoff.monkeypatch.context() as patched:
+        patched.setattr(cli_context, "Database", Apart)
+        said = signoff("policy", "apply", str(file), SLACK_BOT_TOKEN=None).said
+    assert ("policy 1 is in force" in said) is is_applied
+    assert ('"observe_until" must be at most 30 days ahead' in said) is not is_applied
+    assert ("no policy is in force yet" in signoff("policy", "history").said) is not is_applied
 
 
 async def test_what_a_checkpoint_would_free_is_counted(

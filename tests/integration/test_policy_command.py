@@ -31,13 +31,16 @@ def test_a_file_is_applied_shown_and_taken_back(signoff: Command, tmp_path: Path
 
 
 def test_a_file_with_a_mistake_changes_nothing(signoff: Command, tmp_path: Path) -> None:
-    """It is refused with its line, as is one without a channel, and mail that cannot be sent; Slack may be away."""
+    """It is refused with its line, as is one without a channel, and mail that cannot be sent; Slack may be away.
+
+    The lines need no database.
+    """
     said = signoff("policy", "apply", "checkpoints.toml").said
     assert "Slack cannot be reached" in said
     assert "policy 1 is in force" in said
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(CHECKPOINTS + 'aprovers = ["channel"]\nemail = ["a@example.com"]\n')
-    lines = signoff.is_wrong("policy", "apply", str(wrong))
+    lines = signoff.is_wrong("policy", "apply", str(wrong), DATABASE_URL=None)
     assert lines[0].startswith('signoff: wrong.toml:5: [defaults]: unknown key "aprovers"')
     assert "cannot be enforced: set SIGNOFF_SMTP_URL" in lines[1]
     (no_channel,) = signoff.is_wrong("policy", "apply", "checkpoints.toml", SIGNOFF_CHANNEL=None)
