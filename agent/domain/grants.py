@@ -31,7 +31,7 @@ from agent.domain.limits import add
 from agent.domain.people import Standing
 from agent.domain.request import Verdict
 from agent.domain.request_view import ANYONE, Behalf
-from agent.domain.rules import Rule, digest_of
+from agent.domain.rules import Rule
 from signoff import formats
 from signoff.values import Action, Person, Risk
 
@@ -89,9 +89,20 @@ class CallToCover:
             version=self.action.tool_version,
             parameters=self.signature.hex() if self.signature else None,
             checkpoint=self.rule.checkpoint_id,
-            policy=digest_of(self.rule.snapshot()).hex(),
+            policy=self.rule.digest.hex(),
             facts_source=self.facts.source.value if self.facts.source else None,
         )
+
+    @cached_property
+    def uncoverable(self) -> str | None:
+        """Why no grant at all can cover this call, or ``None``."""
+        if not self.rule.allow_grants:
+            return "its checkpoint allows no grants"
+        if self.rule.risk >= Risk.CRITICAL:
+            return "it is critical"
+        if self.facts.failed:
+            return "its facts could not be looked up"
+        return None
 
     @cached_property
     def argument_values(self) -> Mapping[str, FieldValue]:
@@ -181,7 +192,7 @@ class Grant:
 
     def objection(self, call: CallToCover) -> str | None:
         """Why this call is not covered, or ``None``."""
-        return uncoverable(call) or _other_kind(self.kind, call.kind) or self.misfit(call)
+        return call.uncoverable or _other_kind(self.kind, call.kind) or self.misfit(call)
 
     def misfit(self, call: CallToCover) -> str | None:
         """Why the arguments, facts or requester do not match, whatever the kind of the call, or ``None``."""
@@ -212,17 +223,6 @@ class Grant:
             return None
         amount = _field(self.sum_of, call)
         return None if amount is not None and amount >= 0 else f"{self.sum_of} cannot be added up"
-
-
-def uncoverable(call: CallToCover) -> str | None:
-    """Why no grant at all can cover this call, or ``None``."""
-    if not call.rule.allow_grants:
-        return "its checkpoint allows no grants"
-    if call.rule.risk >= Risk.CRITICAL:
-        return "it is critical"
-    if call.facts.failed:
-        return "its facts could not be looked up"
-    return None
 
 
 def granters_refusal(granters: Iterable[Standing], call: Reviewed) -> Standing | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Context, Decimal
+from functools import cached_property, reduce
 from typing import Any, Literal
 
 from agent.domain.expression import matches_from_start
@@ -27,6 +28,7 @@ Per = Literal["agent", "requester", "all"]
 Then = Literal["ask", "deny"]
 
 _MOST_DIGITS = 30
+_NONE = Decimal(0)
 _EXACT = Context(prec=2_000)
 """More digits than any sum of JSON numbers has."""
 
@@ -109,7 +111,7 @@ class Use:
         return self.limit.name, self.subject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LimitState:
     """A limit as an action finds it, without what the action itself has reserved."""
 
@@ -119,7 +121,7 @@ class LimitState:
     waiting: Decimal
     """Used by calls that wait for people or are approved, and have not begun."""
 
-    @property
+    @cached_property
     def verdict(self) -> Literal["run", "ask", "deny"]:
         """Whether there is room. Waiting calls may still be rejected, so they never cause a denial."""
         amount, limit = self.use.amount, self.use.limit
@@ -173,10 +175,7 @@ class LimitView:
 
 def add(*amounts: Decimal) -> Decimal:
     """The exact sum."""
-    total = Decimal(0)
-    for each in amounts:
-        total = _EXACT.add(total, each)
-    return total
+    return reduce(_EXACT.add, amounts, _NONE)
 
 
 def decisive(states: Sequence[LimitState]) -> LimitState | None:

@@ -199,6 +199,11 @@ class Rule(Terms):
         """This rule as JSON, for its requests."""
         return self.model_dump(mode="json")
 
+    @cached_property
+    def digest(self) -> bytes:
+        """Of its snapshot."""
+        return digest_of(self.snapshot())
+
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> "Rule":
         """The rule that a request was opened under. Raises pydantic.ValidationError for anything else."""
@@ -218,7 +223,7 @@ class ObservedRule:
     @cached_property
     def version(self) -> str:
         """Identifies the text of the rule."""
-        return digest_of(self.rule.snapshot()).hex()[:12]
+        return self.rule.digest.hex()[:12]
 
     def snapshot(self) -> Snapshot:
         return {"rule": self.rule.snapshot(), "until": self.until.isoformat(), "place": self.place}

@@ -1,5 +1,6 @@
 """`advance_call`: evaluate `new` calls, announce `asked` ones, check and run `ready` ones, answer `refused` ones."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,7 @@ from agent.runtime.services import Services
 from agent.runtime.step_tools import SleepTool
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
-from agent.store.views import OpenCallDetails
+from agent.store.views import OpenCallDetails, QuestionContext
 from agent.usecases import executions, grants, requests, runs
 from agent.usecases.executions import external_calls
 from agent.usecases.grants import Cover
@@ -113,7 +114,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     judgement = judge(services, work.run, tool, action, facts)
     call = CurrentCall(work, agent, tool, action, facts)
     uses = uses_of(services, work.run, action, facts)
-    judgement, states = await _limited(services, call, judgement, uses)
+    judgement, states, context = await _limited(services, call, judgement, uses)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     if judgement.verdict == "run" and work.call.request_id is None:
@@ -125,32 +126,48 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
                     services, work, tool, action, uses, epoch=judgement.epoch, judgement=judgement
                 )
         return True
-    return await _ask(services, call, judgement, states)
+    return await _ask(services, call, judgement, states, context or await _context(services, call))
 
 
 async def _limited(
     services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
-) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """The decision within limits over time; limits that the claim checks at once are not added up here."""
+) -> tuple[Judgement, tuple[LimitState, ...], QuestionContext | None]:
+    """The decision within limits over time, and what its question needs, if it was read meanwhile.
+
+    Limits that the claim checks at once are not added up here.
+    """
+    if judgement.verdict == "ask":
+        limited, context = await asyncio.gather(
+            within_limits(services, call, judgement, uses), _context(services, call)
+        )
+        return *limited, context
     claimed_now = judgement.verdict == "run" and call.work.call.request_id is None and not call.tool.executor
     if claimed_now and services.full_limits.may_have_room(uses):
-        return judgement, ()
-    return await within_limits(services, call, judgement, uses)
+        return judgement, (), None
+    return *await within_limits(services, call, judgement, uses), None
+
+
+async def _context(services: Services, call: CurrentCall) -> QuestionContext:
+    return await services.db.read(views.question_context, call.work.run.id, call.action.digest)
 
 
 async def _ask(
-    services: Services, call: CurrentCall, judgement: Judgement, states: tuple[LimitState, ...]
+    services: Services,
+    call: CurrentCall,
+    judgement: Judgement,
+    states: tuple[LimitState, ...],
+    context: QuestionContext,
 ) -> bool:
     """Ask people, unless they rejected it in this run or allowed it in advance."""
     work = call.work
-    if (no := await _earlier_no(services, work, call.action)) is not None:
+    if (no := _earlier_no(context)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
     judgement = await after_rejections(services.db, call.agent.name, call.action, judgement)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     if await _run_under_grant(services, call, judgement, tuple(state.use for state in states)):
         return True
-    new = await question(services, call, judgement, states)
+    new = question(services, call, judgement, states, context)
     try:
         opened = await requests.open(services.db, new)
     except Conflict:
@@ -186,10 +203,9 @@ def _in_vain(work: OpenCallDetails) -> bool:
     return work.run.status in _OVER and work.call.repeats is None
 
 
-async def _earlier_no(services: Services, work: OpenCallDetails, action: Action) -> str | None:
+def _earlier_no(context: QuestionContext) -> str | None:
     """The answer that points the model to an earlier rejection in this run: people are not asked twice."""
-    rejected = await services.db.read(views.rejection, work.run.id, action.digest)
-    if rejected is None:
+    if (rejected := context.rejection) is None:
         return None
     why = f"; reason given by the reviewer: {rejected.reason}" if rejected.reason else ""
     return f"the same action was already rejected in this run, see request {rejected.request_id}{why}"
@@ -296,7 +312,8 @@ async def ready_call(
         return False
     _, states = await within_limits(services, call, judgement, uses)
     judgement = await with_rejection(services.db, agent.name, action, judgement)
-    return await _ask_anew(services, work, await question(services, call, judgement, states), changed)
+    new = question(services, call, judgement, states, await _context(services, call))
+    return await _ask_anew(services, work, new, changed)
 
 
 def _outdated(work: OpenCallDetails) -> str | None:

@@ -5,7 +5,7 @@ What is unknown (Slack is away, the scan for secrets took too long) is not conse
 
 from __future__ import annotations
 
-from agent.domain.grants import CallToCover, Grant, uncoverable
+from agent.domain.grants import CallToCover, Grant
 from agent.domain.judgement import Judgement
 from agent.runtime.judgement import CurrentCall
 from agent.runtime.services import Services
@@ -42,7 +42,7 @@ async def covers_of_call(services: Services, current: CurrentCall, judgement: Ju
 async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
     """Grants that may cover the call, earliest end first."""
     checks = services.grant_checks
-    if checks is None or services.policy.grants is None or uncoverable(call) is not None:
+    if checks is None or services.policy.grants is None or call.uncoverable is not None:
         return []
     fitting = await _fitting(services, call)
     if not fitting or not await checks.is_scanned(call):

@@ -19,7 +19,7 @@ from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
 from agent.store.requests import NewRequest
-from agent.store.views import OpenCallDetails
+from agent.store.views import OpenCallDetails, QuestionContext
 from agent.usecases import limits
 from signoff.canonical import parse_arguments
 from signoff.values import Action, Person
@@ -137,16 +137,17 @@ def _in_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) ->
     return replace(judgement, rule=rule, description=rule.describe(action, facts.values))
 
 
-async def question(
-    services: Services, call: CurrentCall, judgement: Judgement, states: tuple[LimitState, ...]
+def question(
+    services: Services,
+    call: CurrentCall,
+    judgement: Judgement,
+    states: tuple[LimitState, ...],
+    context: QuestionContext,
 ) -> NewRequest:
     """The request to open: the action, the model's reason for it, and what led to it."""
     work, tool = call.work, call.tool
     # What people were asked about is asked again, even if policy would now let it run.
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
-    async with services.db.connection() as connection:
-        messages = await views.messages(connection, work.run.id)
-        calls = await views.calls(connection, work.run.id)
     # One question per call, and another for each time that it had to be asked again.
     again = f":after:{work.call.request_id}" if work.call.request_id else ""
     return NewRequest(
@@ -154,8 +155,8 @@ async def question(
         action=call.action,
         facts=call.facts.values,
         description=judgement.description,
-        rationale=transcript.rationale(messages, work.call.turn),
-        context=transcript.context(work.run.task, messages, calls, but=work.call.id),
+        rationale=transcript.rationale(context.messages, work.call.turn),
+        context=transcript.context(work.run.task, context.messages, context.calls, but=work.call.id),
         agent=call.agent.name,
         agent_version=call.agent.version,
         requester=work.run.requester,

@@ -100,7 +100,7 @@ async def lock_count(connection: Connection, agent: str, tool: str) -> int:
 async def live(connection: Connection, agent: str, tool: str, checkpoint_id: str) -> Sequence[GrantState]:
     """Grants that might cover a call, earliest end first."""
     rows = await fetch(connection, _LIVE, agent=agent, tool=tool, checkpoint=checkpoint_id, most=MOST_LIVE)
-    return [row_as(GrantState, row) for row in rows]
+    return [GrantState(*row) for row in rows]
 
 
 async def read(connection: Connection, grant_ids: Sequence[UUID]) -> Sequence[StoredGrant]:

@@ -68,7 +68,7 @@ class _Sum:
 
     @classmethod
     def of(cls, row: Row[Any]) -> _Sum:
-        return cls(row.used, row.waiting, {key: Decimal(amount) for key, amount in row.own.items()})
+        return cls(row.used, row.waiting, {key: Decimal(amount) for key, amount in (row.own or {}).items()})
 
     def but(self, key: UUID) -> list[Decimal]:
         return [amount for other, amount in self.own.items() if other != str(key)]
@@ -177,7 +177,7 @@ FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, s
 # does not see how many limits there are: it would make a plan for each number, at ten times the cost.
 SUM = text("""
 SELECT named.name, named.subject, settled.amount + open.used - own.settled AS used, open.waiting,
-       open.own || own.amounts AS own
+       nullif(open.own || own.amounts, '{}') AS own
 FROM (SELECT name, subject, (SELECT clock_timestamp()) - make_interval(secs => seconds) AS edge,
              ARRAY(SELECT unnest(CAST(:keys AS uuid[]))) AS keys
       FROM unnest(ARRAY(SELECT unnest(CAST(:limits AS text[]))), ARRAY(SELECT unnest(CAST(:of_whom AS text[]))),

@@ -17,7 +17,7 @@ from agent.domain.limits import LimitState
 from agent.domain.people import Exclusion
 from agent.domain.request import Verdict
 from agent.domain.request_view import Change
-from agent.domain.rules import Rule, digest_of
+from agent.domain.rules import Rule
 from agent.store import audit, exclusions
 from agent.store.ids import new_id, new_nonce
 from agent.store.outbox import Destination
@@ -90,7 +90,7 @@ def insert(
         ask_no=ask_no,
         checkpoint=rule.checkpoint_id,
         policy=Jsonb(snapshot),
-        policy_digest=digest_of(snapshot),
+        policy_digest=rule.digest,
         approvers=Jsonb(snapshot["approvers"]),
         risk=rule.risk.value,
         approvals=rule.approvals_required,

@@ -34,7 +34,6 @@ from agent.store.views.request_lists import found_requests, requests_of
 from agent.store.views.requests import (
     VoteContext,
     lasting_rejection,
-    rejection,
     request_at,
     request_view,
     request_views,
@@ -43,10 +42,12 @@ from agent.store.views.requests import (
 from agent.store.views.run_calls import (
     TRANSCRIPTS,
     OpenCallDetails,
+    QuestionContext,
     Transcript,
     calls,
     open_call_details,
     prepared_action,
+    question_context,
     transcripts,
     waiting_descendant_calls,
 )

@@ -90,12 +90,6 @@ class Rejection:
     reason: str | None
 
 
-async def rejection(connection: Connection, run_id: UUID, digest: bytes) -> Rejection | None:
-    """The latest rejection of exactly this action in this run, as proposed or as edited."""
-    row = (await connection.execute(_REJECTION, {"run": run_id, "digest": digest})).one_or_none()
-    return Rejection(row.id, row.reason) if row is not None else None
-
-
 async def lasting_rejection(
     connection: Connection, agent: str, digest: bytes, within: timedelta
 ) -> Rejection | None:
@@ -227,9 +221,10 @@ WHERE d.outcome = 'rejected' AND d.digest = :digest AND r.agent = :agent
   AND d.decided_at > clock_timestamp() - make_interval(secs => :seconds)
 ORDER BY d.decided_at DESC LIMIT 1
 """)
-_REJECTION = text("""
+REJECTION = text("""
 SELECT r.id, d.reason FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.digest = :digest
 JOIN decision AS d ON d.request_id = r.id AND d.outcome = 'rejected'
 WHERE r.run_id = :run ORDER BY r.id DESC LIMIT 1
 """)
+"""The latest rejection of exactly this action in this run, as proposed or as edited."""

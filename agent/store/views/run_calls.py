@@ -18,6 +18,7 @@ from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendants
 from agent.store.views.request_parts import notes, present_revision
+from agent.store.views.requests import REJECTION, Rejection
 from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, run_of
 
 
@@ -46,6 +47,28 @@ class OpenCallDetails:
     retried_later: bool  # the last attempt failed temporarily, and the next is not due yet
     handed_out: bool  # an external program may claim it now
     claim_over: bool  # no external program claimed it in time
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionContext:
+    """What a question about a call of a run depends on, beside the call itself."""
+
+    rejection: Rejection | None
+    """The latest rejection of exactly this action in this run, as proposed or as edited."""
+    messages: tuple[Message, ...]
+    calls: tuple[CallView, ...]
+
+
+async def question_context(connection: Connection, run_id: UUID, digest: bytes) -> QuestionContext:
+    """What people asked about the action with this digest see of its run."""
+    rejected, said, proposed = await query(
+        connection, REJECTION, MESSAGES, _CALLS, runs=[run_id], run=run_id, digest=digest
+    )
+    return QuestionContext(
+        rejection=Rejection(*rejected[0]) if rejected else None,
+        messages=tuple(map(message_of, said)),
+        calls=tuple(map(_call, proposed)),
+    )
 
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:

@@ -15,7 +15,7 @@ from agent.domain.errors import GrantRefused, Refusal, Refused
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import Constraint, constraint_as_json
 from agent.domain.grant_terms import MOST_LIVE, freeing_problem, limits_problem, rule_of_grant
-from agent.domain.grants import GRANT, CallToCover, Grant, uncoverable
+from agent.domain.grants import GRANT, CallToCover, Grant
 from agent.domain.policy import outdated
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
@@ -158,7 +158,7 @@ def _problem(
     approved = any(vote.person == wish.by and vote.verdict is Verdict.APPROVE for vote in view.votes)
     if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED) or view.voided or not approved:
         return "Only somebody whose approval of this request stands can allow similar calls."
-    if limits is None or (why := uncoverable(call)) is not None:
+    if limits is None or (why := call.uncoverable) is not None:
         return f"No grant can be given here: {why if limits else 'the policy allows none'}."
     if view.revision != 1 or view.editor is not None:
         return "This request was edited, so it is no model for others."

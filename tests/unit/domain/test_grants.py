@@ -13,7 +13,7 @@ import pytest
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.field_constraints import Between, Exact, FieldValue, Fits, OneOf, read_constraint
 from agent.domain.grant_terms import freeing_problem, limits_problem, rule_of_grant
-from agent.domain.grants import CallToCover, Grant, granters_refusal, uncoverable
+from agent.domain.grants import CallToCover, Grant, granters_refusal
 from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.rules import GrantLimits, Rule
 from signoff.values import Action, Person, Risk
@@ -152,7 +152,7 @@ def test_what_no_grant_covers_is_not_covered_by_one_that_was_made_for_it() -> No
         {"facts": replace(FACTS, failed=True)},
     ):
         odd = call(**changes)
-        assert grant(kind=odd.kind).objection(odd) == uncoverable(odd) is not None
+        assert grant(kind=odd.kind).objection(odd) == odd.uncoverable is not None
 
 
 def test_a_grant_for_anyone_covers_every_requester() -> None:
