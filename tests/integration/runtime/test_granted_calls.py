@@ -150,6 +150,14 @@ class Shop:
         await executions.rescue(self.stage.db)
         return run_id
 
+    def newer(self, part: str) -> Registry:
+        """The agent as a later release has it: with another version of itself, or of its tool."""
+        agent = self.stage.services.registry.find("shop")
+        assert agent is not None
+        if part == "agent":
+            return Registry([replace(agent, version="2")])
+        return Registry([replace(agent, tools=[replace(each, version="2") for each in agent.tools])])
+
     async def state(self, run_id: UUID) -> CallState:
         [call] = await self.stage.calls(run_id)
         return call.state
@@ -294,6 +302,18 @@ async def test_a_grant_is_of_its_agents_and_not_for_those_who_gave_it(shop: Shop
     ]
 
 
+@pytest.mark.parametrize("part", ["agent", "tool"])
+async def test_another_version_is_asked_about_at_once(shop: Shop, part: str) -> None:
+    """A grant covers no call of another version of its agent or its tool, and goes on covering those of its own."""
+    await shop.allow()
+    served = shop.stage.services
+    shop.stage.services = replace(served, registry=shop.newer(part))
+    assert await shop.state(await shop.refund(20)) is CallState.ASKED
+    shop.stage.services = served
+    assert await shop.state(await shop.refund(21)) is CallState.ANSWERED
+    assert shop.done == [10, 21]
+
+
 async def test_a_policy_that_comes_into_force_meanwhile_judges_the_use(shop: Shop) -> None:
     """While Slack is asked who gave the grant, another checkpoint comes to catch the call: its people are asked."""
     db, old = shop.stage.db, load(TERMS, filename="checkpoints.toml")
@@ -346,13 +366,15 @@ async def test_a_lost_worker_leaves_one_use(shop: Shop) -> None:
     assert row.uses == 1
 
 
-@pytest.mark.parametrize("change", ["revoked", "not done"])
+@pytest.mark.parametrize("change", ["revoked", "not done", "agent", "tool"])
 async def test_a_repeated_attempt_is_judged_again(shop: Shop, change: str) -> None:
-    """When the grant has ended since, or its facts cannot be had, the lost attempt is not made again."""
+    """When the grant has ended, facts cannot be had, or a version is another, the lost attempt is not made again."""
     grant_id = await shop.allow()
     run_id = await shop.lose(grant_id, 20)
     if change == "revoked":
         await grants.revoke_as_operator(shop.stage.db, grant_id, "cli:root")
+    elif change in ("agent", "tool"):
+        shop.stage.services = replace(shop.stage.services, registry=shop.newer(change))
     else:
         shop.prices[20] = NotDone("nothing to refund")
     await shop.stage.play()
