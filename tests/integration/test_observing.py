@@ -26,7 +26,7 @@ from agent.store.outbox import Destination
 from agent.usecases import observations, requests, runs
 from agent.usecases import policy as policies
 from signoff.values import Action
-from slackbot.cli import cli_context
+from slackbot.cli import cli_context, terminal
 from tests.integration import alone
 from tests.integration.asking import TEAM, column, question, start
 from tests.integration.command import CHECKPOINTS, Command
@@ -253,6 +253,40 @@ def test_the_command_counts_and_shows_masked_examples(
     assert "If it were in force, the verdict would be ask" in said
     replayed = signoff("check", "replay", "--policy", str(file)).said
     assert "observed big: would have asked 2 of 3 calls, of which 1 were asked anyway" in replayed
+
+
+def test_the_command_and_a_replay_count_what_a_checkpoint_would_free(
+    signoff: Command, database_url: str, owner: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    """What is asked for want of a checkpoint would run with it; the command also shows when the first and last were."""
+    until = soon().replace(microsecond=0)
+    file, gone = tmp_path / "observing.toml", tmp_path / "gone.toml"
+    file.write_text(CHECKPOINTS + BIG.format(until=until.isoformat()))
+    gone.write_text(CHECKPOINTS)
+    signoff("policy", "apply", str(file), SLACK_BOT_TOKEN=None)
+
+    async def work() -> None:
+        async with Database(database_url) as db:
+            policy = replace(load(file.read_text(), filename="c.toml"), epoch=1)
+            for amounts in ((50, 60), (500,)):
+                await judge(db, policy, *amounts)
+                owner.execute("UPDATE judgement SET created_at = created_at - interval '1 day'")
+
+    asyncio.run(work())
+    evaluated = owner.execute("SELECT created_at FROM judgement ORDER BY created_at").fetchall()
+    [first], [last] = evaluated[0], evaluated[-1]
+    (line,) = signoff("policy", "observed", "--json").said.splitlines()
+    told = json.loads(line)
+    assert [told[each] for each in ("evaluated", "would_ask", "asked_anyway", "would_run")] == [3, 1, 1, 2]
+    assert [datetime.fromisoformat(told[each]) for each in ("first", "last")] == [first, last]
+    row = f"│ big        │ 3         │ 1         │ 1            │ 2         │ {terminal.when(first)} │ "
+    assert f"{row}{terminal.when(until)} │" in signoff("policy", "observed").said
+    assert (
+        "observed big: would have asked 1 of 3 calls, of which 1 were asked anyway; "
+        "2 that were asked would run without a person"
+    ) in signoff("check", "replay", "--policy", str(file)).said
+    signoff("policy", "apply", str(gone), SLACK_BOT_TOKEN=None)
+    assert f"{row}{terminal.when(last)} (not in force) │" in signoff("policy", "observed").said
 
 
 def test_the_command_lists_by_checkpoint_and_the_text_in_force_last(
