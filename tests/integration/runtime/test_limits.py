@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from agent.domain.limits import Limit
 from agent.domain.policy import Policy
+from agent.domain.replay import Totals, replay
 from agent.domain.request import Ballot, Verdict
 from agent.domain.rules import Defaults
 from agent.domain.run import AnswerKind, CallState, CallView
@@ -20,7 +21,7 @@ from agent.runtime.edit_judgement import judge_edit
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import Tool, tool
 from agent.runtime.votes import Votes
-from agent.usecases import limits, requests, runs
+from agent.usecases import judgements, limits, requests, runs
 from agent.usecases.requests import EditAttempt
 from signoff import function_agent, step
 from signoff.values import Action
@@ -104,6 +105,20 @@ async def test_many_calls_of_one_turn_share_one_limit(stage: Staged) -> None:
     assert done == [999] * 8
     assert await used(on) == [("all", Decimal(8 * 999), Decimal(0))]
     assert await broken(on.db) == []
+
+
+async def test_what_a_limit_asks_about_is_replayed_as_what_the_checkpoints_say(stage: Staged) -> None:
+    """Neither a full limit nor a rejection of what it asked about changes that the checkpoints let the call run."""
+    on = await stage(payer(), policy=policy(limit(max=Decimal(9)), rejected_holds=timedelta(hours=1)))
+    (asked,) = await proposed(on, 10)
+    await on.reject(asked)
+    (again,) = await proposed(on, 10)
+    assert again.answer is not None
+    assert "recently rejected" in again.answer.text
+    totals = Totals()
+    async for page in judgements.recorded(on.db, datetime.now(UTC) - timedelta(hours=1)):
+        assert list(replay(on.services.policy, page, totals)) == []
+    assert totals.verdicts == {("run", "run"): 2}
 
 
 async def test_the_claim_alone_adds_up_what_just_runs(stage: Staged) -> None:
