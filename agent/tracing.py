@@ -24,7 +24,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCod
 
 log = structlog.get_logger(__name__)
 
-MOST_NOTED = 10_000
+MAX_NOTED = 10_000
 """Maximum endings kept until they are reported; more push out the oldest."""
 
 Kind = Literal["run", "request", "attempt"]
@@ -57,7 +57,7 @@ wanted_trace: ContextVar[int | None] = ContextVar("wanted_trace", default=None)
 
 def subscribe(provider: TracerProvider) -> deque[EndedSpan]:
     """Make spans with this provider from now on; returns the queue of endings, which the caller empties."""
-    noted: deque[EndedSpan] = deque(maxlen=MOST_NOTED)
+    noted: deque[EndedSpan] = deque(maxlen=MAX_NOTED)
     _following.provider, _following.noted = provider, noted
     return noted
 

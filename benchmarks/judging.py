@@ -15,7 +15,7 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.domain.field_constraints import Between, Exact
-from agent.domain.grant_terms import MOST_LIVE
+from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.run import ProposedCall, Turn
@@ -29,7 +29,7 @@ from agent.runtime.tool import tool
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import grants, limits, requests, runs
-from agent.usecases.grants import GrantWish
+from agent.usecases.grants import GrantProposal
 from agent.usecases.runs import MadeTurn, NewRun
 from benchmarks.ground import owner
 from benchmarks.ours import AtOnce
@@ -93,7 +93,7 @@ async def row_14(setting: Setting) -> list[Line]:
     urls = [setting.ground.fresh(f"bench_judging_{name}") for name in ("without", "within")]
     async with AsyncExitStack() as stack:
         plain, bounded = [await stack.enter_async_context(_opened(url)) for url in urls]
-        for _ in range(MOST_LIVE):
+        for _ in range(MAX_LIVE):
             await _give(_services(bounded, ASKING))
         await asyncio.to_thread(_fill, urls[1])
         without, asked = await _in_turns(
@@ -104,7 +104,7 @@ async def row_14(setting: Setting) -> list[Line]:
         )
     uses = f"{LIMITS} limits of {USES:,} uses each"
     return [
-        _added(f"{MOST_LIVE} grants and {uses} add to a call that is asked about, p50", asked, without),
+        _added(f"{MAX_LIVE} grants and {uses} add to a call that is asked about, p50", asked, without),
         _added(f"{uses} add to a call that is let run, claimed and run, p50", limited, free),
     ]
 
@@ -202,7 +202,7 @@ async def _give(services: Services) -> None:
         "max_uses": 100,
     }
     destination = services.destination(None)
-    given = GrantWish(origin=origin, by=GRACE, **wish)
+    given = GrantProposal(origin=origin, by=GRACE, **wish)
     opened = await grants.propose(services.db, given, services.policy.grants, {}, destination)
     await _approve(services.db, opened.request_id)
 

@@ -13,7 +13,7 @@ _NOT_MONEY = re.compile(
     "rate|ratio|rows|seconds|tokens|units|users|year"
 )
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_MOST_DIGITS = 16  # precision of a double
+_MAX_DIGITS = 16  # precision of a double
 
 
 def amount(name: str, value: Any) -> str | None:
@@ -25,10 +25,10 @@ def amount(name: str, value: Any) -> str | None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not _is_amount(name):
         return None
     exact = Decimal(repr(value))
-    if not exact.is_finite() or abs(exact.adjusted()) >= _MOST_DIGITS:
+    if not exact.is_finite() or abs(exact.adjusted()) >= _MAX_DIGITS:
         return None
     places = max(2, -int(exact.as_tuple().exponent))
-    return f"{exact:,.{places}f}" if places <= _MOST_DIGITS else None
+    return f"{exact:,.{places}f}" if places <= _MAX_DIGITS else None
 
 
 def moment(at: datetime) -> str:

@@ -21,27 +21,27 @@ def format_path(steps: Iterable[Step]) -> str:
 
 def is_redacted(steps: tuple[Step, ...], redact: Iterable[str], root: str = "args") -> bool:
     """Whether `redact` covers the value at these steps below `root` ("args" or "facts")."""
-    return any(_means(entry, steps, root) for entry in redact)
+    return any(_matches(entry, steps, root) for entry in redact)
 
 
-def _means(entry: str, steps: tuple[Step, ...], root: str) -> bool:
+def _matches(entry: str, steps: tuple[Step, ...], root: str) -> bool:
     names = entry.split(".")
     if len(names) == 1:
         return entry in steps
-    if names[0] in _ROOTS and _leads(names, (root, *steps)):
+    if names[0] in _ROOTS and _matches_path(names, (root, *steps)):
         return True
-    return _leads(names, steps)
+    return _matches_path(names, steps)
 
 
-def _leads(names: list[str], steps: tuple[Step, ...]) -> bool:
+def _matches_path(names: list[str], steps: tuple[Step, ...]) -> bool:
     """Whether the names, from the first step, lead to the value or one of its containers."""
     if not names:
         return True
     if not steps:
         return False
-    if str(steps[0]) == names[0] and _leads(names[1:], steps[1:]):
+    if str(steps[0]) == names[0] and _matches_path(names[1:], steps[1:]):
         return True
-    return isinstance(steps[0], int) and _leads(names, steps[1:])
+    return isinstance(steps[0], int) and _matches_path(names, steps[1:])
 
 
 def _written(step: Step) -> str:

@@ -23,7 +23,7 @@ NOT_SCANNED = "not-scanned"
 
 _MASK = re.compile(r"⟦redacted[^⟦⟧]{0,60}(?:⟧|\Z)|•+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_SECRETIVE = re.compile(
+_SECRET_NAME = re.compile(
     "passw(?:or)?d|passphrase|passcode|pwd|secret(?!ar)|credential|authorization|connectionstring|cookie|"
     "(?:api|access|private|signing|encryption|auth|account|master|ssh|session)key|"
     "(?:auth|api|access|refresh|bearer|id|session|bot|app|user|push|device|sas|csrf|xsrf)tokens?\\Z"
@@ -113,7 +113,7 @@ def _is_secret_name(name: str) -> bool:
     return (
         joined in _SECRET_NAMES
         or not _SECRET_WORDS.isdisjoint(words)
-        or _SECRETIVE.search(joined) is not None
+        or _SECRET_NAME.search(joined) is not None
     )
 
 

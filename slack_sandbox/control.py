@@ -118,7 +118,7 @@ class Control:
             root["replies"] = (
                 self._workspace.messages.thread(channel, root["ts"])[1:] if _has_thread(root) else []
             )
-        ephemeral = self._workspace.messages.whispers_by_user(channel)
+        ephemeral = self._workspace.messages.ephemeral_by_user(channel)
         return web.json_response({"messages": roots, "ephemeral": ephemeral})
 
     async def _views(self, request: web.Request) -> web.Response:

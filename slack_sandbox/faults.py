@@ -28,7 +28,7 @@ class ApiFault:
     method: str
     times: int | None
     probability: float
-    dice: random.Random
+    random_numbers: random.Random
     seconds: float = 0.0
     code: str = ""
     hits: int = 0
@@ -109,7 +109,7 @@ class Faults:
         """Remove all faults."""
         self.active.clear()
 
-    def strike(self, method: str, *kinds: FaultKind) -> ApiFault | None:
+    def take_fault(self, method: str, *kinds: FaultKind) -> ApiFault | None:
         """The fault for this call, counted; None if there is none.
 
         Without `kinds`: any except socket faults.
@@ -118,7 +118,7 @@ class Faults:
             fitting = fault.kind in kinds if kinds else fault.method != "socket"
             if not fitting or fault.method not in (method, "*", "socket"):
                 continue
-            if fault.dice.random() >= fault.probability:
+            if fault.random_numbers.random() >= fault.probability:
                 continue
             fault.hits += 1
             if fault.times is not None:
@@ -133,11 +133,11 @@ class Faults:
         kind: FaultKind,
         method: str,
         times: int | None,
-        *dice: float,
+        *random_numbers: float,
         seconds: float = 0.0,
         code: str = "",
     ) -> ApiFault:
-        probability, seed = dice or (1.0, 0)
+        probability, seed = random_numbers or (1.0, 0)
         # Seeded on purpose: test failures must be reproducible; nothing here is secret.
         fault = ApiFault(kind, method, times, probability, random.Random(seed), seconds, code)  # noqa: S311
         self.active.append(fault)

@@ -126,7 +126,7 @@ class Messages:
         root = str(message.get("thread_ts", ts))
         return [self.get(channel, each) for each in [root, *self._replies.get((channel, root), [])]]
 
-    def whisper(self, channel: str, user: str, message: Json) -> Json:
+    def post_ephemeral(self, channel: str, user: str, message: Json) -> Json:
         """Store an ephemeral message."""
         shown = {
             **message,
@@ -137,7 +137,7 @@ class Messages:
         self._ephemeral.append({"user": user, "channel": channel, "message": shown})
         return dict(shown)
 
-    def whispers(self, user: str | None = None, channel: str | None = None) -> list[Json]:
+    def ephemeral_messages(self, user: str | None = None, channel: str | None = None) -> list[Json]:
         """Visible ephemeral messages, oldest first, each with its `channel`."""
         return [
             dict(each["message"])
@@ -145,11 +145,11 @@ class Messages:
             if user in (None, each["user"]) and channel in (None, each["channel"])
         ]
 
-    def whispers_by_user(self, channel: str) -> dict[str, list[Json]]:
+    def ephemeral_by_user(self, channel: str) -> dict[str, list[Json]]:
         users = dict.fromkeys(each["user"] for each in self._ephemeral if each["channel"] == channel)
-        return {user: self.whispers(user, channel) for user in users}
+        return {user: self.ephemeral_messages(user, channel) for user in users}
 
-    def change_whisper(self, user: str, ts: str, message: Json | None) -> bool:
+    def change_ephemeral(self, user: str, ts: str, message: Json | None) -> bool:
         """Replace an ephemeral message, or delete it (None); False if it does not exist."""
         for index, each in enumerate(self._ephemeral):
             if each["user"] == user and each["message"]["ts"] == ts:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_DULL = frozenset(
+_STOP_WORDS = frozenset(
     {
         *(
             "a",
@@ -180,7 +180,7 @@ def _score(tool: OfferedTool, said: set[str], nouns: set[str]) -> float:
 
 
 def _words(text: str) -> Iterator[str]:
-    return (word for word in re.findall(r"[a-z]+", text.lower()) if word not in _DULL)
+    return (word for word in re.findall(r"[a-z]+", text.lower()) if word not in _STOP_WORDS)
 
 
 def _stems(words: Iterable[str]) -> set[str]:
@@ -243,7 +243,7 @@ class _Reader:
         match = (
             re.search(rf"([\w-]+)\s+{_noun(name)}\b", self._clause, re.IGNORECASE) if _noun(name) else None
         )
-        return match.group(1) if match and match.group(1).lower() not in _DULL else None
+        return match.group(1) if match and match.group(1).lower() not in _STOP_WORDS else None
 
     def _quoted(self) -> str | None:
         match = _QUOTED.search(self._clause)
@@ -251,7 +251,7 @@ class _Reader:
 
 
 def _noun(name: str) -> str:
-    return next((part for part in name.lower().split("_") if part not in _DULL), "")
+    return next((part for part in name.lower().split("_") if part not in _STOP_WORDS), "")
 
 
 def _is_number(schema: Mapping[str, Any]) -> bool:

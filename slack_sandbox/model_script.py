@@ -64,7 +64,9 @@ def answer(request: Mapping[str, Any]) -> ScriptedTurn:
     wording = worded_calls(said, tools)
     if wording.calls:
         calls = [ScriptedCall(*call) for call in wording.calls]
-        return ScriptedTurn(f"The request was: “{_short(said)}”. So I ask for {_deeds(calls)}.", tuple(calls))
+        return ScriptedTurn(
+            f"The request was: “{_short(said)}”. So I ask for {_described(calls)}.", tuple(calls)
+        )
     return ScriptedTurn(_explanation(tools, wording.missing))
 
 
@@ -158,7 +160,7 @@ def _asked(call: Mapping[str, Any]) -> str:
     ).described()
 
 
-def _deeds(calls: Sequence[ScriptedCall]) -> str:
+def _described(calls: Sequence[ScriptedCall]) -> str:
     return _listed(call.described() for call in calls)
 
 

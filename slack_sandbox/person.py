@@ -52,7 +52,7 @@ class InteractionResult:
         """Ephemeral messages shown to this person since the action."""
         if self._stage is None:
             return []
-        shown = self._stage.workspace.messages.whispers(self._user)
+        shown = self._stage.workspace.messages.ephemeral_messages(self._user)
         return [each for each in shown if each["ts"] > self._since]
 
 

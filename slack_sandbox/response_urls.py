@@ -84,7 +84,9 @@ class ResponseUrls:
                 workspace.post(channel, content, thread_ts)
             else:
                 thread = body.get("thread_ts") or link.thread_ts
-                workspace.whisper(channel, link.user, content | ({"thread_ts": thread} if thread else {}))
+                workspace.post_ephemeral(
+                    channel, link.user, content | ({"thread_ts": thread} if thread else {})
+                )
         link.uses += 1
         link.posts.append(body)
         workspace.changes.wake()
@@ -102,7 +104,7 @@ class ResponseUrls:
         if ts is None:
             raise SandboxRefusal("message_not_found")
         if link.ephemeral:
-            if not workspace.messages.change_whisper(link.user, ts, content):
+            if not workspace.messages.change_ephemeral(link.user, ts, content):
                 raise SandboxRefusal("message_not_found")
             workspace.changes.publish(
                 {"type": "ephemeral", "channel": channel.id, "user": link.user, "ts": ts}

@@ -92,8 +92,8 @@ class Screens:
             return dict(place)
         message = self._workspace.messages.find(channel, ts)
         if message is None:
-            whispers = self._workspace.messages.whispers(user, channel)
-            message = next((each for each in whispers if each["ts"] == ts), None)
+            ephemeral_messages = self._workspace.messages.ephemeral_messages(user, channel)
+            message = next((each for each in ephemeral_messages if each["ts"] == ts), None)
         if message is None:
             raise NotOnScreen(f"{user} does not see message {ts} in {channel}")
         return message | {"channel": channel}
@@ -101,21 +101,21 @@ class Screens:
     def _press_on_message(self, user: str, shown: Json, gesture: Gesture) -> ButtonPress:
         found = gesture.element(shown.get("blocks", []))
         channel, ts = self._workspace.channels[shown["channel"]], shown["ts"]
-        whispered = bool(shown.get("is_ephemeral"))
+        is_ephemeral = bool(shown.get("is_ephemeral"))
         thread_ts = shown.get("thread_ts")
         url, link = self._response_urls.new(
-            "actions", user, channel, message_ts=ts, thread_ts=thread_ts, ephemeral=whispered
+            "actions", user, channel, message_ts=ts, thread_ts=thread_ts, ephemeral=is_ephemeral
         )
         container: Json = {
             "type": "message",
             "message_ts": ts,
             "channel_id": channel.id,
-            "is_ephemeral": whispered,
+            "is_ephemeral": is_ephemeral,
         }
         if thread_ts:
             container["thread_ts"] = thread_ts
         surface: Json = {"channel": Interactions.channel(channel)}
-        if not whispered:
+        if not is_ephemeral:
             surface["message"] = {name: shown[name] for name in shown if name != "channel"}
         surface["response_url"] = url
         state = elements.initial_state(shown["blocks"])

@@ -178,7 +178,7 @@ class SlackSandbox:
 
     def ephemeral(self, user: str, channel: str | None = None) -> list[Json]:
         """Ephemeral messages for this user."""
-        return self.workspace.messages.whispers(user, channel)
+        return self.workspace.messages.ephemeral_messages(user, channel)
 
     def views(self, user: str) -> list[Json]:
         """The user's open modals, topmost last."""

@@ -21,7 +21,7 @@ from slack_sandbox.delivery_report import TIMED_OUT, DeliveryReport
 from slack_sandbox.faults import FaultKind, Faults
 from slack_sandbox.refusal import Json
 
-MOST_CONNECTIONS = 10
+MAX_CONNECTIONS = 10
 
 
 @dataclass(eq=False)
@@ -54,13 +54,13 @@ class SocketModeServer:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one connection until it closes."""
         ticket = request.query.get("ticket", "")
-        if ticket not in self._tickets or self._faults.strike("socket", FaultKind.REFUSE_TICKET):
+        if ticket not in self._tickets or self._faults.take_fault("socket", FaultKind.REFUSE_TICKET):
             self._tickets.discard(ticket)
             return web.Response(status=403, text="not allowed")
         self._tickets.discard(ticket)
         ws = web.WebSocketResponse(heartbeat=self._ping_seconds)
         await ws.prepare(request)
-        if len(self.connections) >= MOST_CONNECTIONS:
+        if len(self.connections) >= MAX_CONNECTIONS:
             await ws.send_json({"type": "disconnect", "reason": "too_many_websockets"})
             await ws.close()
             return ws
@@ -96,7 +96,7 @@ class SocketModeServer:
         try:
             async with asyncio.timeout(seconds):
                 await connection.ws.send_str(json.dumps(envelope))
-                if self._faults.strike("socket", FaultKind.DUPLICATE_DELIVERY):
+                if self._faults.take_fault("socket", FaultKind.DUPLICATE_DELIVERY):
                     again = self._next() or connection
                     await again.ws.send_str(json.dumps(envelope))
                 answer = await future
@@ -114,8 +114,8 @@ class SocketModeServer:
         """
         leaving, self.connections[:] = list(self.connections), []
         for connection in leaving:
-            goodbye = {"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}}
-            await connection.ws.send_json(goodbye)
+            disconnect_message = {"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}}
+            await connection.ws.send_json(disconnect_message)
         self._changes.wake()
 
     async def cut(self) -> None:
@@ -150,7 +150,7 @@ class SocketModeServer:
             return
         envelope_id = answer.get("envelope_id") if isinstance(answer, dict) else None
         future = connection.waiting.get(str(envelope_id))
-        if future is None or future.done() or self._faults.strike("socket", FaultKind.DROP_ACK):
+        if future is None or future.done() or self._faults.take_fault("socket", FaultKind.DROP_ACK):
             return
         future.set_result(answer)
 

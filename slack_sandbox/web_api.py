@@ -63,7 +63,7 @@ class WebApi:
             values, refusal = await _body(request), None
         except SandboxRefusal as error:
             values, refusal = {}, error
-        fault = self._faults.strike(name)
+        fault = self._faults.take_fault(name)
         if fault is None or fault.kind in (FaultKind.SLOW, FaultKind.RESET_AFTER_ACCEPT):
             response = self._answer(request, name, values, refusal)
             if fault is not None and fault.kind is FaultKind.SLOW:
@@ -156,9 +156,9 @@ def _cut(request: web.Request) -> web.Response:
     """Reset the TCP connection, so that the caller cannot know the outcome."""
     transport = request.transport
     if transport is not None:
-        plug = transport.get_extra_info("socket")
-        if plug is not None:
+        raw_socket = transport.get_extra_info("socket")
+        if raw_socket is not None:
             # Zero linger turns the close into a reset.
-            plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
     return web.Response(status=500)

@@ -223,9 +223,11 @@ class SandboxWorkspace:
             event |= {"subtype": "message_deleted", "deleted_ts": ts}
         self._tell_app(channel, event, self.timestamps.next())
 
-    def whisper(self, channel: Channel, user: str, message: Json) -> Json:
+    def post_ephemeral(self, channel: Channel, user: str, message: Json) -> Json:
         """Show an ephemeral message to one person; notifies the pages."""
-        shown = self.messages.whisper(channel.id, user, {"type": "message", "team": self.team.id, **message})
+        shown = self.messages.post_ephemeral(
+            channel.id, user, {"type": "message", "team": self.team.id, **message}
+        )
         self.changes.publish({"type": "ephemeral", "channel": channel.id, "user": user, "ts": shown["ts"]})
         return shown
 

@@ -266,7 +266,7 @@ class Service:
             "policy": self._policies.problem or f"epoch {self._policies.seen}",
             "schedules": await self._scheduled() if database == "ok" else None,
             "draining": self._draining,
-            **(await self._metrics.told() if database == "ok" else {}),
+            **(await self._metrics.summary() if database == "ok" else {}),
         }
         return database == "ok" and not self._draining, parts
 

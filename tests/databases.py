@@ -17,7 +17,7 @@ from agent.database.address import SCHEMA, Address
 from agent.database.pools import Database
 
 TEMPLATE = "signoff_template"
-MOST_USES = 100
+MAX_USES = 100
 """Tests in one database before the next is made: what they delete stays in its files."""
 
 
@@ -92,7 +92,7 @@ class Shared:
     def empty(self) -> bool:
         """Make it what it was when it was new; returns whether it is."""
         self._uses += 1
-        if self._uses == MOST_USES or self.owner.closed or any(kept.in_use for kept in self._kept.values()):
+        if self._uses == MAX_USES or self.owner.closed or any(kept.in_use for kept in self._kept.values()):
             return False
         try:
             self.owner.rollback()

@@ -20,7 +20,7 @@ ENCODING = "UTF8"
 """The only database encoding that can store what people and agents write."""
 
 # Notice within ten seconds that the peer has vanished. The address may override this.
-_SIGNS_OF_LIFE = {
+_KEEPALIVE = {
     "connect_timeout": "5",
     "keepalives_idle": "4",
     "keepalives_interval": "2",
@@ -57,7 +57,7 @@ class Address:
         begin |= settings
         options = " ".join(f"-c {key}={_escaped(str(value))}" for key, value in begin.items())
         merged = {
-            **_SIGNS_OF_LIFE,
+            **_KEEPALIVE,
             "application_name": application_name,
             **self.parameters,
             "options": f"{self.parameters.get('options', '')} {options}".strip(),

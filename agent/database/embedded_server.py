@@ -150,12 +150,12 @@ def attach(data_dir: Path, *, durable: bool) -> EmbeddedServer | None:
 
 def own(data_dir: Path, programs: Path, user: ServerUser, lock: IO[str], *, durable: bool) -> EmbeddedServer:
     """Adopt a server that an earlier owner left running, or start one. The caller holds the lock."""
-    deaf = time.monotonic() + START_SECONDS / 2
+    slow_after = time.monotonic() + START_SECONDS / 2
     while (found := recorded_address(data_dir)) and runs_on(found.pid, data_dir):
         safe = probe(data_dir, found.socket_dir)
         if safe is durable:
             return EmbeddedServer(data_dir, found.socket_dir, found.pid, owned=True, _lock=lock)
-        if safe is not None or time.monotonic() > deaf:
+        if safe is not None or time.monotonic() > slow_after:
             end(found.pid, data_dir)  # its durability differs, or it does not answer
         time.sleep(0.02)  # it may be starting, recovering or stopping
     if found:

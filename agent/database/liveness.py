@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from agent.database.driver import driver_of
 
 
-def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
+def abort_reads(connection: psycopg.AsyncConnection[Any]) -> None:
     """Fail pending reads at once, through a duplicate: the descriptor itself stays the driver's."""
     if connection.closed:
         return
@@ -48,7 +48,7 @@ async def _roll_back(connection: AsyncConnection) -> None:
 def watch(engine: AsyncEngine) -> None:
     """Never hand out a connection that the server has closed; a broken one does not empty the pool."""
     event.listen(engine.sync_engine, "checkout", _refuse_abandoned)
-    event.listen(engine.sync_engine, "handle_error", _keep_the_others)
+    event.listen(engine.sync_engine, "handle_error", _keep_other_connections)
 
 
 def _refuse_abandoned(dbapi_connection: Any, _record: object, _proxy: object) -> None:
@@ -63,5 +63,5 @@ def _has_something_to_read(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _keep_the_others(context: ExceptionContext) -> None:
+def _keep_other_connections(context: ExceptionContext) -> None:
     context.invalidate_pool_on_disconnect = False

@@ -101,7 +101,7 @@ def run_file(name: str) -> None:
 
 def _ask(address: Address, question: LiteralString, role: str) -> str | None:
     query = sql.SQL(question).format(schema=sql.Identifier(address.schema))
-    with _told(address), _connect(address, autocommit=True) as connection:
+    with _translated_errors(address), _connect(address, autocommit=True) as connection:
         for attempt in ("login", "role"):
             try:
                 if attempt == "role":  # if another role owns the schema, the login has no rights itself
@@ -168,7 +168,7 @@ def _run(step: str, target: Target, revision: str) -> None:
 
     config = _config()
     config.attributes["target"] = target
-    with _ONE_AT_A_TIME, _told(target.owner):
+    with _ONE_AT_A_TIME, _translated_errors(target.owner):
         try:
             getattr(command, step)(config, revision)
         except util.CommandError as error:
@@ -219,7 +219,7 @@ def _connect(address: Address, *, autocommit: bool) -> psycopg.Connection[Any]:
 
 
 @contextmanager
-def _told(address: Address) -> Iterator[None]:
+def _translated_errors(address: Address) -> Iterator[None]:
     """Translate the driver's errors."""
     try:
         yield

@@ -160,7 +160,7 @@ class Database:
         connection = await self._checkout(self._deciding, min(DECISION_POOL_WAIT, deadline - monotonic()))
         tx = Transaction(connection, self.address, self._tell, self.wakeups.send)
         budget = min(DECISION_BUDGET, deadline - monotonic())
-        fuse = asyncio.get_running_loop().call_later(budget, tx.blow)
+        timer = asyncio.get_running_loop().call_later(budget, tx.expire)
         clock = asyncio.timeout(budget + _GRACE)
         try:
             async with clock, tx.run():
@@ -170,7 +170,7 @@ class Database:
                 raise tx.out_of_time() from error
             raise  # the block's own error
         finally:
-            fuse.cancel()
+            timer.cancel()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:

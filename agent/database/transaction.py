@@ -32,7 +32,7 @@ from agent.database.errors import (
     is_not_now,
     is_out_of_time,
 )
-from agent.database.liveness import give_back, hang_up
+from agent.database.liveness import abort_reads, give_back
 from agent.database.wakeups import Wakeup
 from agent.database.writes import Writes
 from signoff.errors import SignoffError
@@ -59,7 +59,7 @@ class Transaction:
         self._tell = tell
         self._wake = wake
         self._committing = False
-        self._blown = False
+        self._expired = False
         self._writes = Writes()
         self._wakeups: dict[Wakeup, None] = {}
         self._beginnings: list[Callable[[], object]] = []
@@ -163,10 +163,10 @@ class Transaction:
             raise
 
     # --- its end ------------------------------------------------------------------------------------------
-    def blow(self) -> None:
+    def expire(self) -> None:
         """Mark the time limit as over."""
-        self._blown = True
-        hang_up(self._raw)
+        self._expired = True
+        abort_reads(self._raw)
 
     def out_of_time(self) -> DatabaseError:
         """The error for the caller: nothing was written, or the outcome is unknown."""
@@ -191,7 +191,7 @@ class Transaction:
 
     async def _commit(self) -> None:
         status = self._raw.info.transaction_status
-        if self._blown:
+        if self._expired:
             raise self.out_of_time()
         if status == TransactionStatus.INERROR:
             # PostgreSQL would answer this COMMIT with a ROLLBACK, and the driver would not complain.
@@ -205,11 +205,11 @@ class Transaction:
         for begin in self._beginnings:
             begin()
         if self._beginnings:
-            asyncio.get_running_loop().call_soon(self._tell_committed)
+            asyncio.get_running_loop().call_soon(self._run_callbacks)
         else:
-            self._tell_committed()
+            self._run_callbacks()
 
-    def _tell_committed(self) -> None:
+    def _run_callbacks(self) -> None:
         for callback in self._callbacks:
             callback()
         for request_id, recorded in self._ended.items():
@@ -223,7 +223,7 @@ class Transaction:
         if self._committing and (is_over or is_fatal(error)):
             return self._unknown()
         if is_over:
-            if self._blown or is_out_of_time(error):
+            if self._expired or is_out_of_time(error):
                 return self.out_of_time()
             return DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
         if is_out_of_time(error):

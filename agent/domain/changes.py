@@ -59,11 +59,11 @@ def touches_hidden(
 
 def approval_note(made: Sequence[Change], notes: Sequence[str]) -> str:
     """What a model reads about its call's approval: the changes, and the reviewers' notes."""
-    told = [f"Note given by a reviewer with the approval: {each}" for each in notes]
+    lines = [f"Note given by a reviewer with the approval: {each}" for each in notes]
     if made:
         parts = "; ".join(f"{each.path} from {_shown(each.before)} to {_shown(each.after)}" for each in made)
-        told.insert(0, f"A reviewer changed the arguments before approving: {parts}.")
-    return "\n".join(told)
+        lines.insert(0, f"A reviewer changed the arguments before approving: {parts}.")
+    return "\n".join(lines)
 
 
 def _member(

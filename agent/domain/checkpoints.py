@@ -132,7 +132,7 @@ class _Reader:
         self._refuse_duplicates(checkpoints)
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
         lookups = self._lookups(tables.get(facts_sources.TABLE, []))
-        kept, observed = _apart(rules)
+        kept, observed = _split(rules)
         return Policy(
             kept, defaults, grants=grants, limits=limits, lookups=lookups, observed=observed, source=source
         )
@@ -246,7 +246,7 @@ class _ReadRule:
     observe_until: datetime | None
 
 
-def _apart(read: Iterable[_ReadRule | None]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
+def _split(read: Iterable[_ReadRule | None]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
     """The rules, and the observed rules with their positions among them."""
     rules: list[Rule] = []
     observed: list[ObservedRule] = []

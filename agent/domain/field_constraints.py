@@ -15,7 +15,7 @@ from typing import Any
 from agent.domain.expression import matches_whole
 from signoff.canonical import canonical_bytes
 
-MOST_CHOICES = 100
+MAX_CHOICES = 100
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ def constraint_as_json(constraint: Constraint) -> dict[str, Any]:
             return {"fits": pattern}
 
 
-def read_constraint(told: Any) -> Constraint:
+def read_constraint(stored: Any) -> Constraint:
     """Read it back. Raises ValueError."""
-    match told:
+    match stored:
         case {"is": value, **more} if not more:
             return Exact(value)
         case {"from": low, "to": high, **more} if not more:
@@ -118,7 +118,7 @@ def read_constraint(told: Any) -> Constraint:
             if at_least is None or at_most is None or at_least > at_most:
                 raise ValueError("has no bounds")
             return Between(at_least, at_most)
-        case {"one_of": [*values], **more} if not more and 0 < len(values) <= MOST_CHOICES:
+        case {"one_of": [*values], **more} if not more and 0 < len(values) <= MAX_CHOICES:
             return OneOf(tuple(values))
         case {"fits": str(pattern), **more} if not more:
             return Fits(pattern)

@@ -11,7 +11,7 @@ from agent.domain.field_constraints import Between, Constraint, Exact, FieldValu
 from agent.domain.rules import GrantLimits, Rule
 from signoff.json_paths import is_redacted
 
-MOST_LIVE = 50
+MAX_LIVE = 50
 """Maximum live grants of one agent for one tool."""
 
 

@@ -151,21 +151,21 @@ class Grant:
     @classmethod
     def from_action(cls, action: Action) -> Grant:
         """Read it back. Raises ValueError for anything that `as_action` would not make."""
-        told = action.arguments
+        stored = action.arguments
         try:
-            behalf, facts = Behalf.read(told["requester"]), told["facts"]
-            kind = {each.name: told[each.name] for each in fields(CallKind)}
+            behalf, facts = Behalf.read(stored["requester"]), stored["facts"]
+            kind = {each.name: stored[each.name] for each in fields(CallKind)}
             read = cls(
-                kind=CallKind(**{**kind, "above": tuple(told["above"])}),
-                arguments=_constraints(told["arguments"]),
+                kind=CallKind(**{**kind, "above": tuple(stored["above"])}),
+                arguments=_constraints(stored["arguments"]),
                 facts=None if facts is None else _constraints(facts),
                 anyone=behalf.anyone,
                 requester=behalf.requester,
-                until=datetime.fromisoformat(told["until"]),
-                max_uses=int(told["uses"]),
-                sum_of=told["sum_of"],
-                max_sum=exact_number(told["sum"]),
-                like=told["like"],
+                until=datetime.fromisoformat(stored["until"]),
+                max_uses=int(stored["uses"]),
+                sum_of=stored["sum_of"],
+                max_sum=exact_number(stored["sum"]),
+                like=stored["like"],
             )
             whole = read.as_action().canonical == action.canonical
         except (KeyError, TypeError, AttributeError) as error:
@@ -192,15 +192,15 @@ class Grant:
 
     def objection(self, call: CallToCover) -> str | None:
         """Why this call is not covered, or ``None``."""
-        return call.uncoverable or _other_kind(self.kind, call.kind) or self.misfit(call)
+        return call.uncoverable or _kind_mismatch(self.kind, call.kind) or self.mismatch(call)
 
-    def misfit(self, call: CallToCover) -> str | None:
+    def mismatch(self, call: CallToCover) -> str | None:
         """Why the arguments, facts or requester do not match, whatever the kind of the call, or ``None``."""
         for_another = not self.anyone and call.requester != self.requester
         return (
             ("the requester is another person" if for_another else None)
-            or _misfit("args", self.arguments, call.argument_values)
-            or _facts_misfit(self.facts, call.fact_values)
+            or _mismatch("args", self.arguments, call.argument_values)
+            or _facts_mismatch(self.facts, call.fact_values)
             or self._uncountable(call)
         )
 
@@ -233,7 +233,7 @@ def granters_refusal(granters: Iterable[Standing], call: Reviewed) -> Standing |
     return None
 
 
-def _other_kind(granted: CallKind, call: CallKind) -> str | None:
+def _kind_mismatch(granted: CallKind, call: CallKind) -> str | None:
     if granted == call:
         return None
     for name, words in _KIND_WORDS:
@@ -256,15 +256,15 @@ _KIND_WORDS = (
 )
 
 
-def _facts_misfit(
+def _facts_mismatch(
     granted: Mapping[str, Constraint] | None, facts: Mapping[str, FieldValue] | None
 ) -> str | None:
     if granted is None or facts is None:
         return None if granted is None and facts is None else "its facts are others"
-    return _misfit("facts", granted, facts)
+    return _mismatch("facts", granted, facts)
 
 
-def _misfit(root: str, granted: Mapping[str, Constraint], values: Mapping[str, FieldValue]) -> str | None:
+def _mismatch(root: str, granted: Mapping[str, Constraint], values: Mapping[str, FieldValue]) -> str | None:
     if granted.keys() != values.keys():
         return f"its {root} are others"
     for name, constraint in granted.items():
@@ -283,5 +283,5 @@ def _constraints_as_json(constraints: Mapping[str, Constraint]) -> dict[str, Any
     return {name: constraint_as_json(each) for name, each in constraints.items()}
 
 
-def _constraints(told: Mapping[str, Any]) -> dict[str, Constraint]:
-    return {name: read_constraint(each) for name, each in told.items()}
+def _constraints(stored: Mapping[str, Any]) -> dict[str, Constraint]:
+    return {name: read_constraint(each) for name, each in stored.items()}

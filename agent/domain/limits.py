@@ -27,7 +27,7 @@ LONGEST = timedelta(days=31)
 Per = Literal["agent", "requester", "all"]
 Then = Literal["ask", "deny"]
 
-_MOST_DIGITS = 30
+_MAX_DIGITS = 30
 _NONE = Decimal(0)
 _EXACT = Context(prec=2_000)
 """More digits than any sum of JSON numbers has."""
@@ -190,7 +190,7 @@ def decisive(states: Sequence[LimitState]) -> LimitState | None:
 def written(amount: Decimal) -> str:
     """``4,960`` or ``12.50``: all digits, grouped, at least two after a point; with an exponent if too many."""
     places = -int(amount.as_tuple().exponent)
-    if amount.adjusted() >= _MOST_DIGITS or places >= _MOST_DIGITS:
+    if amount.adjusted() >= _MAX_DIGITS or places >= _MAX_DIGITS:
         return str(amount)
     return f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.{max(2, places)}f}"
 

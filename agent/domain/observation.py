@@ -62,12 +62,12 @@ def summary(counts: Sequence[ObservedCount]) -> str:
 
 def described(count: ObservedCount) -> str:
     """The numbers as a phrase."""
-    told = f"would have asked {count.asks:,} of {_calls(count.judged)}"
+    sentence = f"would have asked {count.asks:,} of {_calls(count.judged)}"
     if count.asks:
-        told += f", of which {count.asked_anyway:,} were asked anyway"
+        sentence += f", of which {count.asked_anyway:,} were asked anyway"
     if count.frees:
-        told += f"; {count.frees:,} that were asked would run without a person"
-    return told
+        sentence += f"; {count.frees:,} that were asked would run without a person"
+    return sentence
 
 
 def _calls(number: int) -> str:

@@ -90,7 +90,7 @@ class Policy:
         facts_failed: bool = False,
     ) -> Judgement:
         """Whether this action runs, is asked about, or denied. `facts_failed`, or no canonical form: never runs."""
-        known = None if facts_failed else _sound(facts)
+        known = None if facts_failed else _copied_facts(facts)
         failed = facts_failed or (known is None and facts is not None)
         given = Inputs(tool, action, known, agent, requester, failed)
         found = self.ruling(given)
@@ -181,7 +181,7 @@ class Policy:
             return replace(judgement, verdict="deny", because=state.because)
         named = next((rule for rule in self.rules if rule.names(action.tool)), None)
         rule = _stricter_risk(named, tool) if named else self.synthetic(LIMIT_REACHED, tool)
-        description = rule.describe(action, _sound(facts))
+        description = rule.describe(action, _copied_facts(facts))
         return replace(judgement, verdict="ask", rule=rule, because=state.because, description=description)
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
@@ -203,8 +203,8 @@ class Policy:
         if exempt:
             return CheckpointRuling("run", "; ".join(exempt))
         if tool.read_only or unmatched == "allow":
-            pardon = tool.exempt if tool.read_only else "is unmatched, and unmatched tools are allowed"
-            return CheckpointRuling("run", f"no checkpoint names this tool; it {pardon}")
+            excuse = tool.exempt if tool.read_only else "is unmatched, and unmatched tools are allowed"
+            return CheckpointRuling("run", f"no checkpoint names this tool; it {excuse}")
         return CheckpointRuling("ask", "no checkpoint names this tool", caught_as=UNMATCHED)
 
 
@@ -233,7 +233,7 @@ def _applies(rule: Rule, given: Inputs, subject: Subject) -> tuple[bool, str]:
     return result.applies, f"{label}: {result.because}"
 
 
-def _sound(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _copied_facts(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """A copy of the facts as JSON has them, or None: a NaN price would make every comparison false."""
     try:
         copy = plain_json(facts)

@@ -34,7 +34,7 @@ def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSp
         if pattern is not None:
             yield from (TextSpan(*found.span(), kind) for found in pattern.finditer(text))
         if len(value) >= LONG:
-            yield from _cut_off(text, value[:_LONGEST_CUT], kind)
+            yield from _truncated(text, value[:_LONGEST_CUT], kind)
 
 
 @lru_cache(maxsize=256)
@@ -77,7 +77,7 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _cut_off(text: str, value: str, kind: str) -> Iterator[TextSpan]:
+def _truncated(text: str, value: str, kind: str) -> Iterator[TextSpan]:
     """The beginning of a value at the end of a text, or before "…", where the text was cut."""
     ends = [len(text), *(found.start() for found in re.finditer("…", text))][:50]
     for end in ends:

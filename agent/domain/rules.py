@@ -118,7 +118,7 @@ class Terms(BaseModel):
         return duration.total_seconds()
 
     @model_serializer(mode="wrap")
-    def _known_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_new_keys(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without new, unused keys: a worker of the previous version refuses a snapshot with an unknown key."""
         made: dict[str, Any] = written(self)
         return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}

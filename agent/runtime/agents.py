@@ -102,7 +102,7 @@ class Agent:
         says so. `background`: the calling model goes on at once, and reads the answer in a later note.
         """
         return Delegate(
-            _handed_down,
+            _delegate_tool,
             name=name or self.name,
             description=description or self.description or f"Delegate a task to the agent {self.name}.",
             requires_approval=requires_approval,
@@ -145,7 +145,7 @@ class Delegate(Tool):
         return rule.model_copy(update={"allow_grants": False}) if rule.allow_grants else rule
 
 
-def _handed_down(task: str) -> str:
+def _delegate_tool(task: str) -> str:
     """Delegate a task.
 
     Args:

@@ -105,12 +105,12 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
     if call.ended.done():
         outcome = _outcome(call, tool, claim)
     elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
-        services.watch(_straggle(services, claim, tool, call))
+        services.watch(_await_late_result(services, claim, tool, call))
         return None  # not reported: when the lease has expired, the call is ready for another attempt
     elif call.withdraw():
         outcome = _failed(user_code.BLOCKED)
     else:
-        services.watch(_straggle(services, claim, tool, call))
+        services.watch(_await_late_result(services, claim, tool, call))
         outcome = _overdue(tool, call, f"it did not end within {tool.timeout:g} s")
     give_back_slot()
     await _report(services, claim, outcome)
@@ -119,11 +119,11 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
 
 def _check_lease(services: Services, claim: Claim) -> None:
     """Begin only while the claim's lease is surely valid; otherwise somebody may have settled it."""
-    if not services.heartbeat.surely_holds(claim.execution_id):
+    if not services.heartbeat.holds_lease(claim.execution_id):
         raise NotDone("the worker was delayed for longer than its lease before the call began; nothing ran")
 
 
-async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
+async def _await_late_result(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
     """Record a late result after the tool's timeout beside the report. A coroutine is cancelled; a thread cannot be."""
     if call.withdraw():
         return
@@ -139,7 +139,7 @@ def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
         return _overdue(tool, call, "it was cancelled from inside")
     match ended.exception():
         case None:
-            return _told(tool, ended.result(), seconds)
+            return _outcome_of(tool, ended.result(), seconds)
         case NotDone() as nothing:
             return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
         case error if (later := tool.seconds_to_retry(error, claim.attempt)) is not None:
@@ -163,9 +163,9 @@ def _logged(error: BaseException, tool: Tool, claim: Claim) -> str:
     return stored_text.error_text(error)
 
 
-def _told(tool: Tool, result: Any, seconds: float) -> Outcome:
+def _outcome_of(tool: Tool, result: Any, seconds: float) -> Outcome:
     try:
-        return Outcome(ExecutionStatus.SUCCEEDED, tool.told(result), seconds)
+        return Outcome(ExecutionStatus.SUCCEEDED, tool.stored_result(result), seconds)
     except ValueError as error:  # it ran, but its result cannot be read
         words = f"it ran, but its result cannot be stored: {stored_text.error_text(error)}"
         return Outcome(ExecutionStatus.FAILED, words, seconds)

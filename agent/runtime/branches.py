@@ -96,10 +96,10 @@ async def settle(root: Branch, waiting: Callable[[], int]) -> None:
             await asyncio.sleep(0)
         else:
             passes = 0
-            await _movement(root.moved)
+            await _wait_for_change(root.moved)
 
 
-async def _movement(moved: asyncio.Event) -> None:
+async def _wait_for_change(moved: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(LOOK_AGAIN):
             await moved.wait()

@@ -72,7 +72,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
             await runs.wake_up(services.db, work.call.id)
         case CallState.READY if not work.retried_later and not work.handed_out:
             point("before_resume")
-            await hooks.take_back(services, work, tool)
+            await hooks.undo_preparation(services, work, tool)
             if tool is not None and tool.executor:
                 await _hand_out(services, work, tool)
                 return False
@@ -93,7 +93,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
 
 async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool | None) -> bool:
     """Evaluate a new call: malformed, denied, asked about, or allowed."""
-    if _in_vain(work):
+    if _is_unneeded(work):
         return await _refuse(services, work, AnswerKind.DENIED, "the run has ended")
     if tool is None:
         known = ", ".join(known.name for known in agent.tools) or "none"
@@ -105,7 +105,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         text = f"the arguments of {tool.name} cannot be used, so it was not called: {error}"
         return await _refuse(services, work, AnswerKind.MALFORMED, text)
     if isinstance(tool, SleepTool):
-        await runs.fall_asleep(services.db, work.call.id, action, float(action.arguments["seconds"]))
+        await runs.sleep_until_ready(services.db, work.call.id, action, float(action.arguments["seconds"]))
         return False
     try:
         facts = await look_up(services, tool, action)
@@ -160,7 +160,7 @@ async def _ask(
 ) -> bool:
     """Ask people, unless they rejected it in this run or allowed it in advance."""
     work = call.work
-    if (no := _earlier_no(context)) is not None:
+    if (no := _earlier_rejection(context)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
     judgement = await after_rejections(services.db, call.agent.name, call.action, judgement)
     if judgement.verdict == "deny":
@@ -198,12 +198,12 @@ async def _run_under_grant(
         return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 
 
-def _in_vain(work: OpenCallDetails) -> bool:
+def _is_unneeded(work: OpenCallDetails) -> bool:
     """Whether asking people is useless; a call repeated after an expiry is still wanted."""
     return work.run.status in _OVER and work.call.repeats is None
 
 
-def _earlier_no(context: QuestionContext) -> str | None:
+def _earlier_rejection(context: QuestionContext) -> str | None:
     """The answer that points the model to an earlier rejection in this run: people are not asked twice."""
     if (rejected := context.rejection) is None:
         return None
@@ -306,14 +306,14 @@ async def ready_call(
     )
     if not changed:
         return ReadyToRun(action, uses, judgement.epoch)
-    if _in_vain(work):
+    if _is_unneeded(work):
         why = f"{changed}, and the run has ended; nothing ran"
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
         return False
     _, states = await within_limits(services, call, judgement, uses)
     judgement = await with_rejection(services.db, agent.name, action, judgement)
     new = question(services, call, judgement, states, await _context(services, call))
-    return await _ask_anew(services, work, new, changed)
+    return await _void_and_ask(services, work, new, changed)
 
 
 def _outdated(work: OpenCallDetails) -> str | None:
@@ -321,7 +321,7 @@ def _outdated(work: OpenCallDetails) -> str | None:
     return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
 
 
-async def _ask_anew(
+async def _void_and_ask(
     services: Services, work: OpenCallDetails, new: requests.NewRequest, changed: str
 ) -> bool:
     try:

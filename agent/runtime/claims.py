@@ -57,7 +57,7 @@ async def run_tool(
     `epoch`: the policy that allows it. `judgement`: if nobody was asked. Raises OutdatedPolicy.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
-        claimed = await _hand_down(services, work, tool, tool.agent, uses, epoch, judgement)
+        claimed = await _delegate(services, work, tool, tool.agent, uses, epoch, judgement)
     else:
         terms = _terms(services, work, tool, uses, epoch, judgement)
         claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
@@ -166,7 +166,7 @@ async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, f
     return (claimed, asked_at) if claimed else None
 
 
-async def _hand_down(
+async def _delegate(
     services: Services,
     work: OpenCallDetails,
     tool: Tool,

@@ -13,7 +13,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.tool import Tool
 from agent.store.concurrency import ConcurrencyLimit
 
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 """Maximum waiting calls per limit that will be woken; polling finds the others."""
 
 
@@ -77,7 +77,7 @@ class Concurrency:
             self._announce()
 
     def _wait(self, call: Wakeup, limit: ConcurrencyLimit) -> None:
-        if len(self._waiting[limit]) < MOST_WAITING:
+        if len(self._waiting[limit]) < MAX_WAITING:
             self._waiting[limit][call.key] = call
 
     def _wake_first(self, waiting: OrderedDict[UUID | str, Wakeup], most: int) -> None:

@@ -9,7 +9,7 @@ _SECTION = re.compile(r"(Args|Arguments|Parameters|Returns?|Raises|Yields?|Examp
 _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
-def lead(function: Callable[..., Any]) -> str:
+def summary(function: Callable[..., Any]) -> str:
     """The first paragraph as one line; empty without a docstring."""
     paragraph = inspect.cleandoc(function.__doc__ or "").split("\n\n")[0]
     return " ".join(paragraph.split())

@@ -31,7 +31,7 @@ Notify = Callable[[str], None]
 BUSY, IDLE = 0.25, 1.0
 """Seconds between two polls: while they find work, and at most."""
 
-APART = 0.02
+SPACING = 0.02
 """Minimum seconds between two polls, however much is announced."""
 
 AFTER_FAILURE = 1.0
@@ -73,7 +73,7 @@ class Executor:
         self._look_for_unserved = 0.0
         self._shared: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._heart: asyncio.Task[None] | None = None
+        self._heartbeat: asyncio.Task[None] | None = None
         self._leave: list[Callable[[], object]] = []
 
     @property
@@ -95,10 +95,10 @@ class Executor:
         wakeups = self._services.db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._tasks = [
-            asyncio.create_task(self._keep_looking(), name="looks"),
+            asyncio.create_task(self._poll(), name="looks"),
             asyncio.create_task(self._keep_listening(), name="announcements"),
         ]
-        self._heart = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
+        self._heartbeat = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
 
     async def stop(self) -> None:
         """Begin nothing more, and let running work end within the drain time."""
@@ -111,9 +111,9 @@ class Executor:
         self._looked = None
         await asyncio.gather(*(queue.stop(self._drain_seconds) for queue in self._queues.values()))
         await self._services.joint_writes.finish()
-        if self._heart is not None:  # last: running work keeps its lease until it ends
-            self._heart.cancel()
-            await asyncio.gather(self._heart, return_exceptions=True)
+        if self._heartbeat is not None:  # last: running work keeps its lease until it ends
+            self._heartbeat.cancel()
+            await asyncio.gather(self._heartbeat, return_exceptions=True)
 
     def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
         """Take what this process can do; returns what other processes should check, too."""
@@ -131,9 +131,9 @@ class Executor:
             return False
         full = queue.busy
         queue.take(wakeup)
-        return not full or self._shared_lately()
+        return not full or self._announced_recently()
 
-    def _shared_lately(self) -> bool:
+    def _announced_recently(self) -> bool:
         """Whether other processes were recently told of more work than slots; marks them as told."""
         now = monotonic()
         if self._shared is not None and now - self._shared < SPREAD:
@@ -160,7 +160,7 @@ class Executor:
         if self._look.more:
             self._look_now.set()
 
-    async def _keep_looking(self) -> None:
+    async def _poll(self) -> None:
         pause = BUSY
         while True:
             self._look_now.clear()
@@ -172,7 +172,7 @@ class Executor:
                 self._looked = None
                 pause = AFTER_FAILURE
                 log.warning("a poll failed", action="look.failed", error=str(error) or type(error).__name__)
-            await asyncio.sleep(APART)
+            await asyncio.sleep(SPACING)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._look_now.wait()

@@ -54,12 +54,12 @@ async def handed_out(services: Services, principal: Principal) -> list[HandedOut
         (agent.name, tool.name)
         for agent in services.registry
         for tool in agent.tools
-        if may_carry_out(principal, tool)
+        if may_execute(principal, tool)
     ]
     return await external_calls.handed_out(services.db, tools) if tools else []
 
 
-def may_carry_out(principal: Principal, tool: Tool) -> bool:
+def may_execute(principal: Principal, tool: Tool) -> bool:
     """Whether calls of this tool are for the program with this key."""
     return tool.external is True or tool.external == principal.key
 
@@ -133,7 +133,7 @@ async def _found(
     work = await services.db.read(views.open_call_details, call_id)
     agent = services.registry.find(work.run.agent) if work else None
     tool = agent.tool(work.call.tool) if agent and work else None
-    if work is None or agent is None or tool is None or not may_carry_out(principal, tool):
+    if work is None or agent is None or tool is None or not may_execute(principal, tool):
         raise NotFound(NO_SUCH_CALL)
     return work, agent, tool
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from agent.domain.limits import LimitState, Use
 
-MOST_KNOWN = 1_000
+MAX_KNOWN = 1_000
 
 
 class FullLimits:
@@ -27,7 +27,7 @@ class FullLimits:
             for use in uses
         )
 
-    def learn(self, states: Iterable[LimitState]) -> None:
+    def update(self, states: Iterable[LimitState]) -> None:
         """Store the states of these limits."""
         for state in states:
             if state.verdict != "run":
@@ -37,7 +37,7 @@ class FullLimits:
 
     def add(self, uses: Iterable[Use]) -> None:
         """Record that a claim found no room for one of these."""
-        if len(self._refused) >= MOST_KNOWN:
+        if len(self._refused) >= MAX_KNOWN:
             self._refused.clear()
         for use in uses:
             if use.amount is not None:

@@ -95,7 +95,7 @@ def function_agent(
 
     def made(decorated: Function) -> FunctionAgent:
         named = name or getattr(decorated, "__name__", "")
-        words = description or docstrings.lead(decorated)
+        words = description or docstrings.summary(decorated)
         return FunctionAgent(
             name=named,
             instructions=words or named,

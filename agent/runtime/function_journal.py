@@ -128,7 +128,7 @@ class FunctionJournal:
         return [entry.call for entry in self.entries if entry.call is not None and entry.call.answer is None]
 
     @property
-    def given_up(self) -> list[CallView]:
+    def abandoned(self) -> list[CallView]:
         """Open calls that no task of the function waits for any more."""
         return [
             call for entry in self.entries if entry.dropped and (call := entry.call) and call.answer is None

@@ -15,7 +15,7 @@ from agent.usecases import grants
 from agent.usecases.grants import Cover
 from signoff.errors import SignoffError
 
-MOST_KNOWN = 500
+MAX_KNOWN = 500
 """Maximum grants whose content a process keeps; it may be as large as the arguments of the call."""
 
 
@@ -68,7 +68,7 @@ async def _fitting(services: Services, call: CallToCover) -> list[StoredGrant]:
         if (allowed := grants.granted(each)) is not None:
             known[each.id] = allowed
             fitting += [each] if _fits(each, allowed, call) else []
-    while len(known) > MOST_KNOWN:
+    while len(known) > MAX_KNOWN:
         del known[next(iter(known))]
     return fitting
 

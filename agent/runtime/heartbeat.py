@@ -54,7 +54,7 @@ class Heartbeat:
         finally:
             del self._executions[execution_id]
 
-    def surely_holds(self, execution_id: UUID) -> bool:
+    def holds_lease(self, execution_id: UUID) -> bool:
         """Whether the attempt's lease is surely valid: a stopped process knows only by its clock. Thread-safe."""
         return lease_clock() < self._executions.get(execution_id, 0.0)
 
@@ -75,5 +75,5 @@ class Heartbeat:
             log.warning("leases were not extended", action="heartbeat.failed", error=str(error))
             return
         for execution_id in self._executions:
-            if self.surely_holds(execution_id):  # a lease that may have expired before was not extended
+            if self.holds_lease(execution_id):  # a lease that may have expired before was not extended
                 self._executions[execution_id] = asked_at + executions.LEASE_SECONDS

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 async def announce(services: Services, work: OpenCallDetails, tool: Tool | None) -> bool:
     """Undo the preparation of an earlier action, then prepare the pending one. True: an edit came in between."""
     db, call_id, asked = services.db, work.call.id, work.action_decided
-    await take_back(services, work, tool)
+    await undo_preparation(services, work, tool)
     if asked is None or not await hook_state.mark_prepared(db, call_id, asked):
         return asked is not None
     if tool is not None and tool.on_pending is not None:
@@ -36,25 +36,25 @@ async def announce(services: Services, work: OpenCallDetails, tool: Tool | None)
     if await hook_state.mark_announced(db, call_id, asked):
         return False
     if await hook_state.is_superseded(db, call_id, asked):  # another worker undid it before the hook ended
-        await _move_away(services, tool, work, asked)
+        await _release_edited(services, tool, work, asked)
     return True
 
 
-async def take_back(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
+async def undo_preparation(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
     """Undo the preparation of an action that an edit has replaced."""
     if work.held is not None and work.held != work.action_decided:
-        await _move_away(services, tool, work, work.held)
+        await _release_edited(services, tool, work, work.held)
         await hook_state.clear_prepared(services.db, work.call.id, work.held)
 
 
-async def _move_away(services: Services, tool: Tool | None, work: OpenCallDetails, held: bytes) -> None:
+async def _release_edited(services: Services, tool: Tool | None, work: OpenCallDetails, held: bytes) -> None:
     if tool is not None and tool.on_refused is not None:
         await run_hook(services, tool.on_refused, tool, work, Action.from_canonical(held), cause="edited")
 
 
 async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
     """Tell the tool that its call was refused."""
-    await take_back(services, work, tool)
+    await undo_preparation(services, work, tool)
     kind = work.call.answer.kind if work.call.answer else None
     if tool is not None and tool.on_refused is not None and kind in _HEARD:
         action = _refused_action(work, tool)

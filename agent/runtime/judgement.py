@@ -84,7 +84,7 @@ def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Actio
     judgement = services.policy.judge(
         tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
     )
-    return _in_terms(judgement, tool, action, facts)
+    return _with_tool_terms(judgement, tool, action, facts)
 
 
 def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: Facts) -> tuple[Use, ...]:
@@ -100,9 +100,9 @@ async def within_limits(
     if not uses or judgement.verdict == "deny":
         return judgement, ()
     states = await limits.states(services.db, call.work.call.id, uses)
-    services.full_limits.learn(states)
+    services.full_limits.update(states)
     limited = services.policy.within_limits(judgement, states, tool.traits, action, facts.values)
-    return _in_terms(limited, tool, action, facts), states
+    return _with_tool_terms(limited, tool, action, facts), states
 
 
 async def after_rejections(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
@@ -131,7 +131,7 @@ def _shows_rejections(judgement: Judgement) -> bool:
     return judgement.rule is not None and judgement.rule.rejected_again == "show"
 
 
-def _in_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) -> Judgement:
+def _with_tool_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) -> Judgement:
     if judgement.rule is None or (rule := tool.terms(judgement.rule, action)) is judgement.rule:
         return judgement
     return replace(judgement, rule=rule, description=rule.describe(action, facts.values))

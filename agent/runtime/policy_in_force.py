@@ -23,7 +23,7 @@ Read = Callable[[str, str], Policy]
 LOOK = 1.0
 """Seconds between two checks for a new policy, if nothing else checks."""
 
-MOST_TRIES = 5
+MAX_TRIES = 5
 """Maximum evaluations of the same call while new policies come into force."""
 
 log = structlog.get_logger(__name__)
@@ -108,7 +108,7 @@ class PolicyInForce:
 
         Raises OutdatedPolicy if this process cannot load it.
         """
-        for _ in range(MOST_TRIES - 1):
+        for _ in range(MAX_TRIES - 1):
             try:
                 return await work()
             except OutdatedPolicy as error:

@@ -56,7 +56,7 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
     for index, rule in enumerate(policy.in_file_order) if tools else ():
         for key, sentence in _of_rule(rule, tools):
             yield "checkpoint", index, key, f'checkpoint "{rule.checkpoint_id}": {sentence}'
-    for measure in _measures(policy):
+    for measure in _bounds(policy):
         if (path := _claimed(measure.text)) and _could_have_facts(tools, measure.names):
             words = f'"{measure.key}" reads {path}, which the model writes'
             instead = "use facts, which the tool, the program or [[facts]] looks up"
@@ -80,7 +80,7 @@ def _lapsed(observed: ObservedRule) -> str:
 
 
 @dataclass(frozen=True)
-class _Measure:
+class _Bound:
     """A bound: its place, the tools that it names, and its text with paths."""
 
     table: str
@@ -91,12 +91,12 @@ class _Measure:
     text: str
 
 
-def _measures(policy: Policy) -> Iterator[_Measure]:
+def _bounds(policy: Policy) -> Iterator[_Bound]:
     for index, rule in enumerate(policy.in_file_order):
         label, text = f'checkpoint "{rule.checkpoint_id}"', _QUOTED.sub("''", rule.when or "")
-        yield _Measure("checkpoint", index, "when", label, rule.names, text)
+        yield _Bound("checkpoint", index, "when", label, rule.names, text)
     for index, limit in enumerate(policy.limits):
-        yield _Measure("limit", index, "of", f'limit "{limit.name}"', limit.names, limit.of)
+        yield _Bound("limit", index, "of", f'limit "{limit.name}"', limit.names, limit.of)
 
 
 def _claimed(text: str) -> str | None:

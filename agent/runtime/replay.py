@@ -51,7 +51,7 @@ async def advance_function(services: Services, leased: LeasedRun, agent: Functio
     finally:
         journal.reset(token)
         look.journal.over = True
-    await _came_out(look, answer, raised)
+    await _store_end(look, answer, raised)
 
 
 async def _journal(services: Services, leased: LeasedRun, agent: FunctionAgent) -> FunctionJournal:
@@ -65,7 +65,7 @@ async def _journal(services: Services, leased: LeasedRun, agent: FunctionAgent) 
     )
 
 
-async def _came_out(look: _Look, answer: Any, raised: Exception | None) -> None:
+async def _store_end(look: _Look, answer: Any, raised: Exception | None) -> None:
     """Store the end of one replay. A function that was left is not finished, whatever it then did."""
     error = _cause(raised)
     if look.journal.broken is not None:
@@ -76,8 +76,8 @@ async def _came_out(look: _Look, answer: Any, raised: Exception | None) -> None:
     elif isinstance(error, CollaborationError):
         await _end(look, RunStatus.DENIED, error.cause, f"{type(error).__name__}: {error}")
     elif error is not None:
-        told = stored_text.log_text(error, {"task": look.leased.run.task})
-        await _end(look, RunStatus.FAILED, stored_text.error_text(error), told)
+        logged = stored_text.log_text(error, {"task": look.leased.run.task})
+        await _end(look, RunStatus.FAILED, stored_text.error_text(error), logged)
     else:
         await _returned(look, answer)
 
@@ -96,7 +96,7 @@ async def _left(look: _Look) -> None:
     if (outdated := _outdated(look)) is not None:
         await _end(look, RunStatus.FAILED, outdated, outdated)
         return
-    await _withdraw(look, look.journal.given_up)
+    await _withdraw(look, look.journal.abandoned)
     leased, proposed = look.leased, look.journal.proposed
     if not proposed:
         await runs.release(look.services.db, leased.lease, leased.heard)
@@ -126,8 +126,8 @@ async def _returned(look: _Look, answer: Any) -> None:
     await look.services.joint_writes.turns.join(MadeTurn(leased.lease, turn))
 
 
-async def _withdraw(look: _Look, given_up: Sequence[CallView]) -> None:
-    for call in given_up:
+async def _withdraw(look: _Look, abandoned: Sequence[CallView]) -> None:
+    for call in abandoned:
         await runs.withdraw_call(look.services.db, call.id, f"agent:{look.leased.run.agent}")
 
 
@@ -140,9 +140,9 @@ async def _end(look: _Look, status: RunStatus, cause: str, words: str) -> None:
 
 
 async def _publish(look: _Look) -> None:
-    run, told, label = look.leased.run, look.journal.status, label_of(look.journal.label)
-    if told not in (None, run.progress) or label not in (None, run.label):
-        await runs.set_status(look.services.db, look.leased.lease, told, label)
+    run, logged, label = look.leased.run, look.journal.status, label_of(look.journal.label)
+    if logged not in (None, run.progress) or label not in (None, run.label):
+        await runs.set_status(look.services.db, look.leased.lease, logged, label)
 
 
 def _outdated(look: _Look) -> str | None:

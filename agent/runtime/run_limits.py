@@ -21,8 +21,8 @@ async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) ->
 
 async def overtime(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
     """Whether the run has worked too long since a person last wrote, in words, or None."""
-    spoken = [message.at for message in leased.messages if message.role == "user"]
-    since = spoken[-1] if spoken else leased.run.created_at
+    user_messages = [message.at for message in leased.messages if message.role == "user"]
+    since = user_messages[-1] if user_messages else leased.run.created_at
     seconds = (leased.at - since).total_seconds()
     if seconds < agent.max_seconds:
         return None

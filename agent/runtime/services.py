@@ -52,7 +52,7 @@ class LookUp(Protocol):
     ) -> Facts: ...
 
 
-async def nobody_looks_up(
+async def fail_lookup(
     lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = 0.0
 ) -> Facts:
     """Every lookup fails, in a process that sends no HTTP requests."""
@@ -73,13 +73,13 @@ class Services:
     grant_checks: GrantChecks | None = None
     """``None``: no grant covers anything."""
     user_code: UserCode = field(default_factory=UserCode, repr=False)
-    look_up: LookUp = field(default=nobody_looks_up, repr=False)
+    look_up: LookUp = field(default=fail_lookup, repr=False)
     joint_writes: JointWrites = field(init=False, repr=False)
     concurrency: Concurrency = field(init=False, repr=False)
     known_grants: dict[UUID, Grant] = field(default_factory=dict, repr=False)
     """Content of approved grants, which never changes; avoids reading those that do not match."""
     full_limits: FullLimits = field(default_factory=FullLimits, repr=False)
-    _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+    _background: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
         """Waves belong to one database, and so do wake-ups."""
@@ -91,8 +91,8 @@ class Services:
         """The policy for evaluations. Raises OutdatedPolicy if this process cannot load the one in force."""
         return self.policies.policy
 
-    def watch(self, straggler: Coroutine[Any, Any, Any]) -> None:
+    def watch(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Let something end after its job has ended: a tool that outlived its timeout."""
-        task = asyncio.create_task(straggler)
-        self._stragglers.add(task)  # the event loop itself keeps only weak references
-        task.add_done_callback(self._stragglers.discard)
+        task = asyncio.create_task(coroutine)
+        self._background.add(task)  # the event loop itself keeps only weak references
+        task.add_done_callback(self._background.discard)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import structlog
 
-LAST_WORDS = 5.0
+CANCEL_SECONDS = 5.0
 """Seconds that a cancelled task has to store what it has done."""
 
 log = structlog.get_logger(__name__)
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 async def end_tasks(tasks: Iterable[asyncio.Task[None]], seconds: float) -> None:
     """Wait this long for the tasks, then cancel them, even if the database keeps them from writing."""
     under_way = set(tasks)
-    for patience in (seconds, LAST_WORDS, LAST_WORDS):
+    for patience in (seconds, CANCEL_SECONDS, CANCEL_SECONDS):
         if not under_way:
             return
         ended, under_way = await asyncio.wait(under_way, timeout=patience)

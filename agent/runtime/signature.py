@@ -77,11 +77,11 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
     fields: dict[str, Any] = {}
     for parameter in parameters:
         annotation = _annotation(parameter, hints, title)
-        told: dict[str, Any] = {"alias": parameter.name}
+        options: dict[str, Any] = {"alias": parameter.name}
         if description := descriptions.get(parameter.name):
-            told["description"] = description
+            options["description"] = description
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[_PREFIX + parameter.name] = (annotation, Field(default, **told))
+        fields[_PREFIX + parameter.name] = (annotation, Field(default, **options))
     config = ConfigDict(strict=True, extra="forbid")
     model: type[BaseModel] = create_model(title, __config__=config, **fields)
     schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)

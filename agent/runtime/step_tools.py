@@ -23,7 +23,7 @@ ASK = "ask"
 SLEEP = "sleep"
 """The tool of every `sleep`."""
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """Maximum size of a step's result as JSON; store larger data elsewhere and return its address."""
 
 Doing = Tool | Agent | Callable[..., Any]
@@ -44,14 +44,14 @@ class StepTool(Tool):
         said = super().traits
         return replace(said, read_only=True, exempt="is a plain step") if self.plain else said
 
-    def told(self, value: Any) -> str:
+    def stored_result(self, value: Any) -> str:
         """The result as JSON. Raises ValueError if it is too large or not JSON."""
         try:
             encoded = to_json(value)
         except ValueError:
             raise ValueError(f"it returned {type(value).__name__}, {stored_text.NO_JSON}") from None
-        if len(encoded) > MOST_BYTES:
-            raise ValueError(f"it returned {len(encoded):,} bytes, and {MOST_BYTES:,} can be kept")
+        if len(encoded) > MAX_BYTES:
+            raise ValueError(f"it returned {len(encoded):,} bytes, and {MAX_BYTES:,} can be kept")
         return encoded.decode()
 
     @classmethod

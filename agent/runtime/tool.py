@@ -22,7 +22,7 @@ P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what the Chat Completions API accepts as a function's name
-MOST_RETRIES = 100
+MAX_RETRIES = 100
 LONGEST_BACKOFF = 3600.0
 """Seconds."""
 DEFAULT_TIMEOUT = 60.0
@@ -115,7 +115,7 @@ class Tool(Generic[P, R]):
         descriptions = docstrings.arguments(self.function)
         settled: dict[str, Any] = {
             "name": name,
-            "description": self.description or docstrings.lead(self.function),
+            "description": self.description or docstrings.summary(self.function),
             "risk": None if self.risk is None else _risk(self.risk, title),
             "signature": signature_of(self.function, title, descriptions),
         }
@@ -157,7 +157,7 @@ class Tool(Generic[P, R]):
         """Whether a retry can do no harm."""
         return self.idempotent or self.read_only
 
-    def told(self, value: Any) -> str:
+    def stored_result(self, value: Any) -> str:
         """The stored result, which the caller reads."""
         return stored_text.result_text(value)
 
@@ -201,8 +201,8 @@ class Tool(Generic[P, R]):
     def _check_retries(self, title: str) -> None:
         if self.external and (self.retries or self.concurrency is not None):
             raise ValueError(f"{title}: retries and concurrency are for tools that run here; it is external")
-        if not 0 <= self.retries <= MOST_RETRIES:
-            raise ValueError(f"{title}: retries must be 0 to {MOST_RETRIES}")
+        if not 0 <= self.retries <= MAX_RETRIES:
+            raise ValueError(f"{title}: retries must be 0 to {MAX_RETRIES}")
         if self.retries and not self.repeatable:
             raise ValueError(f"{title}: retries are for tools that may be repeated: add idempotent=True")
         if not 0 < self.backoff <= LONGEST_BACKOFF:

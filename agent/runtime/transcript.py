@@ -97,8 +97,8 @@ def answer_text(agent: Agent, call: CallView) -> str:
     if call.answer is None or not call.blocking:
         return _pending(agent, call)
     ended = outcome(call.answer.kind, call.answer.text)
-    told = changes.approval_note(call.edited, call.notes)
-    return f"{told}\n{ended}" if told else ended
+    reviewer_note = changes.approval_note(call.edited, call.notes)
+    return f"{reviewer_note}\n{ended}" if reviewer_note else ended
 
 
 def outcome(kind: AnswerKind, words: str | None) -> str:
@@ -133,8 +133,8 @@ def _pending(agent: Agent, call: CallView) -> str:
     if call.blocking:
         return f"Waiting for approval, {state}; not executed."
     own = _own_words(agent, call)
-    told_later = "The outcome follows in a later note."
-    return f"{own} ({state}) {told_later}" if own else f"Waiting for approval, {state}. {told_later}"
+    follow_up = "The outcome follows in a later note."
+    return f"{own} ({state}) {follow_up}" if own else f"Waiting for approval, {state}. {follow_up}"
 
 
 def _quoted(text: str) -> str:

@@ -17,13 +17,13 @@ from agent.usecases.joint import Settled, Skipped
 MOST = 32
 """Maximum members of one wave."""
 
-ALONE = 4
+MAX_ALONE = 4
 """Members that may go alone at a time; they do not delay the wave."""
 
-ASIDE = 2
+LEFT_BEHIND = 2
 """Transactions that may run beside the wave after exceeding their ``patience``."""
 
-_MOST_SUSPECTS = 1000
+_MAX_SUSPECTS = 1000
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +78,7 @@ class Wave(Generic[Member, Result]):
         """The sender whose transactions are waited for."""
         self._passed = 0
         self._suspects: set[Hashable] = set()
-        self._alone = asyncio.Semaphore(ALONE)
+        self._alone = asyncio.Semaphore(MAX_ALONE)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self, member: Member) -> Result:
@@ -136,7 +136,7 @@ class Wave(Generic[Member, Result]):
             timer.cancel()
 
     def _pass(self) -> None:
-        if self._passed == ASIDE:
+        if self._passed == LEFT_BEHIND:
             return
         self._sender, self._passed = None, self._passed + 1
         if self._queue:
@@ -188,7 +188,7 @@ class Wave(Generic[Member, Result]):
             self._suspects.discard(waiting.key)
             self._tell(waiting, cast("Result | Exception", result))  # a transaction that waits skips nobody
         except Exception as error:
-            if not isinstance(error, DatabaseError) and len(self._suspects) < _MOST_SUSPECTS:
+            if not isinstance(error, DatabaseError) and len(self._suspects) < _MAX_SUSPECTS:
                 self._suspects.add(waiting.key)
             waiting.fail(error)
         finally:

@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 FIRST_REST, LONGEST_REST = 2.0, 60.0
 """Seconds that polling skips a failed item, doubled each time except for database errors. Wake-ups retry at once."""
 
-MOST_FAILURES = 10_000
+MAX_FAILURES = 10_000
 """Items whose failures are counted; beyond that, all counts start over."""
 
 _give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lambda: None)
@@ -41,19 +41,19 @@ def give_back_slot() -> None:
 
 
 class WorkQueue:
-    """Starts waiting work as soon as a slot is free. ``hungry`` is called when less work waits than there are slots."""
+    """Starts waiting work when a slot is free; calls ``on_free_slot`` when less work waits than there are slots."""
 
     def __init__(
         self,
         work: Callable[[UUID], Awaitable[None]],
         slots: int,
-        hungry: Callable[[], None],
+        on_free_slot: Callable[[], None],
         give_way: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``give_way``: awaited before work of the lowest priority begins, which has a quarter of the slots."""
         self._work = work
         self._slots = slots
-        self._hungry = hungry
+        self._on_free_slot = on_free_slot
         self._give_way = give_way
         self._waiting = FairQueue()
         self._waiting_last = FairQueue()
@@ -129,7 +129,7 @@ class WorkQueue:
             else:
                 self._start(wakeup, self._work_last(wakeup) if wakeup.last else self._work(wakeup.key))  # type: ignore[arg-type]
         if len(self._waiting) + len(self._waiting_last) < self._slots:
-            self._hungry()
+            self._on_free_slot()
 
     async def _work_last(self, wakeup: Wakeup) -> None:
         if self._give_way is not None:
@@ -149,7 +149,7 @@ class WorkQueue:
         task.add_done_callback(partial(self._ended, wakeup))
 
     async def _do(self, wakeup: Wakeup, work: Awaitable[None]) -> None:
-        _give_back.set(partial(self._go_on_without, wakeup.key))
+        _give_back.set(partial(self._free_slot, wakeup.key))
         try:
             await work
             self._failures.pop(wakeup.key, None)
@@ -164,14 +164,14 @@ class WorkQueue:
             else:
                 log.exception("put off", action="work.broken", **_names(wakeup))
 
-    def _go_on_without(self, key: UUID | str) -> None:
+    def _free_slot(self, key: UUID | str) -> None:
         if key in self._at_work and len(self._without_slot) < self._slots:
             self._without_slot.add(key)
             self._begin()
 
     def _count_failure(self, key: UUID | str) -> float:
         """Seconds that the item is skipped now."""
-        if len(self._failures) >= MOST_FAILURES:
+        if len(self._failures) >= MAX_FAILURES:
             self._failures.clear()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return min(LONGEST_REST, FIRST_REST * 2.0 ** min(failures - 1, 10))

@@ -39,7 +39,7 @@ async def child_run(
     )
 
 
-async def run_below(connection: Connection, call_id: UUID) -> UUID | None:
+async def child_run_of(connection: Connection, call_id: UUID) -> UUID | None:
     """The child run of this call."""
     return (await connection.execute(_BELOW, {"call": call_id})).scalar_one_or_none()
 

@@ -39,7 +39,7 @@ class NewCall:
     awaiting_calls: int
     destination: Destination | None
     ancestor_ids: tuple[UUID, ...]
-    in_vain: bool
+    unneeded: bool
     policy_epoch: int
     """The policy in force, which stays in force until COMMIT."""
 
@@ -59,7 +59,7 @@ class StoredCall:
     repeats: UUID | None
     answer: CallAnswer | None
     action: bytes | None
-    in_vain: bool
+    unneeded: bool
     """Its run has ended, and it does not repeat an expired call at a person's wish."""
     parked: bool
     """Its run waits for people."""
@@ -224,7 +224,7 @@ ORDER BY id FOR NO KEY UPDATE
 _NEW_CALL = text("""
 SELECT c.state::text AS state, c.run_id, c.agent, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
        r.ancestor_ids,
-       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
+       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS unneeded,
        coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
@@ -234,7 +234,7 @@ SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AS named
 JOIN LATERAL (
 SELECT c.id, c.run_id, a.agent, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action,
-       a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
+       a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS unneeded,
        a.status = 'pending_approval' AS parked, clock_timestamp() AS at,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,

@@ -65,7 +65,7 @@ def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
     tx.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
 
 
-def fall_asleep(tx: Transaction, call_id: UUID, action: Action, seconds: float) -> None:
+def sleep_until_ready(tx: Transaction, call_id: UUID, action: Action, seconds: float) -> None:
     """Mark the call as ready after this many seconds."""
     mark_ready(tx, call_id, action)
     tx.add(_SLEEP, call=call_id, seconds=seconds)
@@ -112,12 +112,12 @@ def mark_announced(tx: Transaction, call_id: UUID) -> None:
 
 def clear_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
     """Record that the tool knows that this action is no longer pending."""
-    tx.add(_LET_GO, call=call_id, action=action)
+    tx.add(_CLEAR_PREPARED, call=call_id, action=action)
 
 
 def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
     """Notify a tool that prepared for the previous action: another one is pending now."""
-    tx.add(_MOVE_ON, call=call_id)
+    tx.add(_ADVANCE, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
 
@@ -196,8 +196,8 @@ _ANNOUNCE = text(
     "UPDATE tool_call SET announced_at = clock_timestamp() WHERE id = :call AND announced_at IS NULL"
 )
 _HOLD = text("UPDATE tool_call SET held = :action WHERE id = :call AND state = 'asked'")
-_LET_GO = text("UPDATE tool_call SET held = NULL WHERE id = :call AND held = :action")
-_MOVE_ON = text("""
+_CLEAR_PREPARED = text("UPDATE tool_call SET held = NULL WHERE id = :call AND held = :action")
+_ADVANCE = text("""
 UPDATE tool_call SET announced_at = NULL WHERE id = :call AND state = 'asked' AND held IS NOT NULL
 """)
 _DELEGATE = text("""

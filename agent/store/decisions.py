@@ -42,14 +42,14 @@ def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
     tx.add_rows(_DECIDE, [columns(each) for each in decisions])
 
 
-def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
+def add_run_lines(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
     """Add lines by request to runs' threads. For a blocking call only a reviewer's words, unless the run ends."""
     rows = [
         {"id": new_id(), "request_id": request_id, "priority": outbox.LINE, "body": dict(body)}
         for request_id, body in lines.items()
     ]
     if rows:
-        tx.add_rows(_TELL_RUNS, rows)
+        tx.add_rows(_ADD_RUN_LINES, rows)
 
 
 def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
@@ -78,7 +78,7 @@ UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at,
                     THEN e.at + make_interval(secs => (r.policy->>'execute_within')::float) END
 FROM e WHERE r.id = e.request_id AND r.status = 'waiting'
 """)
-_TELL_RUNS = text("""
+_ADD_RUN_LINES = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
 SELECT e.id, 'run_line', e.priority, a.team_id, a.channel_id, a.id,
        e.body || jsonb_build_object('text', v.description)

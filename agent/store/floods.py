@@ -73,8 +73,8 @@ _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_plac
 
 def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
     """Deliveries of folded requests or beyond the limit; critical and multi-approval requests are folded last."""
-    weighty = or_(approval_request.c.risk == "critical", approval_request.c.approvals_required > 1)
-    order = (delivery.c.kind, weighty.desc(), delivery.c.priority, delivery.c.id)
+    important = or_(approval_request.c.risk == "critical", approval_request.c.approvals_required > 1)
+    order = (delivery.c.kind, important.desc(), delivery.c.priority, delivery.c.id)
     rank = func.count().filter(~card_place.c.folded).over(partition_by=_SENDER, order_by=order)
     waiting = (
         select(delivery.c.id, card_place.c.folded, _SENDER.label("sender"), rank.label("rank"))
@@ -152,7 +152,7 @@ WITH digest AS MATERIALIZED (
     UNION SELECT team_id, channel_id, agent FROM delivery WHERE state = 'dead' AND kind = 'digest'
 ), waits AS (
     SELECT p.nonce, p.request_id, d.team_id, d.channel_id, d.sender,
-           r.risk = 'critical' OR r.approvals_required > 1 AS weighty,
+           r.risk = 'critical' OR r.approvals_required > 1 AS important,
            row_number() OVER (PARTITION BY d.team_id, d.channel_id, d.sender, r.requester_user_id ORDER BY r.id) AS turn
     FROM digest AS d
     JOIN card_place AS p ON p.folded AND p.ts IS NULL AND p.team_id = d.team_id AND p.channel_id = d.channel_id
@@ -160,7 +160,7 @@ WITH digest AS MATERIALIZED (
      AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = d.sender
 ), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY team_id, channel_id, sender
-                                 ORDER BY weighty DESC, turn, request_id) AS rank FROM waits
+                                 ORDER BY important DESC, turn, request_id) AS rank FROM waits
 ), busy AS (
     SELECT d.team_id, d.channel_id, d.sender, count(*) AS cards
     FROM digest AS d

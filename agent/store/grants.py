@@ -16,7 +16,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, fetch, query
 from agent.domain.audit import request_subject
-from agent.domain.grant_terms import MOST_LIVE
+from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.grants import Grant
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -99,7 +99,7 @@ async def lock_count(connection: Connection, agent: str, tool: str) -> int:
 
 async def live(connection: Connection, agent: str, tool: str, checkpoint_id: str) -> Sequence[GrantState]:
     """Grants that might cover a call, earliest end first."""
-    rows = await fetch(connection, _LIVE, agent=agent, tool=tool, checkpoint=checkpoint_id, most=MOST_LIVE)
+    rows = await fetch(connection, _LIVE, agent=agent, tool=tool, checkpoint=checkpoint_id, most=MAX_LIVE)
     return [GrantState(*row) for row in rows]
 
 

@@ -109,12 +109,12 @@ def reserve(
     tx.add_rows(_RESERVE, [_row(use, key, of_call=call_id is not None) for use in uses])
 
 
-def settle_told(tx: Transaction, key: UUID, uses: Sequence[Use]) -> None:
+def add_settled(tx: Transaction, key: UUID, uses: Sequence[Use]) -> None:
     """Write the uses of a program that was allowed to proceed. It sends no report, so they count at once."""
-    tx.add_rows(_TOLD, [_row(use, key, of_call=False) for use in uses])
+    tx.add_rows(_ADD_SETTLED, [_row(use, key, of_call=False) for use in uses])
 
 
-def told_key(principal: str, client_id: str, content: bytes) -> UUID:
+def question_key(principal: str, client_id: str, content: bytes) -> UUID:
     """The key of a program's question under a name: equal only for equal content."""
     return digest_id(principal, client_id, content.hex())
 
@@ -207,7 +207,7 @@ SELECT limit_name, key, of_call, subject, amount, false FROM json_to_recordset(:
     limit_name text, key uuid, of_call boolean, subject text, amount numeric)
 ON CONFLICT (limit_name, key) DO UPDATE SET subject = excluded.subject, amount = excluded.amount
 """)
-_TOLD = text("""
+_ADD_SETTLED = text("""
 INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
 SELECT limit_name, key, of_call, subject, amount, true FROM json_to_recordset(:rows) AS t (
     limit_name text, key uuid, of_call boolean, subject text, amount numeric)

@@ -142,7 +142,7 @@ class Revision:
 def revise(tx: Transaction, revision: Revision) -> None:
     """Make this the current revision; it keeps the previous one's rationale and context."""
     # First, so that the trigger on revisions of earlier versions finds the editor excluded and writes nothing.
-    tx.add(_MOVE_ON, id=revision.request_id, n=revision.n, excluded=exclusions.as_json(revision.excluded))
+    tx.add(_ADVANCE, id=revision.request_id, n=revision.n, excluded=exclusions.as_json(revision.excluded))
     author, content = audit.actor(revision.editor), _content(revision.action, revision.facts)
     tx.add(_INSERT_EDIT, **columns(revision, author=author, changes=_changes(revision.changes), **content))
 
@@ -209,7 +209,7 @@ SELECT request_id, :n, :tool, :version, :action, :digest, :arguments, :facts, :a
        :facts_source
 FROM request_revision WHERE request_id = :request_id AND n = :n - 1
 """)
-_MOVE_ON = text("""
+_ADVANCE = text("""
 UPDATE approval_request SET revision = :n, excluded = :excluded WHERE id = :id AND status = 'waiting'
 """)
 _INSERT_PLACE = text("""

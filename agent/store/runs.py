@@ -85,7 +85,7 @@ def set_status(tx: Transaction, run_id: UUID, progress: str | None, label: str |
 
 async def has_message(connection: Connection, source_key: str) -> bool:
     """Whether this message is already in a transcript."""
-    return (await connection.execute(_HAS_HEARD, {"key": source_key})).one_or_none() is not None
+    return (await connection.execute(_MESSAGE_EXISTS, {"key": source_key})).one_or_none() is not None
 
 
 def reopen(tx: Transaction, run_id: UUID, agent: str) -> None:
@@ -101,7 +101,7 @@ def end(tx: Transaction, run_id: UUID, status: RunStatus, cause: str) -> None:
 
 def reset_limits(tx: Transaction, run_id: UUID) -> None:
     """Start its limits over, and forget its model's failures."""
-    tx.add(_START_AFRESH, run=run_id)
+    tx.add(_RESTART, run=run_id)
 
 
 def add_message(
@@ -151,7 +151,7 @@ def work_again(tx: Transaction, run_id: UUID) -> None:
 
 def count_answer(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
     """Count the answer of a blocking call. ``last``: the model now reads its answers."""
-    tx.add_rows(_ONE_CALL_LESS, [{"id": run_id, "inputs": int(last)}])
+    tx.add_rows(_DECREMENT_AWAITED, [{"id": run_id, "inputs": int(last)}])
     if last:
         tx.wake(Wakeup.run(run_id, agent))
 
@@ -204,7 +204,7 @@ UPDATE agent_run SET progress = coalesce(:progress, progress), label = coalesce(
                      updated_at = clock_timestamp()
 WHERE id = :run
 """)
-_HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
+_MESSAGE_EXISTS = text("SELECT 1 FROM run_message WHERE source_key = :key")
 _INSERT_MESSAGES = text("""
 INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)
 SELECT * FROM json_to_recordset(:rows) AS t (
@@ -225,10 +225,10 @@ _REOPEN = text("""
 UPDATE agent_run SET status = 'working', cause = NULL
 WHERE id = :run AND status IN ('completed', 'denied', 'failed')
 """)
-_START_AFRESH = text("""
+_RESTART = text("""
 UPDATE agent_run SET tokens_before = tokens, model_failures = 0, look_at = NULL WHERE id = :run
 """)
-_ONE_CALL_LESS = text("""
+_DECREMENT_AWAITED = text("""
 UPDATE agent_run AS a SET awaiting_calls = awaiting_calls - 1, inputs = a.inputs + e.inputs,
        updated_at = clock_timestamp(),
        status = CASE WHEN a.status = 'completed' AND e.inputs > 0

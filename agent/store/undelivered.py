@@ -39,7 +39,7 @@ async def run_to_inform(
 ) -> tuple[UUID, Destination] | None:
     """The run of a waiting request, if its thread is elsewhere and does not know of this trouble."""
     key = {"team": team_id, "channel": channel_id, "request": request_id}
-    row = (await connection.execute(_UNINFORMED, key)).one_or_none()
+    row = (await connection.execute(_UNNOTIFIED, key)).one_or_none()
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
 
@@ -96,7 +96,7 @@ WHERE team_id = :team AND channel_id = :channel AND trouble IS DISTINCT FROM :ca
 RETURNING NOT EXISTS (SELECT 1 FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
                       AND error = :cause AND id <> ALL(:ids))
 """)
-_UNINFORMED = text("""
+_UNNOTIFIED = text("""
 SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
 WHERE r.id = :request AND r.status = 'waiting' AND a.channel_id IS NOT NULL
   AND (a.team_id, a.channel_id) <> (CAST(:team AS text), CAST(:channel AS text))
@@ -129,7 +129,7 @@ _FORGET_DIGEST = text("""
 DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND ts = :ts
 """)
 _later = delivery.alias("later")
-_made_good = exists().where(
+_superseded = exists().where(
     _later.c.coalesce_key == delivery.c.coalesce_key,
     or_(_later.c.request_id == delivery.c.request_id, _later.c.run_id == delivery.c.run_id),
     _later.c.id > delivery.c.id,
@@ -143,7 +143,7 @@ _dead = select(
     delivery.c.run_id,
     delivery.c.error,
     delivery.c.created_at,
-).where(delivery.c.state == "dead", ~_made_good)
+).where(delivery.c.state == "dead", ~_superseded)
 _LIST_DEAD = _dead.order_by(delivery.c.created_at.desc()).limit(bindparam("most"))
 _COUNT_DEAD = select(func.count().label("number")).select_from(_dead.limit(bindparam("most")).subquery())
 _REVIVE = text("""

@@ -71,11 +71,11 @@ async def isolate_failures(
     wait for goes first, before every batch.
     """
     batches = _Batches(db, find, do, size, broken)
-    dealt = 0
+    done = 0
     with db.precedence.at_work(Rank.SWEEP):
         while batches.is_full:
-            dealt += await batches.one()
-    return dealt
+            done += await batches.one()
+    return done
 
 
 class _Batches(Generic[Item]):
@@ -117,12 +117,12 @@ async def one_by_one(
     items: Sequence[UUID], work: Callable[[UUID], Awaitable[int]], broken: FailedItems
 ) -> int:
     """Process each item alone and return the sum of the results. Items that fail are skipped for a while."""
-    dealt = 0
+    done = 0
     for item in items:
         try:
-            dealt += await work(item)
+            done += await work(item)
         except TRANSIENT_DB_ERRORS:
             raise
         except Exception as error:
             broken.note(item, error)
-    return dealt
+    return done

@@ -13,9 +13,9 @@ from agent.domain.limits import Limit, LimitState, Use
 from agent.domain.policy import check_epoch
 from agent.store import audit, judgements, limits
 from agent.store import policy as policies
-from agent.store.limits import SubjectUse, told_key
+from agent.store.limits import SubjectUse, question_key
 
-__all__ = ["by_subject", "let_go_ahead", "settle_ended", "states", "told_key"]
+__all__ = ["allow_use", "by_subject", "question_key", "settle_ended", "states"]
 
 BATCH = 1_000
 
@@ -29,7 +29,7 @@ async def by_subject(db: Database, of: Sequence[Limit], *, most: int = 50) -> li
     return await db.read(limits.by_subject, {limit.name: limit.within for limit in of}, most)
 
 
-async def let_go_ahead(
+async def allow_use(
     db: Database,
     principal: Principal,
     key: UUID,
@@ -48,10 +48,10 @@ async def let_go_ahead(
         if not room.has_room(key, uses):
             return tuple(room.states(key, uses))
         new = room.uncounted(key, uses)
-        limits.settle_told(tx, key, new)
+        limits.add_settled(tx, key, new)
         await audit.create_head(tx, principal.name)
-        told = {**detail, "policy": judged.epoch if judged else 0}
-        await audit.record(tx, principal.name, AuditKind.REVIEW_NOT_REQUIRED, principal.name, told)
+        recorded = {**detail, "policy": judged.epoch if judged else 0}
+        await audit.record(tx, principal.name, AuditKind.REVIEW_NOT_REQUIRED, principal.name, recorded)
         if new and judged is not None:
             judgements.insert(tx, judged, principal=principal.name)
     return ()

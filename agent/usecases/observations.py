@@ -29,7 +29,7 @@ async def observed(
     return _with_uncounted(counted, policy.observed), found
 
 
-async def tell_week(db: Database, policy: Policy, admin: Destination | None) -> int:
+async def report_week(db: Database, policy: Policy, admin: Destination | None) -> int:
     """Notify operators, once, of what observed checkpoints would have asked in the last whole week (UTC).
 
     Returns the number of messages; a week without observations has none.
@@ -43,11 +43,11 @@ async def tell_week(db: Database, policy: Policy, admin: Destination | None) -> 
         counted = await observations.counts(tx, starts, ends)
         stored = await policies.in_force(tx)
         stood = stored is not None and stored.epoch == policy.epoch and stored.created_at < ends
-        told = _with_uncounted(counted, [each for each in policy.observed if stood and each.until > starts])
-        if told:
-            text = f"{formats.moment(starts)} to {formats.moment(ends)}\n{summary(told)}"
+        totals = _with_uncounted(counted, [each for each in policy.observed if stood and each.until > starts])
+        if totals:
+            text = f"{formats.moment(starts)} to {formats.moment(ends)}\n{summary(totals)}"
             outbox.enqueue(tx, [outbox.direct(admin, None, None, "observed", text=text)])
-    return 1 if told else 0
+    return 1 if totals else 0
 
 
 def _with_uncounted(counted: list[ObservedCount], rules: Sequence[ObservedRule]) -> list[ObservedCount]:

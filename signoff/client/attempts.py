@@ -12,7 +12,7 @@ from uuid import uuid4
 from signoff.canonical import canonical_bytes
 from signoff.client.effects import HttpRequest, Operation
 from signoff.client.facts import FactsOrFunction, look_up_now
-from signoff.client.operations import PATIENCE, TIMEOUT, get, given_up, path_of
+from signoff.client.operations import PATIENCE, TIMEOUT, get, give_up, path_of
 from signoff.client.retries import send_with_retries
 from signoff.client.reviews import Approval, ClaimedAction, Review, concluded
 from signoff.durations import Duration, by_former_names, seconds_of
@@ -51,9 +51,9 @@ def claim(
     seconds = None if timeout is None else seconds_of(timeout)
     lease_seconds = None if lease is None else seconds_of(lease)
     while True:
-        told = yield from look_up_now(facts, decision)
+        answer = yield from look_up_now(facts, decision)
         try:
-            return (yield from _claim(decision, told, lease_seconds, attempt, patience))
+            return (yield from _claim(decision, answer, lease_seconds, attempt, patience))
         except ApiError as changed:
             if changed.kind != "facts-changed" or seconds is None:
                 raise
@@ -61,7 +61,7 @@ def claim(
         log.info("asked again: the facts have changed since people approved it (request %s)", again)
         review = yield from get(again, wait=seconds)
         if review.status == "waiting":
-            review = yield from given_up(review, seconds, keep=keep)
+            review = yield from give_up(review, seconds, keep=keep)
         decision = concluded(review, decision.arguments if isinstance(decision, Approval) else None)
 
 
@@ -81,22 +81,22 @@ def _claim(
     call = HttpRequest(
         "POST", f"{path_of(name)}/claim", body, headers={"Idempotency-Key": attempt or str(uuid4())}
     )
-    told = yield from send_with_retries(call, time.monotonic() + patience)
-    action = Action(told["action"]["tool"], told["action"]["tool_version"], told["action"]["arguments"])
-    if action.digest.hex() != told["digest"] or (digest and told["digest"] != digest):
+    answer = yield from send_with_retries(call, time.monotonic() + patience)
+    action = Action(answer["action"]["tool"], answer["action"]["tool_version"], answer["action"]["arguments"])
+    if action.digest.hex() != answer["digest"] or (digest and answer["digest"] != digest):
         raise SignoffError(f"what came back is not what was approved (request {name}); nothing was done")
     return ClaimedAction(
-        id=told["id"],
-        request_id=told["request_id"],
+        id=answer["id"],
+        request_id=answer["request_id"],
         action=action.tool,
         arguments=action.arguments,
-        digest=told["digest"],
-        revision=told["revision"],
-        edited=told["edited"],
-        attempt=told["attempt"],
-        execution_id=told["execution_id"],
-        idempotency_key=told["idempotency_key"],
-        token=told["token"],
+        digest=answer["digest"],
+        revision=answer["revision"],
+        edited=answer["edited"],
+        attempt=answer["attempt"],
+        execution_id=answer["execution_id"],
+        idempotency_key=answer["idempotency_key"],
+        token=answer["token"],
     )
 
 
@@ -120,10 +120,10 @@ def report(
         body |= {"status": "failed", "error": _text(words)[:MAX_ERROR] or "failed"}
     if seconds is not None:
         body["seconds"] = seconds
-    told = yield from send_with_retries(
+    answer = yield from send_with_retries(
         HttpRequest("POST", f"{path_of(claimed.id)}/result", body), time.monotonic() + patience
     )
-    return Review.of(told)
+    return Review.of(answer)
 
 
 def _named(decision: Approval | Review | str) -> tuple[str, str | None]:

@@ -166,7 +166,7 @@ class ApprovalClient:
                     effect = operation.send(None)
                     continue
                 try:
-                    came = self._carried_out(effect)
+                    came = self._perform(effect)
                 except BaseException as error:
                     effect = operation.throw(error)
                 else:
@@ -175,7 +175,7 @@ class ApprovalClient:
             result: T = end.value
             return result
 
-    def _carried_out(self, effect: HttpRequest | CallFunction | LookUpFacts) -> Any:
+    def _perform(self, effect: HttpRequest | CallFunction | LookUpFacts) -> Any:
         if isinstance(effect, HttpRequest):
             return self._call(effect)
         came = effect.function()
@@ -260,7 +260,7 @@ class AsyncApprovalClient:
                     effect = operation.send(None)
                     continue
                 try:
-                    came = await self._carried_out(effect)
+                    came = await self._perform(effect)
                 except BaseException as error:
                     effect = operation.throw(error)
                 else:
@@ -269,7 +269,7 @@ class AsyncApprovalClient:
             result: T = end.value
             return result
 
-    async def _carried_out(self, effect: HttpRequest | CallFunction | LookUpFacts) -> Any:
+    async def _perform(self, effect: HttpRequest | CallFunction | LookUpFacts) -> Any:
         if isinstance(effect, HttpRequest):
             return await self._call(effect)
         if isinstance(effect, CallFunction):

@@ -69,7 +69,7 @@ class GuardedFunction:
         if added := claimed.arguments.keys() - arguments.keys():
             words = f"a reviewer added it, and {self.action} takes no such argument; nothing was done"
             error = MalformedArguments(f"$.{min(added)}", words)
-            yield from _told(claimed, time.monotonic(), error=error)
+            yield from _report(claimed, time.monotonic(), error=error)
             raise error
         for name, value in claimed.arguments.items():
             if canonical_bytes(arguments[name]) != canonical_bytes(value):
@@ -83,9 +83,9 @@ class GuardedFunction:
         try:
             result = yield CallFunction(lambda: self.function(*bound.args, **bound.kwargs))
         except Exception as error:
-            yield from _told(claimed, began, error=error)
+            yield from _report(claimed, began, error=error)
             raise
-        yield from _told(claimed, began, result=result)
+        yield from _report(claimed, began, result=result)
         return result
 
     def _arguments(self, bound: inspect.BoundArguments) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class GuardedFunction:
         return named
 
 
-def _told(
+def _report(
     claimed: ClaimedAction, began: float, *, result: Any = None, error: Exception | None = None
 ) -> Operation[None]:
     """Report; a failed report must not hide the function's outcome."""

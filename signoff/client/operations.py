@@ -83,7 +83,7 @@ def ask(
         log.info("paused: waiting for people to decide about %s (request %s)", asked.description, asked.id)
         asked = yield from decided(asked, deadline)
     if asked.status == "waiting":
-        asked = yield from given_up(asked, seconds, keep=key is not None)
+        asked = yield from give_up(asked, seconds, keep=key is not None)
     return concluded(asked, arguments)
 
 
@@ -109,18 +109,18 @@ def submit(
     optional = {"requester": requester, "agent": agent, "rationale": rationale}
     body |= {name: value for name, value in optional.items() if value is not None}
     body |= yield from look_up_to_ask(facts, arguments or {}, action)
-    told = yield from send_with_retries(HttpRequest("POST", "/pending", body), time.monotonic() + patience)
-    if told["status"] == "not_required":
-        return Approval("not_required", str(action), dict(arguments or {}), told["request_id"])
-    return Review.of(told)
+    answer = yield from send_with_retries(HttpRequest("POST", "/pending", body), time.monotonic() + patience)
+    if answer["status"] == "not_required":
+        return Approval("not_required", str(action), dict(arguments or {}), answer["request_id"])
+    return Review.of(answer)
 
 
 def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review]:
     """Withdraw a request. Raises Conflict if it is already decided, ApiError and Unreachable."""
-    told = yield from send_with_retries(
+    answer = yield from send_with_retries(
         HttpRequest("DELETE", path_of(request_id)), time.monotonic() + patience
     )
-    return Review.of(told)
+    return Review.of(answer)
 
 
 def get(request_id: str, *, wait: Duration = 0.0, patience: float = PATIENCE) -> Operation[Review]:
@@ -202,7 +202,7 @@ def decided(review: Review, deadline: float) -> Operation[Review]:
     return review
 
 
-def given_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
+def give_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
     """Nobody decided in time: withdraw the request and raise TimeoutError, unless somebody decides just then."""
     if keep:
         words = f"it keeps waiting under its key {review.request_id}"
@@ -217,4 +217,4 @@ def given_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]
     raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
 
 
-__all__ = ["ask", "concluded", "decided", "get", "given_up", "path_of", "pending", "submit", "withdraw"]
+__all__ = ["ask", "concluded", "decided", "get", "give_up", "path_of", "pending", "submit", "withdraw"]

@@ -65,23 +65,23 @@ class Review:
         return None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Review:
+    def of(cls, answer: Mapping[str, Any]) -> Review:
         """Parse the service's JSON. Raises KeyError, TypeError and ValueError if it is not a request."""
         return cls(
-            id=told["id"],
-            request_id=told["request_id"],
-            status=told["status"],
-            lapsed=told["lapsed"],
-            description=told["description"],
-            action=told["action"]["tool"],
-            arguments=told["action"]["arguments"],
-            digest=told["digest"],
-            revision=told["revision"],
-            edited=told["edited"],
-            reviewer=(told["decided_by"] or {}).get("user_id"),
-            reason=told["reason"],
-            expires_at=datetime.fromisoformat(told["expires_at"]),
-            raw=told,
+            id=answer["id"],
+            request_id=answer["request_id"],
+            status=answer["status"],
+            lapsed=answer["lapsed"],
+            description=answer["description"],
+            action=answer["action"]["tool"],
+            arguments=answer["action"]["arguments"],
+            digest=answer["digest"],
+            revision=answer["revision"],
+            edited=answer["edited"],
+            reviewer=(answer["decided_by"] or {}).get("user_id"),
+            reason=answer["reason"],
+            expires_at=datetime.fromisoformat(answer["expires_at"]),
+            raw=answer,
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from signoff.canonical import canonical_bytes, parse_arguments, parse_json
 from signoff.errors import MalformedArguments
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """Limit for an agent's event. The arguments themselves may have 256 KiB."""
 
 _SHELLS = frozenset({"Bash", "PowerShell"})
@@ -75,7 +75,7 @@ class CodingAgent:
 
 def read_call(said: bytes) -> ToolCall:
     """Parse the event that started the hook. Raises MalformedArguments."""
-    event = parse_json(said.removeprefix(_BYTE_ORDER_MARK), MOST_BYTES)
+    event = parse_json(said.removeprefix(_BYTE_ORDER_MARK), MAX_BYTES)
     if not isinstance(event, dict):
         raise MalformedArguments("$", "must be an object")
     name = _text(event, "hook_event_name")
@@ -154,16 +154,16 @@ def _tool(name: str) -> str:
 def _to_claude_code(permission: Permission) -> dict[str, Any]:
     if permission.decision == "none":
         return {}
-    told: dict[str, Any] = {
+    hook_output: dict[str, Any] = {
         "hookEventName": "PreToolUse",
         "permissionDecision": permission.decision,
         "permissionDecisionReason": permission.reason,
     }
     if permission.arguments is not None:
-        told["updatedInput"] = dict(permission.arguments)
+        hook_output["updatedInput"] = dict(permission.arguments)
     if permission.notes:
-        told["additionalContext"] = "\n".join(permission.notes)
-    return {"hookSpecificOutput": told}
+        hook_output["additionalContext"] = "\n".join(permission.notes)
+    return {"hookSpecificOutput": hook_output}
 
 
 def _to_codex(permission: Permission) -> dict[str, Any]:

@@ -89,9 +89,9 @@ def gate(
     """
     arguments = _pairs("--arg", arg or [])
     environment_of(arguments)
-    told = _pairs("--context", context or [])
+    context_pairs = _pairs("--context", context or [])
     look_up = None if facts is None else facts_of(facts_command(facts), action)
-    more = {"description": description, "context": told or None, "requester": requester}
+    more = {"description": description, "context": context_pairs or None, "requester": requester}
     question = GateQuestion(
         action, arguments | {COMMAND: command}, key or f"gate-{uuid4()}", key is not None, more, look_up
     )
@@ -99,7 +99,7 @@ def gate(
     lease_seconds = options.duration("--lease", lease).total_seconds()
     if not 1 <= lease_seconds <= 86400:
         raise typer.BadParameter("--lease must be between 1s and 24h")
-    say = _speaker(ctx.obj or str)
+    say = _line_printer(ctx.obj or str)
     _log_through(say)
     if shutil.which(command[0]) is None:
         say(f"there is no command {command[0]}; nobody was asked")
@@ -109,7 +109,7 @@ def gate(
             steps = Gate(client, question, say)
             approval = steps.decision(seconds)
             if approval.status == "not_required":
-                status = steps.run_unasked(command)
+                status = steps.run_without_approval(command)
             else:
                 status = steps.run_approved(command, approval, accept_edits, lease_seconds, seconds)
     except GateClosed as closed:
@@ -152,7 +152,7 @@ def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
         raise SignoffError(str(error)) from None
 
 
-def _speaker(clean: Callable[[str], str]) -> Say:
+def _line_printer(clean: Callable[[str], str]) -> Say:
     """Prints one line, safe for a terminal; `clean` masks its secrets."""
 
     def say(words: str) -> None:
@@ -161,7 +161,7 @@ def _speaker(clean: Callable[[str], str]) -> Say:
     return say
 
 
-class _Passing(logging.Handler):
+class _RetryLog(logging.Handler):
     """Prints the client's log messages while it retries."""
 
     def __init__(self, say: Say) -> None:
@@ -176,4 +176,4 @@ class _Passing(logging.Handler):
 def _log_through(say: Say) -> None:
     log = logging.getLogger("signoff.client")
     log.propagate = False
-    log.handlers[:] = [_Passing(say)]
+    log.handlers[:] = [_RetryLog(say)]

@@ -121,7 +121,7 @@ class Gate:
         while asked.status == "waiting":
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
-                return self._given_up(asked)
+                return self._give_up(asked)
             asked = self.client.get(asked.id, wait=wait if left is None else min(wait, left))
             shown = self._show_place(asked, shown)
             if shown:  # otherwise look again soon: the card is about to be posted
@@ -135,7 +135,7 @@ class Gate:
             self.say(f"decide at {place}")
         return place or shown
 
-    def _given_up(self, asked: Review) -> Review:
+    def _give_up(self, asked: Review) -> Review:
         """Time is up: withdraw the question unless it has a key. Somebody may decide at the same moment."""
         late = "nobody has decided in time"
         if self.question.keeps:
@@ -165,7 +165,7 @@ class Gate:
 
     # --- running ------------------------------------------------------------------------------------------
 
-    def run_unasked(self, command: list[str]) -> int:
+    def run_without_approval(self, command: list[str]) -> int:
         """Run a command that policy allows without approval, and say so."""
         self.say(f"policy needs nobody's approval for {self.question.action}")
         with deferred() as stopped:

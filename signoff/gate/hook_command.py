@@ -15,7 +15,7 @@ import typer
 from signoff.description import shorten
 from signoff.errors import SignoffError
 from signoff.gate import hook_settings, options
-from signoff.gate.coding_agents import AGENTS, MOST_BYTES, Name, Permission, ToolCall, answer_text, read_call
+from signoff.gate.coding_agents import AGENTS, MAX_BYTES, Name, Permission, ToolCall, answer_text, read_call
 from signoff.visible_text import one_line
 
 LATEST = 20.0
@@ -72,7 +72,7 @@ def hook(
         raise SignoffError(f"a coding agent starts this; `signoff hook --install {agent}` sets it up")
     answer = _Answer(agent, seconds + LATEST)
     try:
-        call = read_call(sys.stdin.buffer.read(MOST_BYTES + 1))
+        call = read_call(sys.stdin.buffer.read(MAX_BYTES + 1))
         permission = _permission(agent, call, _pattern(match), seconds, url, key_file)
     except Exception as error:  # any error is a denial
         permission = Permission("deny", str(error) or type(error).__name__)
@@ -125,6 +125,6 @@ class _Answer:
         reason = permission.reason
         if permission.decision == "deny":
             reason = f"Signoff: {shorten(one_line(reason), LONGEST_REASON)}"
-        told = Permission(permission.decision, reason, permission.arguments, permission.notes)
-        sys.stdout.write(f"{answer_text(self._agent, told)}\n")
+        sent = Permission(permission.decision, reason, permission.arguments, permission.notes)
+        sys.stdout.write(f"{answer_text(self._agent, sent)}\n")
         sys.stdout.flush()

@@ -137,9 +137,9 @@ class Background:
             if not self._is_ours(kept, handler):
                 words = f"the call {key!r} was begun before, or another process has it"
                 raise AlreadyClaimed(409, "claimed", words)
-            return self._begun(handler, BackgroundCall(key, action, dict(arguments), dict(arguments)), kept)
+            return self._submit(handler, BackgroundCall(key, action, dict(arguments), dict(arguments)), kept)
         finally:
-            self._let_go(key)
+            self._release(key)
 
     def wake(self) -> None:
         """Sweep now, because a decision was made."""
@@ -164,7 +164,7 @@ class Background:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _begun(self, handler: _Handler, call: BackgroundCall, kept: Mapping[str, Any]) -> BackgroundResult:
+    def _submit(self, handler: _Handler, call: BackgroundCall, kept: Mapping[str, Any]) -> BackgroundResult:
         try:
             told = {**kept["told"], "facts": handler.facts}
             asked = self._client.submit(call.action, call.asked, key=call.key, **told)
@@ -228,16 +228,16 @@ class Background:
                     and item.value["action"] in self._handlers
                     and self._taken(item.key)
                 ):
-                    self._pool.submit(self._attend, item.key, item.value)
+                    self._pool.submit(self._check, item.key, item.value)
             offset += PAGE
 
-    def _attend(self, key: str, value: Mapping[str, Any]) -> None:
+    def _check(self, key: str, value: Mapping[str, Any]) -> None:
         try:
             self._settle(key)
         except Exception as error:
             log.warning("%s of %s is looked at again later: %s", key, value["action"], error)
         finally:
-            self._let_go(key)
+            self._release(key)
 
     def _settle(self, key: str) -> None:
         """Advance one call, and delete it once it has ended."""
@@ -253,7 +253,7 @@ class Background:
             if isinstance(found, Approval):
                 self._note(key, value, begun=True)
                 _unasked(handler, call)
-            elif found.status == "waiting" or not self._carried_out(handler, call, found):
+            elif found.status == "waiting" or not self._run_approved(handler, call, found):
                 return
         except ApiError as error:
             if error.kind != "denied":
@@ -263,7 +263,7 @@ class Background:
             _refuse(handler, call, error.cause, error.reviewer, error.reason)
         self._store.delete(NAMESPACE, key)
 
-    def _carried_out(self, handler: _Handler, call: BackgroundCall, review: Review) -> bool:
+    def _run_approved(self, handler: _Handler, call: BackgroundCall, review: Review) -> bool:
         """Run the approved action if it is ours to run. False if the call has not ended. Raises CollaborationError."""
         last = review.raw["execution"]
         again = last is not None and last["settled_as"] == "retry"
@@ -315,7 +315,7 @@ class Background:
             self._busy.add(key)
             return True
 
-    def _let_go(self, key: str) -> None:
+    def _release(self, key: str) -> None:
         with self._lock:
             self._busy.discard(key)
 

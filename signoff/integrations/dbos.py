@@ -148,8 +148,8 @@ class DBOSApprovals:
         """
         if self._secret is None or not is_from_signoff(self._secret, headers, body):
             raise NotFromSignoff("this webhook was not signed with our secret within the last five minutes")
-        told = json.loads(body)
-        request = told.get("request") if told.get("event") == "decision.made" else None
+        notification = json.loads(body)
+        request = notification.get("request") if notification.get("event") == "decision.made" else None
         return request is not None and _wake(str(request["request_id"]), str(request["id"]))
 
     async def hear_async(self, headers: Mapping[str, str], body: bytes) -> bool:

@@ -108,10 +108,10 @@ class GraphThread:
         look = self.graph.aget_state if self.asynchronous else self.graph.get_state
         return (yield CallFunction(lambda: look(self.config)))
 
-    def go_on(self, told: Any) -> Operation[None]:
+    def go_on(self, command: Any) -> Operation[None]:
         """Run to the next pause or the end, writing each checkpoint before the next step begins."""
         go: Callable[..., Any] = self.graph.ainvoke if self.asynchronous else self.graph.invoke
-        yield CallFunction(lambda: go(told, self.config, durability="sync"))
+        yield CallFunction(lambda: go(command, self.config, durability="sync"))
 
     def last_pause(self) -> Operation[Any]:
         """The latest state with interrupts, answered or not, since the graph last received new input."""

@@ -49,7 +49,7 @@ def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Optio
     Raises TimeoutError (call again: the same questions), UnsupportedInterrupt, AlreadyClaimed (started before, outcome
     unknown), what the graph raises, and what `ApprovalClient.ask` and `claim` raise.
     """
-    claims = yield from _left_over(graph, shape, options)
+    claims = yield from _earlier_claims(graph, shape, options)
     state = yield from graph.look()
     if state.next and not state.interrupts:  # killed in the middle of a step
         state = yield from _resumed(graph, None, claims)
@@ -57,8 +57,8 @@ def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Optio
         yield from _reported(claims, state)
     while state.interrupts:
         asked = [(each, _questions(graph, shape, each, state.values)) for each in state.interrupts]
-        told, claims = yield from _answered(shape, asked, options)
-        state = yield from _resumed(graph, Command(resume=told), claims)
+        resume_with, claims = yield from _answered(shape, asked, options)
+        state = yield from _resumed(graph, Command(resume=resume_with), claims)
     return state.values
 
 
@@ -110,11 +110,11 @@ def _answered(
             continue
         claims[each.key] = each, claim
         answers[each.key] = shape.approved(each, claim.arguments, edited=claim.edited, notes=review.notes)
-    told = {
+    resume_with = {
         interrupt.id: shape.whole(interrupt, [answers[each.key] for each in those])
         for interrupt, those in asked
     }
-    return told, claims
+    return resume_with, claims
 
 
 def _decided(
@@ -217,11 +217,11 @@ def _attempt(question: InterruptQuestion, review: Review, options: Options) -> s
     return f"{question.key}:{last['attempt']}" if last["status"] == "claimed" else None
 
 
-def _resumed(graph: GraphThread, told: Any, claims: Claims) -> Operation[Any]:
+def _resumed(graph: GraphThread, resume_with: Any, claims: Claims) -> Operation[Any]:
     """Run the graph to its next pause and report the outcome. Raises what the graph raises."""
     began = time.monotonic()
     try:
-        yield from graph.go_on(told)
+        yield from graph.go_on(resume_with)
     except Exception as error:
         state = yield from graph.look()
         yield from _reported(claims, state, error, time.monotonic() - began)
@@ -231,7 +231,7 @@ def _resumed(graph: GraphThread, told: Any, claims: Claims) -> Operation[Any]:
     return state
 
 
-def _left_over(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Claims]:
+def _earlier_claims(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Claims]:
     """Claims that an earlier process made for the last pause and did not report. Raises AlreadyClaimed."""
     state = yield from graph.look()
     last = None if state.created_at is None else (yield from graph.last_pause())

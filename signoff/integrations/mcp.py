@@ -52,7 +52,7 @@ PATIENCE = 10.0
 NAMES = "mcp-"
 """Prefix of this server's request names; it hands over no other requests of its key."""
 
-MOST_ASKED = 1000
+MAX_ASKED = 1000
 """Questions whose arguments are kept for fact look-ups; older ones fall back to the review's masked arguments."""
 
 INSTRUCTIONS = (
@@ -138,7 +138,7 @@ class ApprovalTools:
             if isinstance(asked, Approval):
                 return await self._word(name, asked)
             self._asked[name] = dict(arguments or {})
-            if len(self._asked) > MOST_ASKED:
+            if len(self._asked) > MAX_ASKED:
                 del self._asked[next(iter(self._asked))]
         except Exception as error:  # any error is a denial
             return _refused(name, error)

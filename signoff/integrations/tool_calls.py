@@ -115,11 +115,11 @@ async def report_outcome(
 
 def approval_note(approval: Approval) -> str | None:
     """The message to the model about an approval: an edit, with secrets masked, and the reviewers' notes."""
-    told = [f"Note given by a reviewer with the approval: {each}" for each in approval.notes]
+    lines = [f"Note given by a reviewer with the approval: {each}" for each in approval.notes]
     if approval.edited:
         changed = json.dumps(approval.arguments, ensure_ascii=False)
-        told.insert(0, f"A reviewer changed the arguments of {approval.action}; it ran with {changed}.")
-    return "\n".join(told) or None
+        lines.insert(0, f"A reviewer changed the arguments of {approval.action}; it ran with {changed}.")
+    return "\n".join(lines) or None
 
 
 def with_note(result: Any, approval: Approval) -> Any:

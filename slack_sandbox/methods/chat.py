@@ -65,7 +65,7 @@ def post_ephemeral(workspace: SandboxWorkspace, args: Arguments) -> Json:
     content = {**author(workspace), **message_content(args)}
     if args.optional_text("thread_ts"):
         content["thread_ts"] = args.text("thread_ts")
-    return {"message_ts": workspace.whisper(channel, user, content)["ts"]}
+    return {"message_ts": workspace.post_ephemeral(channel, user, content)["ts"]}
 
 
 @method("chat.delete", "chat:write", tier=3)

@@ -80,7 +80,7 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
     yield from limits_blocks(view)
     yield from _values(facts.heading(view), dict(view.facts or {}))
     yield from _values(arguments_label(view.action), json_text.arguments_of(view.action))
-    for label, text in _said(view, names):
+    for label, text in _quoted_words(view, names):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
 
 
@@ -101,7 +101,7 @@ def _boxes(label: Json, text: str) -> Iterator[Json]:
         yield blocks.rich_text(*head, blocks.preformatted(piece))
 
 
-def _said(view: RequestView, names: Names) -> Iterator[tuple[str, str]]:
+def _quoted_words(view: RequestView, names: Names) -> Iterator[tuple[str, str]]:
     """Words of agents and people, labelled; hidden characters made visible, otherwise exact."""
     for vote in view.votes:
         if vote.reason:
@@ -120,11 +120,11 @@ def _context(context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if task := context.get("task"):
         yield "The agent's task, as given", _lines(_text(task))
     if calls := _sequence(context.get("earlier_calls")):
-        told = (f"{number}. {_call(call)}" for number, call in enumerate(calls, 1))
-        yield f"Earlier tool calls of this run ({len(calls):,})", "\n".join(told)
+        shown = (f"{number}. {_call(call)}" for number, call in enumerate(calls, 1))
+        yield f"Earlier tool calls of this run ({len(calls):,})", "\n".join(shown)
     if transcript := _sequence(context.get("transcript")):
-        told = (f"{_role(message)}: {_lines(_member(message, 'text'))}" for message in transcript)
-        yield f"Recent transcript, newest last, not checked ({len(transcript):,})", "\n".join(told)
+        shown = (f"{_role(message)}: {_lines(_member(message, 'text'))}" for message in transcript)
+        yield f"Recent transcript, newest last, not checked ({len(transcript):,})", "\n".join(shown)
     rest = {
         key: value for key, value in context.items() if key not in ("task", "earlier_calls", "transcript")
     }
@@ -136,22 +136,22 @@ def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
     if earlier := view.rejected_before:
         by = f" by {inert.line(str(earlier.person), 80)}" if earlier.person else ""
         why = f"\n{_lines(earlier.reason)}" if earlier.reason else ""
-        told = f"{formats.moment(earlier.at)}{by}, request {earlier.request_id}{why}"
-        yield "The same action was recently rejected:", told
+        shown = f"{formats.moment(earlier.at)}{by}, request {earlier.request_id}{why}"
+        yield "The same action was recently rejected:", shown
     yield f"{facts.title(view)}:", json_text.readable(dict(view.facts or {}))
     action = view.action
     yield (
         f"Arguments of {inert.line(action.tool, 200)}, version {inert.line(action.tool_version, 200)}:",
         json_text.readable(json_text.arguments_of(action)),
     )
-    for label, text in _said(view, Names()):
+    for label, text in _quoted_words(view, Names()):
         yield f"{label}:", text
 
 
 def _call(call: Any) -> str:
     answer = _member(call, "answer")
-    told = f"{inert.line(_member(call, 'tool'), 200)}: {inert.line(_member(call, 'state'), 60)}"
-    return f"{told}\n    {_lines(answer)}" if answer else told
+    shown = f"{inert.line(_member(call, 'tool'), 200)}: {inert.line(_member(call, 'state'), 60)}"
+    return f"{shown}\n    {_lines(answer)}" if answer else shown
 
 
 def _lines(text: str) -> str:

@@ -16,7 +16,7 @@ from slackbot.cards.values import CALLBACK_EDIT, Json
 PREFIX = "signoff:edit"
 MAX_ERROR = 250
 
-_TOLD = (
+_INTRO = (
     "Saving creates a new revision: facts are looked up again, policy evaluates it again, earlier votes stop "
     "counting, and its card shows what you changed. It is approved or rejected there."
 )
@@ -28,10 +28,10 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
     """Inputs for the arguments of `view` (masked), by the tool's JSON schema; redacted ones are shown as text."""
     rows = form.inputs(edit_fields(view, schema))
     editable = any(row["type"] == "input" for row in rows)
-    told = _TOLD if view.editor_may_approve else f"{_TOLD} {_SOMEONE_ELSE}"
+    message = _INTRO if view.editor_may_approve else f"{_INTRO} {_SOMEONE_ELSE}"
     head = blocks.rich_text(
         blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
-        blocks.section(blocks.text(told if editable else _NOTHING)),
+        blocks.section(blocks.text(message if editable else _NOTHING)),
     )
     named = [
         row if row["type"] == "input" else blocks.with_ids([row], f"{at}")[0] for at, row in enumerate(rows)
@@ -87,8 +87,8 @@ def edit_errors(
         if _is_about(path, each.property.name):
             return {each.block_id: inert.line(problem, MAX_ERROR)}
     changed = [each.block_id for each in known if _is_changed(each.property.name, original.arguments, edited)]
-    told = problem if path == "$" else f"{path}: {problem}"
-    return {at: inert.line(told, MAX_ERROR) for at in (changed or there)[:1]}
+    message = problem if path == "$" else f"{path}: {problem}"
+    return {at: inert.line(message, MAX_ERROR) for at in (changed or there)[:1]}
 
 
 def _fields(

@@ -39,7 +39,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     count = f"{digest.waiting:,} {'request' if digest.waiting == 1 else 'requests'}"
     verb = "waits" if digest.waiting == 1 else "wait"
     risk = f"Up to {digest.highest.value} risk"
-    told = (
+    sentence = (
         f"{risk}. They share this message because too many arrived at once. Cards follow, some each minute."
     )
     is_key, name = digest.sender.startswith("key:"), digest.sender.removeprefix("key:")
@@ -48,7 +48,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     value = page_value(PAGE_OF_WAITING, **query, folded="yes")
     rows = [
         blocks.header(inert.line(title, blocks.HEADER_LIMIT)),
-        blocks.rich_text(blocks.section(blocks.text(told)), *_tools(digest), *_until(digest)),
+        blocks.rich_text(blocks.section(blocks.text(sentence)), *_tools(digest), *_until(digest)),
         *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, "primary")),
     ]
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in digest.notify[:10])
@@ -58,18 +58,18 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
 
 def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object | None = None) -> Card:
     """An outdated digest: it links to the message that replaced it."""
-    told = f"More requests from {_sender(sender)} have come since. The list is now in "
+    sentence = f"More requests from {_sender(sender)} have come since. The list is now in "
     place = blocks.link(newer, "a newer message") if newer else blocks.text("a newer message")
-    rows = [blocks.rich_text(blocks.section(blocks.text(told), place, blocks.text(".")))]
-    text = f"{inert.mrkdwn(told, 200)}a newer message."
+    rows = [blocks.rich_text(blocks.section(blocks.text(sentence), place, blocks.text(".")))]
+    text = f"{inert.mrkdwn(sentence, 200)}a newer message."
     return Card(text, blocks.with_ids(rows, f"outdated:{sender}"), metadata(delivery_id))
 
 
 def _ended_digest_card(sender: str, delivery_id: object | None) -> Card:
-    told = f"No request from {_sender(sender)} still waits in this message."
+    sentence = f"No request from {_sender(sender)} still waits in this message."
     why = " They were decided, or have their own cards."
-    rows = [blocks.rich_text(blocks.section(blocks.text(told, bold=True), blocks.text(why)))]
-    return Card(inert.mrkdwn(told, 200), blocks.with_ids(rows, f"ended:{sender}"), metadata(delivery_id))
+    rows = [blocks.rich_text(blocks.section(blocks.text(sentence, bold=True), blocks.text(why)))]
+    return Card(inert.mrkdwn(sentence, 200), blocks.with_ids(rows, f"ended:{sender}"), metadata(delivery_id))
 
 
 def _sender(sender: str) -> str:
@@ -80,10 +80,10 @@ def _sender(sender: str) -> str:
 
 def _tools(digest: FloodDigest) -> list[Json]:
     most = sorted(digest.tools.items(), key=lambda item: (-item[1], item[0]))
-    told = [f"{number:,} × {inert.line(tool, 80)}" for tool, number in most[:MAX_TOOLS]]
+    sentence = [f"{number:,} × {inert.line(tool, 80)}" for tool, number in most[:MAX_TOOLS]]
     if (rest := len(most) - MAX_TOOLS) > 0:
-        told.append(f"{rest:,} more tools")
-    return [blocks.bullets(blocks.section(blocks.text(each)) for each in told)] if told else []
+        sentence.append(f"{rest:,} more tools")
+    return [blocks.bullets(blocks.section(blocks.text(each)) for each in sentence)] if sentence else []
 
 
 def _until(digest: FloodDigest) -> list[Json]:

@@ -17,7 +17,7 @@ from slackbot.cards.vote_forms import reason_of
 
 PREFIX = "signoff:grant"
 INPUT = "signoff:grant_input"
-MOST_INPUTS = 30
+MAX_INPUTS = 30
 
 _RANGE = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?)\s*\.\.\s*(-?[0-9]+(?:\.[0-9]+)?)\s*\Z", re.ASCII)
 _NO_RANGE = "Write the value of this call, or a range such as 1 .. 500."
@@ -67,19 +67,19 @@ def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list
                 found.append(OpenField(root, name, value))
             elif isinstance(value, str) and pattern is not None:
                 found.append(OpenField(root, name, value, pattern=pattern))
-    return found[:MOST_INPUTS]
+    return found[:MAX_INPUTS]
 
 
 def entered_grant(submitted: Mapping[str, Any]) -> str:
     """Read a submission's `view` as JSON that the second step carries."""
     values = submitted["state"]["values"]
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for block_id, inputs in values.items():
         name = block_id.removeprefix(f"{PREFIX}:")
         if block_id != name:
-            told[name] = _entered(inputs.get(INPUT) or {})
+            found[name] = _entered(inputs.get(INPUT) or {})
     reason = reason_of(submitted)
-    return json.dumps({**told, **({"reason": reason} if reason else {})}, separators=(",", ":"))
+    return json.dumps({**found, **({"reason": reason} if reason else {})}, separators=(",", ":"))
 
 
 def read_grant(

@@ -19,7 +19,7 @@ from slackbot.cards.request import title
 from slackbot.cards.values import CALLBACK_GRANT, REASON_BLOCK, REASON_INPUT, Json
 from slackbot.cards.vote_forms import MAX_REASON
 
-_TOLD = (
+_INTRO = (
     "This approves the request, and every later call that fits what you set here runs without a question, until the "
     "grant ends. Values without an input below stay exactly as they are."
 )
@@ -33,12 +33,12 @@ def grant_modal(
     found = open_fields(view, choices)
     head = blocks.rich_text(
         blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
-        blocks.section(blocks.text(_TOLD)),
+        blocks.section(blocks.text(_INTRO)),
     )
     rows = [
         *blocks.with_ids([head], carry),
         *(_input(at, each) for at, each in enumerate(found)),
-        _for_whom(view),
+        _requester_input(view),
         _plain_input(
             "lasts", "For how long", duration_text(min(timedelta(hours=8), limits.max_for)), _longest(limits)
         ),
@@ -111,7 +111,7 @@ def _select(block_id: str, label: str, options: list[Json], *, hint: str | None 
     return blocks.input_block(block_id, label, element, hint=hint)
 
 
-def _for_whom(view: RequestView) -> Json:
+def _requester_input(view: RequestView) -> Json:
     same = "For the same requester" if view.requester else "Only if no requester in Slack is named"
     options = [blocks.option(same, "same"), blocks.option("For anyone", "anyone")]
     element = {"type": "radio_buttons", "action_id": INPUT, "options": options, "initial_option": options[0]}

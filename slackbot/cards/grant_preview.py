@@ -14,7 +14,7 @@ from slackbot.cards.request import title
 from slackbot.cards.values import CALLBACK_SAVE_GRANT, Json
 
 MAX_CARRIED = 3000
-MOST_LINKS = 5
+MAX_LINKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry:
     if preview.links:
         rejected = [
             blocks.section(blocks.link(url, label) if url else blocks.text(label))
-            for label, url in preview.links[:MOST_LINKS]
+            for label, url in preview.links[:MAX_LINKS]
         ]
         rows.append(
             blocks.rich_text(

@@ -153,15 +153,15 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     words = _DOUBT_ON_CARD if kind == "in_doubt" and body.get("request") else words
     words = _CARD_GIVEN_UP if kind == "unreachable" and body.get("given_up") else words
     words = _DECIDED.get(str(body.get("outcome")), words) if kind == "decided" else words
-    told = _line(kind, words, label, body, delivery_id)
+    drawn = _line(kind, words, label, body, delivery_id)
     if kind == "failed" and (run := parse_id(body.get("run"))) is not None:
         resume = blocks.actions(blocks.button("Resume", ACTION_RESUME_RUN, str(run)))
-        return replace(told, blocks=blocks.with_ids([*told.blocks, *resume], f"failed:{run}"))
+        return replace(drawn, blocks=blocks.with_ids([*drawn.blocks, *resume], f"failed:{run}"))
     execution = parse_id(body.get("execution")) if kind == "in_doubt" else None
     if execution is None:
-        return told
+        return drawn
     settle = blocks.actions(*buttons.settling(str(execution), ACTION_RETRY_CALL, ACTION_DONE_CALL))
-    return replace(told, blocks=blocks.with_ids([*told.blocks, *settle], f"in_doubt:{execution}"))
+    return replace(drawn, blocks=blocks.with_ids([*drawn.blocks, *settle], f"in_doubt:{execution}"))
 
 
 def run_root(run: RunView, *, card: str | None = None, delivery_id: object | None = None) -> Card:
@@ -234,7 +234,7 @@ def _unknown(kind: str) -> tuple[str, str]:
 
 
 def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_id: object | None) -> Card:
-    first = blocks.section(blocks.text(words, bold=True), *_circumstances(body))
+    first = blocks.section(blocks.text(words, bold=True), *_details(body))
     approved = body.get("verdict") == "approve" or "approved" in (kind, body.get("outcome"))
     own = ("Note:" if approved else "Reason:", body.get("reason"))
     said = [own, (label, body.get("text")), ("Cause:", body.get("cause"))]
@@ -271,7 +271,7 @@ def _edits(body: Mapping[str, Any]) -> list[Json]:
     return [*tree.edits(changed, MAX_EDITS).parts, *rest]
 
 
-def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
+def _details(body: Mapping[str, Any]) -> Iterator[Json]:
     """Person, time, duration, missing votes, tool and request, as far as the fact has them."""
     if isinstance(user := body.get("user"), str) and user:
         yield blocks.text(" by ")

@@ -78,7 +78,7 @@ def request_list(
 ) -> Card:
     """Requests in the caller's order, each with a button to its details; `count` is over all pages, if counted."""
     if not lines:
-        return _said(empty)
+        return _text_card(empty)
     made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
     return _listed(heading, len(lines), made, more=len(lines) > MAX_ROWS, pages=pages, in_all=count)
 
@@ -91,7 +91,7 @@ def history_list(
 ) -> Card:
     """Decided requests in the caller's order; `links`: each request's thread address, as Slack gave it."""
     if not lines:
-        return _said("No decided request matches.")
+        return _text_card("No decided request matches.")
     links = links or {}
     made = [row for line in lines[:MAX_ROWS] for row in rows.decided_request(line, links.get(line.id))]
     return _listed("History", len(lines), made, more=len(lines) > MAX_ROWS, pages=pages)
@@ -113,7 +113,7 @@ def run_list(
 ) -> Card:
     """Runs with their status, in the caller's order; `cancellable` ones have a Cancel button."""
     if not runs:
-        return _said("No agent has run yet.")
+        return _text_card("No agent has run yet.")
     made = [row for run in runs[:MAX_ROWS] for row in rows.run(run, cancellable=run.id in cancellable)]
     return _listed("Runs", len(runs), made, more=more or len(runs) > MAX_ROWS)
 
@@ -121,7 +121,7 @@ def run_list(
 def agent_list(agents: Sequence[AgentLine]) -> Card:
     """The agents and their tools."""
     if not agents:
-        return _said("No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
+        return _text_card("No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
     made = [blocks.rich_text(blocks.bullets(_agent_row(agent) for agent in agents[:MAX_ROWS]))]
     return _listed("Agents", len(agents), made, more=len(agents) > MAX_ROWS)
 
@@ -137,9 +137,9 @@ def run_started(run: RunView) -> Card:
 def usage(command: str) -> Card:
     """All subcommands of a command."""
     known = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
-    told = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
+    items = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
     text = inert.mrkdwn(f"How to use it: {'; '.join(what for what, _ in known)}", 1000)
-    return _card(text, [blocks.rich_text(blocks.bullets(told))])
+    return _card(text, [blocks.rich_text(blocks.bullets(items))])
 
 
 def misunderstood_command(command: str, problem: str, *, guess: str | None = None, about: str = "") -> Card:
@@ -204,7 +204,7 @@ def _listed(
     return _card(text, [title, *made, *([rest] if more and not turns else []), *turns])
 
 
-def _said(sentence: str) -> Card:
+def _text_card(sentence: str) -> Card:
     return _card(sentence, [blocks.rich_text(blocks.section(blocks.text(sentence)))])
 
 

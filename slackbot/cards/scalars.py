@@ -17,7 +17,7 @@ _LOOKS_TYPED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LONGEST_ITEM = 60
-_MOST_ITEMS = 30
+_MAX_ITEMS = 30
 
 
 def currency_in(siblings: Mapping[str, Any]) -> str | None:
@@ -48,7 +48,7 @@ def words(name: str, value: Any, currency: str | None = None) -> str:
 def is_short_list(value: Any) -> bool:
     """Whether a list is readable in one line: a few short values without commas."""
     return (
-        isinstance(value, list | tuple) and 0 < len(value) <= _MOST_ITEMS and all(map(_is_short_item, value))
+        isinstance(value, list | tuple) and 0 < len(value) <= _MAX_ITEMS and all(map(_is_short_item, value))
     )
 
 

@@ -44,8 +44,8 @@ class SchemaProperty:
     @property
     def description(self) -> str:
         """The schema's description; not inert."""
-        told = self.rules.get("description")
-        return told if isinstance(told, str) else ""
+        described = self.rules.get("description")
+        return described if isinstance(described, str) else ""
 
 
 def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[SchemaProperty]:
@@ -92,7 +92,7 @@ def _resolved(
     nullable = False
     for _ in range(MAX_REFERENCES):
         if isinstance(reference := rules.get("$ref"), str):
-            rules = _referred(reference, schema)
+            rules = _resolve_reference(reference, schema)
         elif isinstance(each := rules.get("allOf"), list) and len(each) == 1 and isinstance(each[0], Mapping):
             rules = each[0]
         elif isinstance(either := rules.get("anyOf"), list):
@@ -130,7 +130,7 @@ def _is_of(kind: Any, value: Any) -> bool:
             return False
 
 
-def _referred(reference: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve_reference(reference: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Any = schema
     for step in reference.removeprefix("#/").split("/"):
         found = found.get(step) if isinstance(found, Mapping) else None

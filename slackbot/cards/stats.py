@@ -21,7 +21,7 @@ def stats(report: Report) -> Card:
     heading = f"The last {report.days} days, of {about}"
     lines = [
         f"Waiting now: {'at least ' if report.waiting_cut else ''}{report.waiting:,}{_overdue(report)}",
-        f"Outcomes: {report.outcomes.total:,}; {outcomes_said(report.outcomes)}",
+        f"Outcomes: {report.outcomes.total:,}; {outcomes_text(report.outcomes)}",
     ]
     if report.median is not None and report.slowest is not None:
         lines.append(
@@ -40,20 +40,20 @@ def stats(report: Report) -> Card:
     return Card(f"{heading}: {'; '.join(lines)}", blocks.with_ids([blocks.rich_text(*parts)], "stats"))
 
 
-def outcomes_said(outcomes: Outcomes, median: float | None = None) -> str:
+def outcomes_text(outcomes: Outcomes, median: float | None = None) -> str:
     """`8 of 9 (89 %) approved, 1 expired; median 4 min`."""
     decided = f"{Share(outcomes.approved, outcomes.decided)} approved" if outcomes.decided else "none decided"
     ended = (("expired", outcomes.expired), ("withdrawn", outcomes.cancelled))
     rest = [f"{count:,} {word}" for word, count in ended if count]
-    return f"{', '.join([decided, *rest])}{median_said(median)}"
+    return f"{', '.join([decided, *rest])}{median_text(median)}"
 
 
-def votes_said(votes: ReviewerVotes) -> str:
+def votes_text(votes: ReviewerVotes) -> str:
     """`3 approved, 1 rejected; median 4 min`."""
-    return f"{votes.approvals:,} approved, {votes.rejections:,} rejected{median_said(votes.median)}"
+    return f"{votes.approvals:,} approved, {votes.rejections:,} rejected{median_text(votes.median)}"
 
 
-def median_said(seconds: float | None) -> str:
+def median_text(seconds: float | None) -> str:
     return "" if seconds is None else f"; median {roughly(seconds)}"
 
 
@@ -67,7 +67,7 @@ def _groups(heading: str, groups: Sequence[GroupOutcomes]) -> list[Json]:
         return []
     lines = [
         blocks.section(
-            blocks.text(f"{inert.line(each.name, 60)}: {outcomes_said(each.outcomes, each.median)}")
+            blocks.text(f"{inert.line(each.name, 60)}: {outcomes_text(each.outcomes, each.median)}")
         )
         for each in groups[:MOST]
     ]
@@ -80,7 +80,7 @@ def _reviewers(reviewers: Sequence[ReviewerVotes]) -> list[Json]:
     lines = [
         blocks.section(
             blocks.person(each.person),
-            blocks.text(f": {votes_said(each)}; without Details {Share(each.unread, each.votes)}"),
+            blocks.text(f": {votes_text(each)}; without Details {Share(each.unread, each.votes)}"),
         )
         for each in reviewers[:MOST]
     ]

@@ -175,8 +175,8 @@ def _outside(view: RequestView) -> Iterator[Json]:
     """Until when the asking program may begin, or that it did not."""
     if view.lapse_at is not None:
         until = blocks.moment(view.lapse_at)
-        told = blocks.text("Not started yet: the program that asked may begin until ")
-        yield blocks.section(told, until)
+        words = blocks.text("Not started yet: the program that asked may begin until ")
+        yield blocks.section(words, until)
     if view.lapsed_at is not None and view.handed_over_at is not None:
         title = blocks.text("⌛ Handed over", bold=True)
         why = ": the program that asked read the approval, and has not reported an outcome. "
@@ -199,7 +199,7 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
             late = ": it was in doubt until its worker reported" if execution.reported_late else ""
             yield blocks.section(
                 blocks.text("✅ Done", bold=True),
-                blocks.text(f" in {_took(execution.seconds)}{attempt}{late}"),
+                blocks.text(f" in {_duration(execution.seconds)}{attempt}{late}"),
             )
         case ExecutionStatus.FAILED if execution.retry_at is not None:
             failed = blocks.text(f"↻ Attempt {execution.attempt} failed", bold=True)
@@ -210,7 +210,7 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
         case ExecutionStatus.FAILED:
             yield blocks.section(
                 blocks.text("❌ Failed", bold=True),
-                blocks.text(f" after {_took(execution.seconds)}{attempt}"),
+                blocks.text(f" after {_duration(execution.seconds)}{attempt}"),
             )
             yield from _quoted("The tool said:", execution.error)
         case ExecutionStatus.IN_DOUBT if execution.settled_as in status_words.SETTLED:
@@ -289,5 +289,5 @@ def _quoted(label: str, content: str | None) -> Iterator[Json]:
         yield blocks.quote(blocks.text(shown))
 
 
-def _took(seconds: float | None) -> str:
+def _duration(seconds: float | None) -> str:
     return "an unknown time" if seconds is None else durations.seconds(seconds)

@@ -50,7 +50,7 @@ class ShownValues:
         return not self.values_left_out and not self.characters_left_out
 
 
-MOST_CHANGES = 20
+MAX_CHANGES = 20
 """Lines of changes."""
 
 
@@ -61,7 +61,7 @@ def show_values(values: Mapping[str, Any], limit: int, most: int = 30) -> ShownV
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int) -> ShownValues:
     """The differences between two look-ups, as `name: before → after`."""
-    return _within(limit, MOST_CHANGES, _differences("", before, after, 0))
+    return _within(limit, MAX_CHANGES, _differences("", before, after, 0))
 
 
 def edits(changed: Iterable[tuple[str, Any, Any]], limit: int) -> ShownValues:
@@ -69,7 +69,7 @@ def edits(changed: Iterable[tuple[str, Any, Any]], limit: int) -> ShownValues:
     rows = (
         row for path, before, after in changed for row in _change(path.removeprefix("$."), before, after, 0)
     )
-    return _within(limit, MOST_CHANGES, rows)
+    return _within(limit, MAX_CHANGES, rows)
 
 
 # ---------------------------------------------------------------- values

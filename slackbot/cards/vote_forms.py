@@ -23,7 +23,7 @@ from slackbot.cards.values import (
 MAX_REASON = 1000
 MAX_CHOICE = 75
 MAX_CHOICES = 20
-MOST_RADIO_BUTTONS = 10
+MAX_RADIO_BUTTONS = 10
 NEEDS_A_REASON = "Choose a reason or write your own; one of them is required."
 NEEDS_A_COMMENT = "This checkpoint requires a note with an approval."
 REASON_MISSING = {Verdict.APPROVE: NEEDS_A_COMMENT, Verdict.REJECT: NEEDS_A_REASON}
@@ -37,16 +37,16 @@ OWN_WORDS = "signoff:own_words"
 def reject_modal(view: RequestView, carry: str) -> Json:
     """Asks for the reason: one of the checkpoint's, own words, or both. `carry` names the button's place."""
     required = "reject" in view.reason_required
-    told = "Rejecting ends this request. The agent and the requester will see the reason."
+    effect = "Rejecting ends this request. The agent and the requester will see the reason."
     if view.own_words_exclude:
-        told = f"{told} {OWN_WORDS_EXCLUDE}"
+        effect = f"{effect} {OWN_WORDS_EXCLUDE}"
     offered = [reason for reason in view.reject_reasons if reason.strip()][:MAX_CHOICES]
     choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
     chooser = _chooser(choices, required=required)
     label = "In your own words" if choices else "Reason"
     # With choices either is enough, which Slack's form cannot express: the submission is checked.
     own = _own_words(label, required=required and not choices, hint=NEEDS_A_REASON if required else None)
-    rows = [*blocks.with_ids(_question(view, told), carry), *chooser, own]
+    rows = [*blocks.with_ids(_question(view, effect), carry), *chooser, own]
     return modal("Reject", rows, close="Cancel", submit="Reject", callback=CALLBACK_REJECT, carry=carry)
 
 
@@ -54,11 +54,11 @@ def approve_modal(view: RequestView, carry: str) -> Json:
     """Asks for an approval's note."""
     required = "approve" in view.reason_required
     then = "such calls run without a question" if view.grant else "it runs"
-    told = f"Once enough people have approved, {then}. The agent and the requester will see the note."
+    effect = f"Once enough people have approved, {then}. The agent and the requester will see the note."
     if view.own_words_exclude:
-        told = f"{told} {OWN_WORDS_EXCLUDE}"
+        effect = f"{effect} {OWN_WORDS_EXCLUDE}"
     own = _own_words("Note", required=required, hint=NEEDS_A_COMMENT if required else None)
-    rows = [*blocks.with_ids(_question(view, told), carry), own]
+    rows = [*blocks.with_ids(_question(view, effect), carry), own]
     return modal("Approve", rows, close="Cancel", submit="Approve", callback=CALLBACK_APPROVE, carry=carry)
 
 
@@ -72,7 +72,7 @@ def reason_of(view: Mapping[str, Any]) -> str | None:
     return ": ".join(parts)[:MAX_REASON] or None
 
 
-def _question(view: RequestView, told: str) -> list[Json]:
+def _question(view: RequestView, effect: str) -> list[Json]:
     arguments = tree.show_values(json_text.arguments_of(view.action), 1200, 12)
     return [
         blocks.rich_text(
@@ -85,7 +85,7 @@ def _question(view: RequestView, told: str) -> list[Json]:
             ),
             *arguments.parts,
         ),
-        blocks.rich_text(blocks.section(blocks.text(told))),
+        blocks.rich_text(blocks.section(blocks.text(effect))),
     ]
 
 
@@ -97,7 +97,7 @@ def _chooser(choices: list[Json], *, required: bool) -> list[Json]:
         return []
     own = [blocks.option("Other, in my own words below", OWN_WORDS)] if required else []
     offered = [*choices, *own]
-    kind = "radio_buttons" if len(offered) <= MOST_RADIO_BUTTONS else "static_select"
+    kind = "radio_buttons" if len(offered) <= MAX_RADIO_BUTTONS else "static_select"
     begin = {"initial_option": own[0]} if own else {}
     element = {"type": kind, "action_id": CHOICE_INPUT, "options": offered, **begin}
     return [blocks.input_block(CHOICE_BLOCK, "Reason", element, optional=not required)]

@@ -77,8 +77,8 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
     )
     for agent in registry:
         for tool in agent.tools:
-            fate = tool_outline.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
-            table.add_row(agent.name, tool.name, fate)
+            outcome = tool_outline.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
+            table.add_row(agent.name, tool.name, outcome)
     Console().print(
         table
         if table.row_count

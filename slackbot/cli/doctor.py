@@ -39,16 +39,16 @@ async def _examine(configured: Settings, policy: Policy | SignoffError, url: str
     from slackbot.service import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second to import
 
     database = open_database(configured, url) if url else None
-    console, sick = Console(soft_wrap=True), 0
+    console, failed = Console(soft_wrap=True), 0
     try:
         async for finding in doctoring.examine(configured, policy, database, url):
             mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
-            told = clean_now(finding.told).replace("\n", "\n    ")
-            console.print(f"{mark} [bold]{escape(finding.part)}[/]: {escape(told)}")
+            detail = clean_now(finding.detail).replace("\n", "\n    ")
+            console.print(f"{mark} [bold]{escape(finding.part)}[/]: {escape(detail)}")
             if not finding.well:
-                sick += 1
+                failed += 1
                 console.print(f"    → {escape(finding.remedy)}")
     finally:
         if database is not None:
             await database.close()
-    return 1 if sick else 0
+    return 1 if failed else 0

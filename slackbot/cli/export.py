@@ -206,9 +206,9 @@ async def _events(db: Database, since: datetime, until: datetime) -> AsyncIterat
 def _writer(form: Format, out: TextIO) -> Any:
     if form is Format.JSONL:
         return lambda record: out.write(f"{terminal.as_json(record)}\n")
-    sheet = csv.writer(out)
-    sheet.writerow(COLUMNS)
-    return lambda record: sheet.writerow(row(record))
+    csv_writer = csv.writer(out)
+    csv_writer.writerow(COLUMNS)
+    return lambda record: csv_writer.writerow(row(record))
 
 
 def row(record: Record) -> list[str]:
@@ -226,8 +226,8 @@ def _cell(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, Mapping) and value.keys() == {"team_id", "user_id"}:
         return f"{value['team_id']}/{value['user_id']}"
-    told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _FORMULA.sub(r"\1'", told)
+    plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _FORMULA.sub(r"\1'", plain)
 
 
 @contextmanager

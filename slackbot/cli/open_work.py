@@ -18,7 +18,7 @@ from slackbot.masking import clean_text
 from slackbot.settings import Settings
 
 REASON = "the service's new version cannot continue it"
-ASKED_ANEW = "asked again under the service's new version"
+ASKED_AGAIN = "asked again under the service's new version"
 
 
 class OpenWorkChoice(StrEnum):
@@ -36,12 +36,12 @@ def check_pending(
 
     async def look(db: Database) -> tuple[list[tuple[StrandedItem, str]], int]:
         found = await find_stranded(db, registry, policy)
-        fates = [await _resolve(db, each, choice) for each in found]
+        outcomes = [await _resolve(db, each, choice) for each in found]
         shown = [
             (each, await clean_text(each.call.description) if each.call else "the whole run")
             for each in found
         ]
-        return shown, fates.count(False)
+        return shown, outcomes.count(False)
 
     found, left = with_database(configured, use_embedded, look)
     terminal.table(
@@ -83,7 +83,7 @@ async def _resolve(db: Database, each: StrandedItem, choice: OpenWorkChoice) -> 
     if choice is OpenWorkChoice.ASK_AGAIN:
         if call.state == "ready" or call.request_id is None:
             return True
-        return await requests.withdraw_and_rejudge(db, call.request_id, ASKED_ANEW, principal=actor)
+        return await requests.withdraw_and_rejudge(db, call.request_id, ASKED_AGAIN, principal=actor)
     if call.state == "ready" or call.request_id is None:
         return await executions.call_off(db, call.id, REASON, principal=actor)
     return await requests.withdraw(db, call.request_id, None, REASON, principal=actor)

@@ -36,7 +36,7 @@ def replay(
             [_row(each) for each in changed],
             nothing="no verdict changes",
         )
-    for line in _told(totals):
+    for line in _summary(totals):
         typer.echo(line)
 
 
@@ -63,7 +63,7 @@ def _verdict(verdict: str, checkpoint_id: str | None) -> str:
     return terminal.line(f"{verdict} ({checkpoint_id})" if checkpoint_id else verdict, 80)
 
 
-def _told(totals: Totals) -> list[str]:
+def _summary(totals: Totals) -> list[str]:
     lines = [f"{totals.judged:,} evaluations were replayed"]
     lines += [
         f"  {was} → {now}: {number:,}" for (was, now), number in sorted(totals.verdicts.items()) if was != now

@@ -128,12 +128,12 @@ def withdraw(
 ) -> None:
     """Withdraw a waiting request: nobody can decide it any more, and nothing is executed."""
 
-    async def take_back(db: Database) -> tuple[UUID, bool]:
+    async def withdraw_by_operator(db: Database) -> tuple[UUID, bool]:
         found = await _id(db, request_id)
-        told = reason or "withdrawn by an operator"
-        return found, await requests.withdraw(db, found, None, told, principal=terminal.actor())
+        stated = reason or "withdrawn by an operator"
+        return found, await requests.withdraw(db, found, None, stated, principal=terminal.actor())
 
-    found, withdrawn = with_database(read_settings(), use_embedded, take_back)
+    found, withdrawn = with_database(read_settings(), use_embedded, withdraw_by_operator)
     if not withdrawn:
         raise SignoffError(f"request {found} already has an outcome; there is nothing to withdraw")
     typer.echo(f"request {found} is withdrawn")
@@ -173,9 +173,9 @@ async def _one(db: Database, request_id: str) -> RequestView:
 async def _id(db: Database, prefix: str) -> UUID:
     found = await db.read(views.requests_like, id_prefix=prefix)
     if len(found) != 1:
-        told = await clean_text(terminal.line(prefix, 60))
+        stated = await clean_text(terminal.line(prefix, 60))
         why = "several requests begin" if found else "no request begins"
-        raise SignoffError(f"{why} with {told}")
+        raise SignoffError(f"{why} with {stated}")
     return found[0]
 
 

@@ -49,7 +49,7 @@ async def _retain(configured: Settings, url: str, ago: timedelta, *, dry_run: bo
     async with Database(url, configured.db_schema, role=None, pool_size=2, application_name=name) as db:
         before = await erasing.cutoff(db, ago)
         due = await erasing.due(db, before)
-        typer.echo(f"ended before {terminal.when(before)}: {_told(due)}")
+        typer.echo(f"ended before {terminal.when(before)}: {_summary(due)}")
         if dry_run:
             return
         if due.total and not yes:
@@ -62,7 +62,7 @@ async def _retain(configured: Settings, url: str, ago: timedelta, *, dry_run: bo
             async for batch in erasing.erase(db, before, by=terminal.actor()):
                 erased += batch
                 progress.update(task, advance=batch.total)
-        typer.echo(f"erased: {_told(erased)}")
+        typer.echo(f"erased: {_summary(erased)}")
         if erased.broken:
             typer.echo(f"signoff: {erased.broken:,} could not be erased; their ids are in the log", err=True)
             raise typer.Exit(1)
@@ -74,7 +74,7 @@ def _progress() -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _told(count: ErasureCounts) -> str:
+def _summary(count: ErasureCounts) -> str:
     return (
         f"{count.runs:,} runs, {count.requests:,} requests, {count.deliveries:,} messages, "
         f"{count.notices:,} notices, {count.judgements:,} policy evaluations"

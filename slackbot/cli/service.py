@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 SWITCH = 0.0005
 """Seconds until a busy event loop yields to threads; with Python's default, the secret scan takes ten times as long."""
 
-SELDOM = 200
+FULL_EVERY = 200
 """Younger collections (default: ten) between two full garbage collections: with thousands of waiting clients a full one
 pauses the process for half a second and finds almost nothing.
 """
@@ -81,7 +81,7 @@ async def _live(service: Service, configured: Settings) -> None:
     await service.start()
     sys.setswitchinterval(SWITCH)
     young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, SELDOM)
+    gc.set_threshold(young, middle, FULL_EVERY)
     gc.collect()
     gc.freeze()  # exclude current objects from later collections, which would pause clicks
     if service.port is not None:

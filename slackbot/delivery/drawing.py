@@ -107,7 +107,7 @@ class MessageDrawing:
         if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
             raise SlackUnavailable("not looked through for secrets in time")
         names = await self._directory.names(cards.named_in(view))
-        shown = await self._permalinks.to_other_cards(shown)
+        shown = await self._permalinks.with_card_links(shown)
         return cards.request_card(shown, names=names, delivery_id=due.id)
 
 

@@ -65,14 +65,14 @@ class Failures:
             return Dead(due, error.code, self._pace, self.admin)
         if isinstance(error, SlackRefused) and error.meaning is Meaning.CLOSED:
             return await self._replace(due, error)
-        return await self._put_off(due, error)
+        return await self._postpone(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
         """Post again what people need: a card, a digest, the root of a continuing run. Anything else stays deleted."""
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)
         if due.run_id and due.kind in ("run_root", "run_line"):
-            return Gone(due, due.kind == "run_line" or await self._is_going(due.run_id), self._pace)
+            return Gone(due, due.kind == "run_line" or await self._is_active(due.run_id), self._pace)
         needed = due.kind == "digest" or await self._needs_people(due)
         if due.ts is not None and needed:
             return Gone(due, True, self._pace)
@@ -82,12 +82,12 @@ class Failures:
             # The line follows in the thread of the new card.
             await requests.redraw_card(self._db, due.request_id)
         if due.ts is None:
-            return await self._put_off(due, error)
+            return await self._postpone(due, error)
         if due.kind == "card" and error.code == "message_not_found":
             return Gone(due, False, self._pace)
         return Dead(due, error.code, self._pace, self.admin)
 
-    async def _is_going(self, run_id: UUID) -> bool:
+    async def _is_active(self, run_id: UUID) -> bool:
         run = await self._db.read(views.run_view, run_id)
         return run is not None and run.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
@@ -97,7 +97,7 @@ class Failures:
         view = await self._db.read(views.request_view, due.request_id)
         return view is not None and view.needs_people
 
-    async def _put_off(self, due: DueMessage, error: SlackError) -> Postponed:
+    async def _postpone(self, due: DueMessage, error: SlackError) -> Postponed:
         """Back-off: 1, 2, 4 … seconds, or Slack's Retry-After, which then applies to all such calls here."""
         words = _cause(error)
         # Report before postponing: after a crash in between, the next attempt still reports it.

@@ -67,7 +67,7 @@ class DeliveryPoller:
         self._context = copy_context()
         wakeups = self._db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
-        self._going = asyncio.create_task(self._go(), name="rounds")
+        self._going = asyncio.create_task(self._poll(), name="rounds")
 
     async def stop(self, seconds: float) -> None:
         """Start nothing new, and let running drains finish within this many seconds."""
@@ -88,7 +88,7 @@ class DeliveryPoller:
             each for each in wakeups if each.kind is not WakeupKind.CHANNEL or not self._wake(str(each.key))
         ]
 
-    async def _go(self) -> None:
+    async def _poll(self) -> None:
         while True:
             self._look_now.clear()
             began = monotonic()

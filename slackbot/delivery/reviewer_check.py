@@ -63,7 +63,7 @@ class ReviewerCheck:
         seen: RequestView | None = view
         while seen is not None and seen.status is RequestStatus.WAITING:
             try:
-                if await self._is_told(seen, admin):
+                if await self._is_handled(seen, admin):
                     return
                 await asyncio.sleep(self._again)
                 seen = await self._db.read(views.request_view, view.id)
@@ -72,7 +72,7 @@ class ReviewerCheck:
                 log.warning("reviewers not counted yet", action="reviewers.failed", error=why)
                 await asyncio.sleep(self._again)
 
-    async def _is_told(self, view: RequestView, admin: Destination) -> bool:
+    async def _is_handled(self, view: RequestView, admin: Destination) -> bool:
         """Whether there are enough reviewers, or operators have been notified that there are not."""
         approved = [vote.person for vote in view.votes if vote.verdict is Verdict.APPROVE]
         needed = view.approvals_required - len(approved)

@@ -12,7 +12,7 @@ from time import monotonic
 HALF_LIFE = 60.0
 """The half-life of a sender's use, in seconds: the period of the limit on its new cards."""
 
-MOST_SENDERS = 100
+MAX_SENDERS = 100
 """Senders remembered per channel, those with the most use."""
 
 
@@ -31,7 +31,7 @@ class Turns:
         self._at = now
         used = {each: before * rest for each, before in self._used.items()}
         used[turn] = used.pop(turn, 0.0) + seconds  # after all senders with the same use
-        self._used = dict(sorted(used.items(), key=lambda item: item[1])[-MOST_SENDERS:])
+        self._used = dict(sorted(used.items(), key=lambda item: item[1])[-MAX_SENDERS:])
 
     @property
     def least_first(self) -> list[str]:

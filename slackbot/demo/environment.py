@@ -62,7 +62,7 @@ class DemoEnvironment:
         async with Database(self.database_url) as database:
             return await api_keys.create(database, "demo", [Scope.REQUEST], by="demo", owner=ada)
 
-    async def while_it_lives(self, work: Awaitable[T]) -> T:
+    async def while_running(self, work: Awaitable[T]) -> T:
         """The result of `work`. Raises ServiceFailed as soon as the service cannot be restarted."""
         task = asyncio.ensure_future(work)
         try:
@@ -121,7 +121,7 @@ async def open_environment(
         supervision = asyncio.create_task(service.supervise(), name="service")
         stack.push_async_callback(_end, supervision)
         env = DemoEnvironment(workdir, rules, slack, guide, service, url, settings, supervision)
-        await env.while_it_lives(service.ready.wait())
+        await env.while_running(service.ready.wait())
         yield env
 
 

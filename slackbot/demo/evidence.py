@@ -50,7 +50,7 @@ def gather_evidence(
         "model": {"name": MODEL_NAME, "scripted": True},
         "configuration": _without_secrets(env.settings),
         "checkpoints": {"text": env.rules.text, "digest": env.rules.policy.digest.hex()},
-        "steps": [_told(scene) for scene in scenes],
+        "steps": [_as_json(scene) for scene in scenes],
         "orders": [_row(order) for order in orders],
     }
 
@@ -63,7 +63,7 @@ def write(workdir: Path, evidence: Mapping[str, Any], began: datetime) -> Path:
     return path
 
 
-def _told(scene: Scene) -> dict[str, Any]:
+def _as_json(scene: Scene) -> dict[str, Any]:
     return {
         "step": scene.title,
         "ok": scene.ok,

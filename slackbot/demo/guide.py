@@ -57,7 +57,7 @@ class Seen:
         thread = self.slack.thread(run["channel"], run["ts"]) if run else []
         return any(words in each["text"] for each in thread)
 
-    def told(self, user: str, words: str) -> bool:
+    def received_ephemeral(self, user: str, words: str) -> bool:
         """Whether this user was shown these words in an ephemeral message."""
         return any(words in each["text"] for each in self.slack.ephemeral(user))
 

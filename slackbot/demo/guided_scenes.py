@@ -66,7 +66,7 @@ REJECT = Scene(
         _ask(5),
         Step(
             "As *Ada*, press *Approve*. Signoff does not count it.",
-            lambda seen: seen.told(ADA, "not among the reviewers"),
+            lambda seen: seen.received_ephemeral(ADA, "not among the reviewers"),
             "Show Ada the card",
             {"as": ADA},
             lambda seen: seen.card(_card(5)),
@@ -206,7 +206,7 @@ OVERVIEW = Scene(
         ),
         Step(
             "As *Grace*, list the decisions about refunds.",
-            lambda seen: seen.told(GRACE, "History"),
+            lambda seen: seen.received_ephemeral(GRACE, "History"),
             "List as Grace",
             {"as": GRACE, "channel": REVIEWS, "command": "/approvals history agent:refunds"},
         ),

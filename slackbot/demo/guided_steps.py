@@ -28,7 +28,7 @@ def open_inbox(channel: str) -> Step:
     """Grace requests her inbox link in this channel and opens it."""
     return Step(
         "Open Grace's inbox. It is a new tab; press *Sign in* there.",
-        lambda seen: seen.told(GRACE, "/sign-in/link/"),
+        lambda seen: seen.received_ephemeral(GRACE, "/sign-in/link/"),
         "Open Grace's inbox",
         {"as": GRACE, "channel": channel, "command": "/approvals inbox", "inbox": True},
     )

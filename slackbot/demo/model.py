@@ -36,7 +36,7 @@ async def real(name: str, caller: Mapping[str, str]) -> dict[str, str]:
     given = {key: caller[key] for key in CREDENTIALS if caller.get(key)} | {"SIGNOFF_MODEL": name}
     found = await find_model(Settings(**given))  # type: ignore[arg-type]
     if not found.well:
-        raise SignoffError(f"--model {name}: {found.told}")
+        raise SignoffError(f"--model {name}: {found.detail}")
     proxy = next((caller[key] for key in PROXIES if caller.get(key)), None)
     # Slack's client would use any other variable as its proxy, also for the sandbox on this machine.
     return given | ({"ALL_PROXY": proxy, "NO_PROXY": "127.0.0.1,localhost"} if proxy else {})

@@ -113,13 +113,13 @@ class DemoPolicy:
     remarks: tuple[str, ...] = ()
 
 
-def of_the_tour(seconds: int) -> DemoPolicy:
+def tour_policy(seconds: int) -> DemoPolicy:
     """The tour's policy; a very large refund expires after `seconds`."""
     text = TOUR.format(seconds=seconds)
     return DemoPolicy(text, checkpoints.load(text, filename="checkpoints.toml"))
 
 
-def of_folder(workdir: Path) -> DemoPolicy:
+def folder_policy(workdir: Path) -> DemoPolicy:
     """The policy for the user's own agents. Raises PolicyError, and SignoffError for an unreadable file."""
     path = workdir / "checkpoints.toml"
     try:

@@ -51,13 +51,13 @@ async def _run(
     console: Console, workdir: Workdir, *, auto: bool, agents: str | None, port: int, model: str | None
 ) -> int:
     _stop_on_signals(console)
-    tell = _teller(console)
+    tell = _line_printer(console)
     names = _load(agents)
     provider = await models.real(model, os.environ) if model else None
     policy = (
-        rules.of_folder(Path.cwd())
+        rules.folder_policy(Path.cwd())
         if agents
-        else rules.of_the_tour(rules.SECONDS_AUTO if auto else rules.SECONDS)
+        else rules.tour_policy(rules.SECONDS_AUTO if auto else rules.SECONDS)
     )
     workspace = rules.workspace_of_agents() if agents else demo_workspace()
     for remark in (*policy.remarks, *rules.invite(policy.policy, workspace)):
@@ -74,9 +74,9 @@ async def _run(
             if auto:
                 from slackbot.demo.play import play  # noqa: PLC0415 - slow to import
 
-                return await env.while_it_lives(play(env, console))
-            _greet(console, env, await env.new_key())
-            await env.while_it_lives(asyncio.Event().wait())
+                return await env.while_running(play(env, console))
+            _print_intro(console, env, await env.new_key())
+            await env.while_running(asyncio.Event().wait())
     except asyncio.CancelledError:
         console.print("stopped; no process is left")
         return INTERRUPTED if auto else 0
@@ -92,7 +92,7 @@ def _load(agents: str | None) -> list[str] | None:
     return [agent.name for agent in load_agents(agents.replace(",", " ").split())]
 
 
-def _greet(console: Console, env: DemoEnvironment, key: str) -> None:
+def _print_intro(console: Console, env: DemoEnvironment, key: str) -> None:
     console.print(f"\n[bold]Open {env.slack.url}[/]   The guide there has a button for each step.\n")
     console.print("Commands for another terminal, in this directory:")
     for command in _commands(env, key):
@@ -122,7 +122,7 @@ def _typed(path: Path) -> str:
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
-def _teller(console: Console) -> Tell:
+def _line_printer(console: Console) -> Tell:
     began = time.monotonic()
 
     def tell(line: str) -> None:

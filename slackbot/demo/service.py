@@ -22,7 +22,7 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 """Removed, because everything is on this machine and Slack's client ignores NO_PROXY."""
 
 WRONG = 2  # exit code of a configuration error
-QUICK = 5.0
+QUICK_EXIT = 5.0
 PATIENCE = 3
 STOP_SECONDS = 10.0
 
@@ -57,13 +57,13 @@ class ServiceProcess:
 
     async def supervise(self) -> None:
         """Run it until cancelled, then stop it. Raises ServiceFailed if restarting is pointless."""
-        _clear_away(self._workdir.process)
+        _kill_leftover(self._workdir.process)
         quick = 0
         while True:
             began = time.monotonic()
             code = await self._live()
             self.endings.append(code)
-            quick = quick + 1 if time.monotonic() - began < QUICK else 0
+            quick = quick + 1 if time.monotonic() - began < QUICK_EXIT else 0
             if code == WRONG or quick >= PATIENCE:
                 raise ServiceFailed(f"the service does not start ({_ending(code)})", self.tail())
             self._tell(f"the service {_ending(code)}; starting it again")
@@ -109,7 +109,7 @@ class ServiceProcess:
                 start_new_session=True,  # Ctrl-C in the terminal is for the demo, which stops the service in order
             )
         self.pid = process.pid
-        self._workdir.process.write_text(f"{process.pid} {_born(process.pid)}\n")
+        self._workdir.process.write_text(f"{process.pid} {_start_time(process.pid)}\n")
         return process
 
 
@@ -140,18 +140,18 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _clear_away(note: Path) -> None:
+def _kill_leftover(note: Path) -> None:
     """End the service of a killed demo, which would otherwise use the new database."""
     try:
-        pid, born = note.read_text().split()
-        if _born(int(pid)) == born:
+        pid, start_time = note.read_text().split()
+        if _start_time(int(pid)) == start_time:
             psutil.Process(int(pid)).kill()
     except (OSError, ValueError, psutil.Error):
         pass
     note.unlink(missing_ok=True)
 
 
-def _born(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """When this process started: its id alone may have been reused."""
     try:
         return str(psutil.Process(pid).create_time())

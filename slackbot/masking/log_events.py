@@ -18,7 +18,7 @@ from slackbot.masking.secret_finder import SecretFinder
 BUDGET = 0.1
 """Seconds for one log event or message."""
 
-MOST_WORDS = 1000
+MAX_WORDS = 1000
 """Words without a secret that are remembered."""
 
 _WORD = re.compile(r"[a-z_. ]{1,40}")
@@ -94,7 +94,7 @@ def _cleaned(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _remembered(text: str, spans: Sequence[TextSpan]) -> Sequence[TextSpan]:
     """Keys, names of actions and other words of ours come with every event: one look is enough."""
-    if not spans and len(_harmless) < MOST_WORDS and _WORD.fullmatch(text):
+    if not spans and len(_harmless) < MAX_WORDS and _WORD.fullmatch(text):
         _harmless.add(text)
     return spans
 

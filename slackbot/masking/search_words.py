@@ -10,7 +10,7 @@ from typing import Any
 from agent.domain.request_view import RequestView
 from slackbot.masking.views import clean_view, work_for
 
-MOST_WORDS = 2000
+MAX_WORDS = 2000
 LONGEST_WORD = 60
 
 _WORD = re.compile(r"[^\W_]+")
@@ -31,9 +31,9 @@ async def words_of_request(view: RequestView) -> list[str]:
     words: dict[str, None] = {}
     for part in _texts(clean):
         words.update(dict.fromkeys(search_words(part)))
-        if len(words) > MOST_WORDS:
+        if len(words) > MAX_WORDS:
             break
-    return list(words)[:MOST_WORDS]
+    return list(words)[:MAX_WORDS]
 
 
 def _texts(view: RequestView) -> Iterator[str]:

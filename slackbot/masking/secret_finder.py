@@ -135,14 +135,14 @@ _LONGEST_KEY = 20_000
 def private_keys(text: str) -> Iterator[TextSpan]:
     """From BEGIN to END, whatever is between; a key whose beginning or end was cut off as far as it goes."""
     if "PRIVATE KEY" in text:
-        yield from _armoured(text)
+        yield from _private_keys(text)
     if "PuTTY-User-Key-File-" in text:
         last = max((found.end() for found in _PUTTY_END.finditer(text)), default=0)
         for begin in _PUTTY.finditer(text):
             yield TextSpan(begin.start(), last if last > begin.start() else len(text), "private-key")
 
 
-def _armoured(text: str) -> Iterator[TextSpan]:
+def _private_keys(text: str) -> Iterator[TextSpan]:
     ends = [found.span() for found in _END.finditer(text)]
     done = 0
     for begin in _BEGIN.finditer(text):

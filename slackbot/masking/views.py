@@ -48,7 +48,7 @@ _SMALL = 20_000
 _made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
 """Views as they were read, with what may be shown of them: the last few, of up to 20,000 bytes of action."""
 
-_LITTLE = 2000
+_SMALL_TEXT = 2000
 """Characters that are looked through at once, for few hidden values: a thread would take longer to get to it."""
 
 _threads = FairThreads("secrets")
@@ -95,7 +95,7 @@ async def clean_view(view: RequestView) -> RequestView:
     if earlier is not None and (earlier[0] is view or earlier[0] == view):
         return earlier[1]
     began = time.monotonic()
-    if _is_little(view) and len(hidden := hidden_in(view)) <= FEW:
+    if _is_small(view) and len(hidden := hidden_in(view)) <= FEW:
         clean = _view(view, SecretFinder(hidden, sure=SURE))
     else:
         clean = await off_the_loop(lambda find: _view(view, find), lambda: hidden_in(view))
@@ -129,7 +129,7 @@ async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | Non
     A description that was stored says nothing of what `redact` means; what people wrote may.
     """
     known = hidden or {}
-    if sum(len(text or "") for line in lines for text in _said(line).values()) <= _LITTLE and not known:
+    if sum(len(text or "") for line in lines for text in _texts(line).values()) <= _SMALL_TEXT and not known:
         find = SecretFinder(sure=SURE)
         return [_line(line, find) for line in lines]
     return await off_the_loop(
@@ -197,7 +197,7 @@ def hidden_in(view: RequestView) -> Hidden:
 
 async def hidden_values(view: RequestView) -> Hidden:
     """`hidden_in`, in a thread where that takes long."""
-    return hidden_in(view) if _is_little(view) else await off_the_loop(lambda _: hidden_in(view))
+    return hidden_in(view) if _is_small(view) else await off_the_loop(lambda _: hidden_in(view))
 
 
 def hidden_in_run(values: RunValues | None) -> Hidden:
@@ -240,19 +240,19 @@ def _view(view: RequestView, find: Find) -> RequestView:
         facts=facts.value,
         previous_facts=redact_value(view.previous_facts, find=find, redact=view.redact, root="facts").value,
         description=_text(view.description, find),
-        rationale=_maybe(view.rationale, find),
-        label=_maybe(view.label, find),
-        votes=tuple(replace(vote, reason=_maybe(vote.reason, find)) for vote in view.votes),
-        decision=replace(decision, reason=_maybe(decision.reason, find)) if decision else None,
+        rationale=_optional_text(view.rationale, find),
+        label=_optional_text(view.label, find),
+        votes=tuple(replace(vote, reason=_optional_text(vote.reason, find)) for vote in view.votes),
+        decision=replace(decision, reason=_optional_text(decision.reason, find)) if decision else None,
         execution=_execution(execution, find) if execution else None,
-        rejected_before=replace(earlier, reason=_maybe(earlier.reason, find)) if earlier else None,
+        rejected_before=replace(earlier, reason=_optional_text(earlier.reason, find)) if earlier else None,
         link=None if view.link and find(view.link) else view.link,
         changes=tuple(_change(change, view, find) for change in view.changes),
         context=redact_value(view.context, find=find, redact=view.redact).value,
     )
 
 
-def _is_little(view: RequestView) -> bool:
+def _is_small(view: RequestView) -> bool:
     """Whether all that `_view` looks through is soon looked through; counts no further than it has to."""
     execution, decision = view.execution, view.decision
     left: list[Any] = [
@@ -270,7 +270,7 @@ def _is_little(view: RequestView) -> bool:
         [[change.path, change.before, change.after] for change in view.changes],
         view.context,
     ]
-    room = _LITTLE
+    room = _SMALL_TEXT
     while left and room >= 0:
         value = left.pop()
         room -= len(value) if isinstance(value, str | Mapping | list) else 1
@@ -282,7 +282,9 @@ def _is_little(view: RequestView) -> bool:
 
 
 def _execution(execution: ExecutionView, find: Find) -> ExecutionView:
-    return replace(execution, error=_maybe(execution.error, find), result=_maybe(execution.result, find))
+    return replace(
+        execution, error=_optional_text(execution.error, find), result=_optional_text(execution.result, find)
+    )
 
 
 def _change(change: Change, view: RequestView, find: Find) -> Change:
@@ -307,20 +309,20 @@ def _run(run: RunView, find: Find) -> RunView:
     return replace(
         run,
         task=_text(run.task, find),
-        cause=_maybe(run.cause, find),
-        answer=_maybe(run.answer, find),
-        progress=_maybe(run.progress, find),
-        label=_maybe(run.label, find),
+        cause=_optional_text(run.cause, find),
+        answer=_optional_text(run.answer, find),
+        progress=_optional_text(run.progress, find),
+        label=_optional_text(run.label, find),
     )
 
 
 def _line(line: Line, find: Find) -> Line:
-    said = _said(line)
-    shown: dict[str, Any] = {name: _maybe(text, find) for name, text in said.items()}
+    said = _texts(line)
+    shown: dict[str, Any] = {name: _optional_text(text, find) for name, text in said.items()}
     return line if shown == said else replace(line, **shown)
 
 
-def _said(line: RequestLine) -> dict[str, str | None]:
+def _texts(line: RequestLine) -> dict[str, str | None]:
     """Its texts, by their fields."""
     said = {"description": line.description, "label": line.label}
     return said | {"reason": line.reason} if isinstance(line, HistoryLine) else said
@@ -330,5 +332,5 @@ def _text(text: str, find: Find) -> str:
     return mask(text, find(text))
 
 
-def _maybe(text: str | None, find: Find) -> str | None:
+def _optional_text(text: str | None, find: Find) -> str | None:
     return None if text is None else _text(text, find)

@@ -65,8 +65,8 @@ class OutboundSender:
             while not self._stopping:
                 self._again.discard(target)
                 taken = await outbound.lease_due(self._db, target, AT_ONCE)
-                told = await asyncio.gather(*(self._tell(notice) for notice in taken))
-                if taken and not any(told):
+                outcomes = await asyncio.gather(*(self._tell(notice) for notice in taken))
+                if taken and not any(outcomes):
                     self._rest(target)
                     return
                 if not taken and target not in self._again:
@@ -88,15 +88,15 @@ class OutboundSender:
         except Undeliverable as never:
             await self._give_up(notice, str(never))
         except RetryLater as later:
-            await self._put_off(notice, str(later), later.seconds)
+            await self._postpone(notice, str(later), later.seconds)
         except Exception as error:  # our own error in one notice must not stop the others
             log.exception("a notice could not be created", action="notice.broken", **_names(notice))
-            await self._put_off(notice, f"{type(error).__name__}: {error}"[:300], None)
+            await self._postpone(notice, f"{type(error).__name__}: {error}"[:300], None)
         else:
             return await outbound.mark_sent(self._db, notice)
         return False
 
-    async def _put_off(self, notice: OutboundMessage, words: str, asked: float | None) -> None:
+    async def _postpone(self, notice: OutboundMessage, words: str, asked: float | None) -> None:
         error = await masking.clean_text(words)
         seconds = outbound.retry_delay(notice.attempts, asked, random.random())  # noqa: S311 - spreads attempts, no secret
         if await outbound.postpone(self._db, notice, seconds, error):
@@ -113,8 +113,8 @@ class OutboundSender:
         """Raises RetryLater and Undeliverable."""
         if notice.webhook is not None:
             with masking.work_for("webhooks"):
-                told = await content(self._web_context, notice)
-            await self._poster.post(notice, notice.webhook, told)
+                outcomes = await content(self._web_context, notice)
+            await self._poster.post(notice, notice.webhook, outcomes)
         elif notice.recipient is not None:
             await self._mail(notice, notice.recipient)
 

@@ -24,7 +24,7 @@ from agent.store import views
 from agent.store.outbox import Destination
 from agent.store.views import DecidedCall, LiveGrant
 from agent.usecases import grants
-from agent.usecases.grants import GrantWish
+from agent.usecases.grants import GrantProposal
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person
 from slackbot.cards.grant_entry import GrantTerms
@@ -76,7 +76,7 @@ async def preview(db: Database, view: RequestView, terms: GrantTerms) -> tuple[P
     """Compare the latest decided calls with these terms; includes the rejected ones that match."""
     decided = await db.read(views.decided_calls, view.team_id, view.agent, view.action.tool)
     grant = _as_grant(view, terms)
-    matching = [each for each in decided if grant.misfit(_decided_call(each)) is None]
+    matching = [each for each in decided if grant.mismatch(_decided_call(each)) is None]
     rejected = [each for each in matching if each.status is RequestStatus.REJECTED]
     return Preview(len(decided), len(matching) - len(rejected), len(rejected)), rejected
 
@@ -97,7 +97,7 @@ async def save(
     policy_epoch = _policy(services).epoch
     limits = await limits_for(services, view)
     await cast_vote(votes, directory, vote)
-    wish = GrantWish(
+    proposal = GrantProposal(
         origin=view.id,
         by=vote.person,
         arguments=terms.arguments,
@@ -112,7 +112,7 @@ async def save(
     destination = Destination(view.team_id, view.channel_id)
     try:
         opened = await grants.propose(
-            services.db, wish, limits, choices, destination, policy_epoch=policy_epoch
+            services.db, proposal, limits, choices, destination, policy_epoch=policy_epoch
         )
     except GrantRefused as refused:
         raise GrantRefused(ONLY_APPROVED.format(why=refused.sentence)) from refused

@@ -13,14 +13,14 @@ from signoff.json_paths import is_redacted
 from signoff.values import Person
 from slackbot.cards.limit_list import LimitLine
 
-MOST_AGENTS = 10
+MAX_AGENTS = 10
 """The number of agents shown per limit, those with the most use first."""
 
 
 async def visible(db: Database, policy: Policy, person: Person) -> list[LimitLine]:
     """The limits in the policy's order. Other requesters' use is shown to operators only."""
     shared = [limit for limit in policy.limits if limit.per != "requester"]
-    found = await limits.by_subject(db, shared, most=MOST_AGENTS) if shared else []
+    found = await limits.by_subject(db, shared, most=MAX_AGENTS) if shared else []
     own = [Use(limit, limit.subject("", person), None) for limit in policy.limits if limit.per == "requester"]
     states = await limits.states(db, new_id(), own) if own else ()
     lines: list[LimitLine] = []

@@ -30,18 +30,18 @@ T = TypeVar("T")
 Line = TypeVar("Line", bound=RequestLine)
 
 BATCH = 100
-MOST_BATCHES = 5
+MAX_BATCHES = 5
 """How far one page looks for lines that its reader may see, behind the first two pages' worth; the next page goes on
 from there.
 """
 
-MOST_COUNTED = 1000
+MAX_COUNTED = 1000
 """The maximum count that a page includes, so that it stays quick."""
 
 EVERY_ONE = 1_000_000_000
 """Beyond any real number: the count is exact."""
 
-MOST_CHOICES = 200
+MAX_CHOICES = 200
 """The latest requests whose agents, rules, people and channels a filter offers."""
 
 EVERYTHING = RequestFilter()
@@ -124,23 +124,23 @@ class PersonalLists:
         size: int,
         order: RequestOrder = RequestOrder.NEWEST,
         *,
-        batches: int = MOST_BATCHES,
+        batches: int = MAX_BATCHES,
     ) -> ListPage[HistoryLine]:
         """What of this kind a filter finds and this person may see."""
         return await self._visible(self._fetch(kind, wanted, order), at, size, batches)
 
-    async def count(self, kind: RequestKind, wanted: RequestFilter, at_most: int = MOST_COUNTED) -> Count:
+    async def count(self, kind: RequestKind, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
         """How many there are on all pages of `found`."""
         counts, more = await self._counts(kind, wanted, at_most)
         return Count(sum(each.number for each in counts), more)
 
-    async def count_for_me(self, wanted: RequestFilter, at_most: int = MOST_COUNTED) -> Count:
+    async def count_for_me(self, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
         """How many there are on all pages of `waiting_for_me`."""
         scope = await self._scope()
         theirs = (self._team, self.person.user_id, scope.roles, scope.channels)
         return await self.db.read(views.count_waiting_for, *theirs, at_most, wanted)
 
-    async def count_for_others(self, wanted: RequestFilter, at_most: int = MOST_COUNTED) -> Count:
+    async def count_for_others(self, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
         """How many this person may see that others decide."""
         audiences = await self._audiences()
         scope = await reviewer_scope(self.directory, self.person, audiences)
@@ -149,7 +149,7 @@ class PersonalLists:
 
     async def choices(self, kind: RequestKind) -> FilterChoices:
         """What there is to filter by, among the latest of this kind that this person may see."""
-        found = await self.db.read(views.filter_choices, self.person, kind, MOST_CHOICES)
+        found = await self.db.read(views.filter_choices, self.person, kind, MAX_CHOICES)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
         return FilterChoices(
@@ -212,7 +212,7 @@ class PersonalLists:
     ) -> ListPage[HistoryLine]:
         theirs = await self._seen_by(scope, audiences)
         async with self.db.connection() as connection:
-            count = await views.count_waiting_for_others(connection, *theirs, wanted, MOST_COUNTED)
+            count = await views.count_waiting_for_others(connection, *theirs, wanted, MAX_COUNTED)
             found = await views.waiting_for_others(connection, *theirs, size + 1, wanted, order)
         return await self._page(found, Cursor(), size, count)
 
@@ -268,10 +268,10 @@ class PersonalLists:
 
     async def _clean(self, found: Sequence[Line]) -> Sequence[Line]:
         """Without secrets. A reason may say what only the whole request tells to be one."""
-        told = [line.id for line in found if isinstance(line, HistoryLine) and line.reason]
-        if not told:
+        with_reason = [line.id for line in found if isinstance(line, HistoryLine) and line.reason]
+        if not with_reason:
             return await clean_lines(found)
-        requests = await self.db.read(views.request_views, told)
+        requests = await self.db.read(views.request_views, with_reason)
         return await clean_lines(found, {view.id: await hidden_values(view) for view in requests})
 
 

@@ -51,7 +51,7 @@ class Finding:
 
     part: str
     well: bool
-    told: str
+    detail: str
     remedy: str = ""
 
 
@@ -114,18 +114,20 @@ async def _policy(configured: Settings, file: Policy, database: Database) -> tup
     stored = await policies.in_force(database)
     if stored is None:
         return Finding("policy", True, "none is in force; the first start puts the file in force"), file
-    told = f"policy {stored.epoch} is in force, applied by {stored.by}"
+    detail = f"policy {stored.epoch} is in force, applied by {stored.by}"
     try:
         policy = configured.read_policy(stored.source, f"policy {stored.epoch}")
     except PolicyError as error:
         remedy = (
             "update Signoff here, or fix the settings; until then this process evaluates and claims nothing"
         )
-        return Finding("policy", False, f"{told}, and cannot be loaded: {error}", remedy), file
+        return Finding("policy", False, f"{detail}, and cannot be loaded: {error}", remedy), file
     if policy.digest != file.digest:
-        told += f"; {configured.checkpoints} differs from it (`signoff policy apply` puts a file in force)"
-    told = "; ".join([told, *(sentence for _, sentence in lapsed_observations(policy, datetime.now(UTC)))])
-    return Finding("policy", True, told), policy
+        detail += f"; {configured.checkpoints} differs from it (`signoff policy apply` puts a file in force)"
+    detail = "; ".join(
+        [detail, *(sentence for _, sentence in lapsed_observations(policy, datetime.now(UTC)))]
+    )
+    return Finding("policy", True, detail), policy
 
 
 async def _backlog(database: Database) -> Finding:
@@ -139,19 +141,19 @@ async def _backlog(database: Database) -> Finding:
         "runs that continue": found.runs,
         "messages that go out": found.messages,
     }
-    told = ", ".join(f"{what}: {number:,}" for what, number in begins.items() if number)
-    if not told or found.latest is None:
+    detail = ", ".join(f"{what}: {number:,}" for what, number in begins.items() if number)
+    if not detail or found.latest is None:
         return Finding("open work", True, "none; a start begins nothing")
     silence = found.now - found.latest
-    told = f"a start begins {told}; last recorded at {found.latest:%Y-%m-%d %H:%M:%S} UTC"
+    detail = f"a start begins {detail}; last recorded at {found.latest:%Y-%m-%d %H:%M:%S} UTC"
     if found.paused:
-        return Finding("open work", True, f"{told}; everything is paused, so nothing runs")
+        return Finding("open work", True, f"{detail}; everything is paused, so nothing runs")
     if silence < SILENCE:
-        return Finding("open work", True, told)
+        return Finding("open work", True, detail)
     remedy = (
         "if this is a restored backup, run `signoff pause` before the start, and check what was done since"
     )
-    return Finding("open work", False, told, remedy)
+    return Finding("open work", False, detail, remedy)
 
 
 async def _dead(database: Database) -> Finding:
@@ -193,7 +195,7 @@ async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> A
     else:
         yield _scopes(headers)
         yield _clock(headers)
-    yield await _door(configured)
+    yield await _check_connection(configured)
     directory = Directory(client, home.team_id, home.bot_user_id, budget=10.0)
     for name in sorted(_channels(configured, policy)):
         yield await _channel(directory, name)
@@ -221,7 +223,7 @@ def _clock(headers: Any) -> Finding:
     return Finding("clock", True, f"within {max(skew, 1.0):.0f} s of Slack's")
 
 
-async def _door(configured: Settings) -> Finding:
+async def _check_connection(configured: Settings) -> Finding:
     if configured.slack_app_token is None:
         if configured.slack_signing_secret is None:
             remedy = "set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET for HTTP"
@@ -273,8 +275,8 @@ async def find_model(configured: Settings) -> Finding:
     try:
         await _ask_for_model(client, configured.model)
     except OpenAIError as error:
-        told = _model_trouble(error, configured.model, client.base_url.netloc.decode())
-        return Finding("model", False, told, "check OPENAI_API_KEY, OPENAI_BASE_URL and SIGNOFF_MODEL")
+        detail = _model_trouble(error, configured.model, client.base_url.netloc.decode())
+        return Finding("model", False, detail, "check OPENAI_API_KEY, OPENAI_BASE_URL and SIGNOFF_MODEL")
     finally:
         await client.close()
     return Finding("model", True, configured.model)

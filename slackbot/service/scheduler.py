@@ -81,7 +81,7 @@ class Scheduler:
         self.policy = policy or Policy()
         own: dict[str, tuple[Sweep, float]] = {
             "unfold": (self._unfold, 5.0),
-            "observed": (self._tell_week, 600.0),
+            "observed": (self._report_week, 600.0),
         }
         for name, (sweep, seconds) in {**EVERY, **own}.items():
             self._add(name, seconds, self._run, name, sweep)
@@ -116,8 +116,8 @@ class Scheduler:
     async def _unfold(self, db: Database) -> int:
         return await deliveries.unfold(db, cards_per_minute=self.policy.defaults.cards_per_minute)
 
-    async def _tell_week(self, db: Database) -> int:
-        return await observations.tell_week(db, self.policy, self._admin())
+    async def _report_week(self, db: Database) -> int:
+        return await observations.report_week(db, self.policy, self._admin())
 
     async def _look(self) -> None:
         """Start the due sweeps, unless they are running."""

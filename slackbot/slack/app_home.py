@@ -46,7 +46,9 @@ MOST = 500
 
 AT_ONCE = 4
 
-SORRY = "Members of this workspace see here what waits for them. Slack did not confirm that you are a member."
+NOT_A_MEMBER = (
+    "Members of this workspace see here what waits for them. Slack did not confirm that you are a member."
+)
 
 NOT_SHOWN = "Slack does not accept this page right now. `/approvals` and `/agent status` show the same."
 
@@ -92,7 +94,7 @@ class AppHomes:
         self._pace = pace
         self._clock = clock
         self._viewers: dict[Person, HomeViewer] = {}
-        self._pulse: str | None = None
+        self._change_token: str | None = None
         self._looked_at = 0.0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -112,19 +114,19 @@ class AppHomes:
         )
         while len(self._viewers) > MOST:
             self._viewers.pop(next(iter(self._viewers)))
-        self._rouse()
+        self._ensure_running()
 
     def turn_to(self, person: Person, waiting: Cursor, mine: Cursor) -> None:
         viewer = self._viewers.setdefault(person, self._viewer(person))
         viewer.waiting, viewer.mine, viewer.opened_at = waiting, mine, self._clock()
         viewer.stale, viewer.not_before, viewer.hash = True, 0.0, ""
-        self._rouse()
+        self._ensure_running()
 
     def refresh(self, person: Person) -> None:
         """The person acted there; the result is shown as soon as the pace allows."""
         viewer = self._viewers.setdefault(person, self._viewer(person))
         viewer.stale, viewer.opened_at = True, self._clock()
-        self._rouse()
+        self._ensure_running()
 
     def _viewer(self, person: Person) -> HomeViewer:
         return HomeViewer(person, Allowance(self._look_every, self._pace))
@@ -138,7 +140,7 @@ class AppHomes:
 
     # --- the one task -----------------------------------------------------------------------------------
 
-    def _rouse(self) -> None:
+    def _ensure_running(self) -> None:
         self._wake.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch(), name="homes")
@@ -165,11 +167,11 @@ class AppHomes:
             return
         self._looked_at = self._clock()
         async with asyncio.timeout(5.0), self._db.connection() as connection:
-            pulse = await views.change_token(connection)
-        if pulse != self._pulse:
+            token = await views.change_token(connection)
+        if token != self._change_token:
             for viewer in self._viewers.values():
                 viewer.stale = True
-        self._pulse = pulse
+        self._change_token = token
 
     async def _publish_due(self) -> None:
         now = self._clock()
@@ -235,7 +237,7 @@ class AppHomes:
     async def _draw(self, viewer: HomeViewer) -> dict[str, Any]:
         person = viewer.person
         if (await self._directory.identify(person)).refusal is not None:
-            return {"type": "home", "blocks": notice_modal("Home", SORRY)["blocks"]}
+            return {"type": "home", "blocks": notice_modal("Home", NOT_A_MEMBER)["blocks"]}
         lists = PersonalLists(self._db, self._directory, person)
         waiting = await lists.waiting_for_me(viewer.waiting, MAX_WAITING)
         mine = await lists.asked_by_me(viewer.mine, MAX_ROWS)

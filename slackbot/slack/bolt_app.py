@@ -93,9 +93,9 @@ async def _on_error(error: Exception) -> None:
 def _log() -> logging.Logger:
     """Bolt's log without its warning about SLACK_BOT_TOKEN in the environment, which `authorize` uses."""
     log = logging.getLogger("slackbot.bolt")
-    log.addFilter(_is_news)
+    log.addFilter(_is_relevant)
     return log
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_relevant(record: logging.LogRecord) -> bool:
     return record.getMessage() != warning_client_prioritized_and_token_skipped()

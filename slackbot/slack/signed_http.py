@@ -46,7 +46,7 @@ MAX_AGE = 300
 
 _SECONDS = re.compile(rb"[0-9]{1,12}")
 _SIGNATURE = re.compile(rb"v0=[0-9a-f]{64}")
-_HARMLESS = tuple((f"%{ord(character):02X}", character) for character in '"{}[]:, ')
+_UNESCAPED = tuple((f"%{ord(character):02X}", character) for character in '"{}[]:, ')
 
 
 class SignedEndpoint:
@@ -187,7 +187,7 @@ def form_fields(text: str) -> dict[str, str]:
     `parse_qsl` decodes escapes one by one, in Python. The commonest ones of JSON are replaced before: none of their
     characters has a meaning in a form, so the rest decodes as it would.
     """
-    for escape, character in _HARMLESS:
+    for escape, character in _UNESCAPED:
         text = text.replace(escape, character)
     return dict(parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict"))
 

@@ -25,7 +25,7 @@ from slackbot.slack_api.error_codes import Meaning, meaning_of
 TIMEOUT = 8
 """Seconds for one call; with masking before it, still less than `agent.usecases.deliveries.LEASE_SECONDS`."""
 
-UNSAID = 30.0
+DEFAULT_PAUSE = 30.0
 """Seconds to wait after a 429 without Retry-After."""
 
 MAX_CODE = 80
@@ -86,7 +86,7 @@ class SlackClient(AsyncWebClient):
     def __init__(self, token: str, api_url: str, *, clock: Callable[[], float] = monotonic) -> None:
         super().__init__(token=token, base_url=api_url, timeout=TIMEOUT, retry_handlers=[])
         self._clock = clock
-        self._silent_until: dict[tuple[str, ...], float] = {}
+        self._blocked_until: dict[tuple[str, ...], float] = {}
 
     def keep_connections(self) -> None:
         """Keep connections open between calls from now on, until `close`."""
@@ -101,7 +101,7 @@ class SlackClient(AsyncWebClient):
         bodies = {name: each for name, each in options.items() if name in _BODIES and isinstance(each, dict)}
         posts_in = [str(body.get("channel")) for body in bodies.values() if api_method == "chat.postMessage"]
         key = (api_method, *posts_in)
-        if (silent := self._silent_until.get(key, 0.0) - self._clock()) > 0:
+        if (silent := self._blocked_until.get(key, 0.0) - self._clock()) > 0:
             raise RateLimited(f"{api_method}: Slack asked to slow down", seconds=silent)
         if api_method.startswith(_SHOWN):
             options |= {name: await clean_payload(body) for name, body in bodies.items()}
@@ -110,7 +110,7 @@ class SlackClient(AsyncWebClient):
                 async with asyncio.timeout(TIMEOUT):
                     answer = await super().api_call(api_method, **options)
         except RateLimited as error:
-            self._silent_until[key] = self._clock() + error.seconds
+            self._blocked_until[key] = self._clock() + error.seconds
             raise
         if not isinstance(answer.data, dict):
             raise SlackUnavailable(f"{api_method}: an invalid response", taken=True)
@@ -160,7 +160,7 @@ def _failure(method: str, answer: Any) -> SlackError:
     asked = retry_after(answer.headers.get("Retry-After"), datetime.now(UTC))
     refused = SlackRefused(method, code, needed=data.get("needed"), status=status)
     if status == 429 or refused.meaning is Meaning.SLOW_DOWN:
-        seconds = UNSAID if asked is None else max(1.0, asked)
+        seconds = DEFAULT_PAUSE if asked is None else max(1.0, asked)
         return RateLimited(f"{method}: Slack asks to slow down", seconds=seconds, status=status)
     if status >= 500 or not code or refused.meaning is Meaning.PASSING:
         words = f"{method}: Slack answers {code or status}"

@@ -36,7 +36,7 @@ _ACCOUNT_FLAGS = (
     ("is_ultra_restricted", Refusal.GUEST),
     ("is_restricted", Refusal.GUEST),
 )
-_ALWAYS_SAID = (
+_REQUIRED_FLAGS = (
     "deleted",
     "is_bot",
     "is_restricted",
@@ -259,7 +259,7 @@ class Directory:
         for flag, refusal in _ACCOUNT_FLAGS:
             if account.get(flag):
                 return refusal
-        if any(account.get(flag) is not False for flag in _ALWAYS_SAID):
+        if any(account.get(flag) is not False for flag in _REQUIRED_FLAGS):
             return Refusal.LOOKUP_FAILED
         return None
 

@@ -38,7 +38,7 @@ _CODES = {
 }
 _MEANINGS = {code: meaning for meaning, codes in _CODES.items() for code in codes}
 _NO_THREAD = "thread_not_found"
-_VAGUE = {"no_permission", "not_allowed_token_type"}
+_AMBIGUOUS = {"no_permission", "not_allowed_token_type"}
 _OF_A_MESSAGE = ("invalid_blocks", "invalid_metadata", "metadata_")  # prefixes of codes
 
 
@@ -49,4 +49,4 @@ def meaning_of(code: str, method: str) -> Meaning:
     found = _MEANINGS.get(code, Meaning.UNKNOWN)
     if found is Meaning.CLOSED and method != ("chat.postMessage" if code == _NO_THREAD else "chat.update"):
         return Meaning.UNKNOWN
-    return Meaning.UNKNOWN if code in _VAGUE and method.startswith("chat.") else found
+    return Meaning.UNKNOWN if code in _AMBIGUOUS and method.startswith("chat.") else found

@@ -14,13 +14,13 @@ from slackbot.slack_api.client import SlackClient, SlackRefused, SlackUnavailabl
 K = TypeVar("K")
 V = TypeVar("V")
 
-FLIGHT_LIMIT = 5.0
+LOOKUP_LIMIT = 5.0
 """Seconds until a look-up is given up; longer than a click waits: a slow answer serves the next click."""
 
 PAGE_LIMIT = 200
 """Pages of one listing (of 1,000 entries each) after which Slack's answer is not believed any more."""
 
-_CROWDED = 4096  # entries; beyond this, answers that are too old are thrown out
+_MAX_ANSWERS = 4096  # entries; beyond this, answers that are too old are thrown out
 
 
 class CachedAnswer(Generic[K, V]):
@@ -36,7 +36,7 @@ class CachedAnswer(Generic[K, V]):
         self._max_age = max_age
         self._clock = clock
         self._answers: dict[K, tuple[float, V]] = {}
-        self._flights: dict[K, asyncio.Task[V]] = {}
+        self._tasks: dict[K, asyncio.Task[V]] = {}
 
     def kept(self, key: K) -> tuple[V] | None:
         """The cached response; None: `get` would look it up."""
@@ -47,34 +47,34 @@ class CachedAnswer(Generic[K, V]):
         """The response. Raises what the look-up raises; giving up early leaves it to other waiters."""
         if (kept := self.kept(key)) is not None:
             return kept[0]
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = self._flights[key] = asyncio.create_task(self._fly(key))
-            flight.add_done_callback(lambda done: self._landed(key, done))
-        return await asyncio.shield(flight)
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.create_task(self._fetch(key))
+            task.add_done_callback(lambda done: self._finish(key, done))
+        return await asyncio.shield(task)
 
     def forget(self, key: K) -> None:
         """Look it up again next time; a response in progress is not cached."""
         self._answers.pop(key, None)
-        self._flights.pop(key, None)
+        self._tasks.pop(key, None)
 
-    async def _fly(self, key: K) -> V:
+    async def _fetch(self, key: K) -> V:
         asked_at = self._clock()
-        async with asyncio.timeout(FLIGHT_LIMIT):
+        async with asyncio.timeout(LOOKUP_LIMIT):
             value = await self._look_up(key)
-        if self._flights.get(key) is asyncio.current_task():
+        if self._tasks.get(key) is asyncio.current_task():
             self._make_room()
             self._answers[key] = (asked_at, value)
         return value
 
-    def _landed(self, key: K, flight: asyncio.Task[V]) -> None:
-        if self._flights.get(key) is flight:
-            del self._flights[key]
-        if not flight.cancelled():
-            flight.exception()  # everybody who waited may have gone: nobody else would retrieve it
+    def _finish(self, key: K, task: asyncio.Task[V]) -> None:
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
+        if not task.cancelled():
+            task.exception()  # everybody who waited may have gone: nobody else would retrieve it
 
     def _make_room(self) -> None:
-        if len(self._answers) >= _CROWDED:
+        if len(self._answers) >= _MAX_ANSWERS:
             oldest = self._clock() - self._max_age
             self._answers = {key: answer for key, answer in self._answers.items() if answer[0] > oldest}
 

@@ -27,18 +27,18 @@ class Permalinks:
     def __init__(self, client: SlackClient) -> None:
         self._client = client
         self._known: OrderedDict[Message, str] = OrderedDict()
-        self._flights: dict[Message, asyncio.Task[None]] = {}
+        self._tasks: dict[Message, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def of(self, messages: Collection[Message], *, within: float = WITHIN) -> dict[Message, str]:
         """The addresses of these messages, as far as they are known within so many seconds."""
         wanted = set(messages)
-        flights = [self._flight(each) for each in wanted if each not in self._known]
+        flights = [self._task(each) for each in wanted if each not in self._known]
         if flights:
             await asyncio.wait(flights, timeout=within)
         return {each: self._known[each] for each in wanted if each in self._known}
 
-    async def to_other_cards(self, view: RequestView) -> RequestView:
+    async def with_card_links(self, view: RequestView) -> RequestView:
         """The view with the addresses of the cards that it points to, as far as there are any.
 
         They are that on which an expired request is asked again, and that on which the action was rejected before.
@@ -58,12 +58,12 @@ class Permalinks:
             view = replace(view, rejected_before=replace(rejected, link=_link(links, rejected)))
         return view
 
-    def _flight(self, message: Message) -> asyncio.Task[None]:
-        flight = self._flights.get(message)
-        if flight is None:
-            flight = self._flights[message] = asyncio.create_task(self._ask(message))
-            flight.add_done_callback(lambda _: self._flights.pop(message, None))
-        return flight
+    def _task(self, message: Message) -> asyncio.Task[None]:
+        task = self._tasks.get(message)
+        if task is None:
+            task = self._tasks[message] = asyncio.create_task(self._ask(message))
+            task.add_done_callback(lambda _: self._tasks.pop(message, None))
+        return task
 
     async def _ask(self, message: Message) -> None:
         channel_id, ts = message

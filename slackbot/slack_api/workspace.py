@@ -18,7 +18,7 @@ from slackbot.slack_api.error_codes import Meaning
 
 log = structlog.get_logger(__name__)
 
-BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
+BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds between attempts; the last one repeats."""
 
 
@@ -85,7 +85,7 @@ async def identify_until_known(client: SlackClient, then: Callable[[Workspace], 
         try:
             await then(await identify(client))
         except SlackError as error:
-            pause = max(error.seconds, BACK_OFF[min(attempt, len(BACK_OFF) - 1)])
+            pause = max(error.seconds, BACKOFF[min(attempt, len(BACKOFF) - 1)])
             log.warning(
                 "Slack cannot be reached yet", action="slack.unreachable", error=str(error), retry_in=pause
             )

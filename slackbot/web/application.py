@@ -26,7 +26,7 @@ from slackbot.web.api import (
 )
 from slackbot.web.api.event_feed import Feed
 from slackbot.web.http import openapi, problems
-from slackbot.web.http.bodies import MOST_BYTES, refuse_unstorable
+from slackbot.web.http.bodies import MAX_BODY_BYTES, refuse_unstorable
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.late_refusals import LateRefusals
 from slackbot.web.http.metrics import HTTP_REQUESTS
@@ -139,7 +139,7 @@ class ApiForPages:
 class BodyLimit:
     """Refuses oversized bodies before reading them entirely: 413 (RFC 9110, section 15.5.14)."""
 
-    def __init__(self, app: ASGIApp, most: int = MOST_BYTES) -> None:
+    def __init__(self, app: ASGIApp, most: int = MAX_BODY_BYTES) -> None:
         self._app = app
         self._most = most
 

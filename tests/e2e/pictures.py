@@ -44,11 +44,11 @@ async def take(folder: Path) -> None:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         async with _demo() as demo:
-            await demo.while_it_lives(_film(browser, demo, folder))
+            await demo.while_running(_film(browser, demo, folder))
         async with _demo() as demo:
-            await demo.while_it_lives(_slack(browser, demo, folder))
-            await demo.while_it_lives(_bounds(browser, demo, folder))
-            await demo.while_it_lives(_inbox(browser, demo, folder))
+            await demo.while_running(_slack(browser, demo, folder))
+            await demo.while_running(_bounds(browser, demo, folder))
+            await demo.while_running(_inbox(browser, demo, folder))
         await browser.close()
 
 
@@ -56,7 +56,7 @@ async def take(folder: Path) -> None:
 async def _demo() -> AsyncIterator[DemoEnvironment]:
     """The demo from its start, with all orders paid."""
     with claim_workdir() as workdir:
-        policy, workspace, panel = rules.of_the_tour(EXPIRES), demo_workspace(), guided_scenes.for_refunds()
+        policy, workspace, panel = rules.tour_policy(EXPIRES), demo_workspace(), guided_scenes.for_refunds()
         rules.invite(policy.policy, workspace)
         async with open_environment(workdir, policy, workspace, panel, print, port=0) as demo:
             yield demo

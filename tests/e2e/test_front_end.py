@@ -91,7 +91,7 @@ async def actors(
     """The refund agent behind the demo's own checkpoints, and a page on it."""
     monkeypatch.setenv("SIGNOFF_SHOP_URL", http_house.url)
     await shop.setup(fresh=True)
-    await http_house.open([refunds], rules.of_the_tour(60).text)
+    await http_house.open([refunds], rules.tour_policy(60).text)
     complaints: list[str] = []
     page = await browser.new_page(viewport={"width": 1180, "height": 860}, device_scale_factor=1.25)
     page.set_default_timeout(PATIENCE_MS)

@@ -71,7 +71,7 @@ async def newcomer(
 ) -> AsyncIterator[Newcomer]:
     """`signoff demo` with a shorter deadline, and a browser that opens its address."""
     monkeypatch.setenv("SIGNOFF_HOME", str(_home(postgres)))
-    guide, policy, workspace = guided_scenes.for_refunds(), rules.of_the_tour(EXPIRES), demo_workspace()
+    guide, policy, workspace = guided_scenes.for_refunds(), rules.tour_policy(EXPIRES), demo_workspace()
     complaints: list[str] = []
     async with AsyncExitStack() as stack:
         workdir = stack.enter_context(claim_workdir())

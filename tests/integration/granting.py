@@ -18,7 +18,7 @@ from agent.domain.rules import GrantLimits, Rule
 from agent.usecases import grants, policy
 from agent.usecases.attempts import Claim, ClaimTerms
 from agent.usecases.executions import CallToClaim
-from agent.usecases.grants import Cover, GrantWish
+from agent.usecases.grants import Cover, GrantProposal
 from signoff.values import Action, Person
 from tests.integration import alone
 from tests.integration.asking import (
@@ -43,7 +43,7 @@ def granting_rule(**changes: Any) -> Rule:
     return rule(allow_grants=True, **changes)
 
 
-def wish(asked: Asked, by: Person = GRACE, **changes: Any) -> GrantWish:
+def grant_proposal(asked: Asked, by: Person = GRACE, **changes: Any) -> GrantProposal:
     """Refunds of any order up to 2,000, three times and up to 4,500 in total, for whoever asks."""
     arguments: Mapping[str, Constraint] = {"order_id": Between(Decimal(0), Decimal(100))}
     fields: dict[str, Any] = {
@@ -57,11 +57,11 @@ def wish(asked: Asked, by: Person = GRACE, **changes: Any) -> GrantWish:
         "sum_of": "facts.price",
         "max_sum": Decimal(4500),
     }
-    return GrantWish(**(fields | changes))
+    return GrantProposal(**(fields | changes))
 
 
 async def propose(
-    db: Database, wanted: GrantWish, limits: GrantLimits | None = LIMITS, **choices: tuple[object, ...]
+    db: Database, wanted: GrantProposal, limits: GrantLimits | None = LIMITS, **choices: tuple[object, ...]
 ) -> UUID:
     """The grant's request under the policy in force, for which nobody has voted yet."""
     epoch = await policy.epoch_in_force(db)
@@ -82,7 +82,7 @@ async def allow(
     people = tuple(by)
     asked = await ask(db, terms or granting_rule())
     await approve(db, asked, *people)
-    grant_id = await propose(db, wish(asked, people[0], **changes))
+    grant_id = await propose(db, grant_proposal(asked, people[0], **changes))
     await approve(db, await asked_as(db, grant_id, asked.call_id, asked.run_id), *people)
     return grant_id
 

@@ -121,12 +121,12 @@ class Call:
         return (NOTHING if over and failed else self.amount), NOTHING
 
     @property
-    def in_vain(self) -> bool:
+    def unneeded(self) -> bool:
         return self.run.over and self.repeats is None
 
     def may_begin_under(self, grant: Grant) -> bool:
         """Whether nobody was asked, and it is the first attempt, or another one that nobody had to ask for."""
-        if self.requests or self.repeats or self.in_vain:
+        if self.requests or self.repeats or self.unneeded:
             return False
         if self.state == "new":
             return self.grant is None
@@ -243,7 +243,7 @@ class Attempt:
         return max(0, needed - len(self.wanted - lost | {who}))
 
     def rescue(self) -> None:
-        if self.idempotent and not self.call.in_vain and len(self.call.attempts) < MAX_ATTEMPTS:
+        if self.idempotent and not self.call.unneeded and len(self.call.attempts) < MAX_ATTEMPTS:
             self.status, self.call.state = "failed", "ready"
         else:
             self.report("in_doubt", None)

@@ -262,7 +262,7 @@ async def test_many_deadlines_at_once_are_left_to_looks(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many endings at once wake no call; each look finds so many of them, until none is left."""
-    monkeypatch.setattr(outcomes, "MOST_WAKEUPS", 4)
+    monkeypatch.setattr(outcomes, "MAX_WAKEUPS", 4)
     woken: list[Wakeup] = []
     run_id, calls = await start(database, calls=5)
     await asyncio.gather(*(requests.open(database, question(run_id, call, rule())) for call in calls))

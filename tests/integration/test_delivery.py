@@ -105,7 +105,7 @@ class Office:
             await tx.execute(text("UPDATE outlet SET next_at = clock_timestamp(), next_update_at = next_at"))
             await tx.execute(text("UPDATE delivery SET not_before = clock_timestamp()"))
         for drain in self.drains:
-            drain._messenger._client._silent_until.clear()
+            drain._messenger._client._blocked_until.clear()
 
     async def lose_lease(self) -> None:
         """The lease of whoever speaks is over."""

@@ -26,7 +26,7 @@ from slackbot.demo import guided_agents, guided_scenes, play, run_demo
 from slackbot.demo import model as models
 from slackbot.demo.actors import Actors
 from slackbot.demo.environment import _hold_port, _sandbox, open_environment
-from slackbot.demo.rules import of_folder, workspace_of_agents
+from slackbot.demo.rules import folder_policy, workspace_of_agents
 from slackbot.demo.scene import Scene
 from slackbot.demo.workdir import claim_workdir
 from tests.warm_python import warm
@@ -210,7 +210,7 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
             caller = {"OPENAI_API_KEY": "sk-own", "OPENAI_BASE_URL": provider.base_url}
             opened = open_environment(
                 folder,
-                of_folder(scratch),
+                folder_policy(scratch),
                 workspace_of_agents(),
                 guide,
                 print,

@@ -125,7 +125,7 @@ async def test_missing_scopes_are_named(clinic: Clinic) -> None:
         bot.app_id, bot.user_id, bot.bot_id, bot.name, tuple(s for s in bot.scopes if s != "im:history")
     )
     sick = await clinic.sick()
-    assert (sick.part, sick.told) == ("scopes", "missing: im:history")
+    assert (sick.part, sick.detail) == ("scopes", "missing: im:history")
     assert "reinstall" in sick.remedy
 
 
@@ -146,7 +146,7 @@ async def test_a_channel_that_cannot_be_used_is_named(clinic: Clinic, change: ob
     change(clinic)
     sick = await clinic.sick()
     assert sick.part == "channel refund-reviews"
-    assert words in sick.told
+    assert words in sick.detail
 
 
 async def test_a_channel_that_does_not_exist_is_named(clinic: Clinic) -> None:
@@ -164,13 +164,13 @@ async def test_a_group_nobody_can_decide_from_is_named(
         clinic.slack.workspace.change_usergroup(group, users)
     sick = await clinic.sick(CHECKPOINTS.replace("S0FINANCE", group))
     assert sick.part == f"user group {group}"
-    assert sick.told == ("has no members" if users is not None else "no_such_subteam")
+    assert sick.detail == ("has no members" if users is not None else "no_such_subteam")
 
 
 async def test_a_wrong_app_token_is_found(clinic: Clinic) -> None:
     """Socket Mode is tried for real."""
     sick = await clinic.sick(SLACK_APP_TOKEN="xapp-another")
-    assert (sick.part, sick.told) == ("way in", "Socket Mode: invalid_auth")
+    assert (sick.part, sick.detail) == ("way in", "Socket Mode: invalid_auth")
 
 
 async def test_a_schema_that_is_behind_is_found(clinic: Clinic, empty_url: str) -> None:
@@ -184,23 +184,25 @@ async def test_what_a_restored_backup_would_start_is_told(
 ) -> None:
     """Work that waits since long ago is a finding that says how much; in a running service, or paused, it is none."""
     async with Database(clinic.settings["DATABASE_URL"]) as database:
-        assert (await clinic.findings())["open work"].told == "none; a start begins nothing"
+        assert (await clinic.findings())["open work"].detail == "none; a start begins nothing"
         approved, claimed = await ask(database), await ask(database)
         await alone.vote(database, ballot(approved, reviewer(GRACE)))
         await claim_approved(database, claimed)
         running = (await clinic.findings())["open work"]
         assert running.well
-        assert running.told.startswith("a start begins calls that run: 1, attempts that become in doubt: 1, ")
+        assert running.detail.startswith(
+            "a start begins calls that run: 1, attempts that become in doubt: 1, "
+        )
         monkeypatch.setattr(doctor, "SILENCE", timedelta(0))
         restored = await clinic.sick()
         assert restored.part == "open work"
-        assert restored.told.startswith(
+        assert restored.detail.startswith(
             "a start begins calls that run: 1, attempts that become in doubt: 1, "
         )
         assert "signoff pause" in restored.remedy
         late = await ask(database, rule(execute_within=timedelta(microseconds=1)))
         await alone.vote(database, ballot(late, reviewer(GRACE)))
-        told = (await clinic.findings())["open work"].told
+        told = (await clinic.findings())["open work"].detail
         assert "calls that run: 1, approvals that are too old, so people are asked again: 1, " in told
         await pause.pause(database, None, by="test")
         assert (await clinic.findings())["open work"].well
@@ -217,7 +219,7 @@ async def test_messages_that_were_given_up_are_named_and_tried_again(
         )
         sick = await clinic.sick()
         assert sick.part == "messages"
-        assert "card in C0REVIEW: invalid_blocks" in sick.told
+        assert "card in C0REVIEW: invalid_blocks" in sick.detail
         listed = await asyncio.to_thread(signoff, "deliveries", **clinic.settings)
         assert "invalid_blocks" in listed.said
         retried = await asyncio.to_thread(signoff, "deliveries", "retry", "--all", **clinic.settings)
@@ -228,7 +230,7 @@ async def test_messages_that_were_given_up_are_named_and_tried_again(
 async def test_a_database_that_is_away_is_found(clinic: Clinic) -> None:
     """Nobody listens there; everything else is still looked at."""
     sick = await clinic.sick(DATABASE_URL="postgresql://u@127.0.0.1:9/d")
-    assert "cannot reach the database" in sick.told
+    assert "cannot reach the database" in sick.detail
 
 
 async def test_the_database_in_use_is_the_one_looked_at(clinic: Clinic, empty_url: str) -> None:
@@ -246,21 +248,21 @@ async def test_a_setting_that_is_none_is_found(clinic: Clinic) -> None:
     """A misspelt name is told with the one that was perhaps meant; names of other programs are theirs."""
     sick = await clinic.sick(SIGNOFF_CHANEL="C0REVIEW", SLACK_THEME="dark")
     assert sick.part == "settings"
-    assert sick.told == "there is no setting SIGNOFF_CHANEL (did you mean SIGNOFF_CHANNEL?)"
+    assert sick.detail == "there is no setting SIGNOFF_CHANEL (did you mean SIGNOFF_CHANNEL?)"
 
 
 async def test_a_model_that_is_away_is_found(clinic: Clinic) -> None:
     """Nobody answers at its address."""
     sick = await clinic.sick(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert sick.part == "model"
-    assert sick.told == "cannot reach 127.0.0.1:9"
+    assert sick.detail == "cannot reach 127.0.0.1:9"
 
 
 async def test_a_model_that_is_not_there_is_found(clinic: Clinic) -> None:
     """Its server says so, and is not asked a question that costs something."""
     sick = await clinic.sick(SIGNOFF_MODEL="nonesuch")
     assert sick.part == "model"
-    assert sick.told.endswith(" has no model 'nonesuch'")
+    assert sick.detail.endswith(" has no model 'nonesuch'")
 
 
 async def test_a_server_that_lists_no_models_is_asked_a_question(clinic: Clinic) -> None:
@@ -270,7 +272,7 @@ async def test_a_server_that_lists_no_models_is_asked_a_question(clinic: Clinic)
         assert found["model"].well, found["model"]
         assert [request["model"] for request in model.requests] == [MODEL_NAME]
         model.script(ModelFault.http(404))
-        assert (await clinic.sick(OPENAI_BASE_URL=model.base_url)).told.endswith(
+        assert (await clinic.sick(OPENAI_BASE_URL=model.base_url)).detail.endswith(
             f" has no model {MODEL_NAME!r}"
         )
 
@@ -300,10 +302,10 @@ async def test_the_policy_in_force_is_looked_at(clinic: Clinic) -> None:
         assert (await clinic.sick()).part == "channel C0NOWHERE"
         over = CHECKPOINTS + OBSERVED
         await policies.apply(database, checkpoints.load(over, filename="c.toml"), by="cli:ada")
-        told = (await clinic.findings())["policy"].told
+        told = (await clinic.findings())["policy"].detail
         assert told.endswith('remove "mode" and "observe_until" to enforce it, or remove it')
         mail = checkpoints.load(CHECKPOINTS + 'email = ["a@example.com"]\n', filename="c.toml")
         await policies.apply(database, mail, by="cli:ada")
         sick = await clinic.sick()
     assert sick.part == "policy"
-    assert "policy 3 is in force, applied by cli:ada, and cannot be loaded: policy 3:5:" in sick.told
+    assert "policy 3 is in force, applied by cli:ada, and cannot be loaded: policy 3:5:" in sick.detail

@@ -20,7 +20,7 @@ from agent.domain.api_keys import Scope
 from agent.domain.checkpoints import load
 from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refusal, Refused
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
-from agent.domain.grant_terms import MOST_LIVE
+from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.limits import Limit, Use
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
@@ -63,12 +63,12 @@ from tests.integration.granting import (
     allow,
     approve,
     cover,
+    grant_proposal,
     granting_rule,
     propose,
     race,
     to_cover,
     use,
-    wish,
 )
 
 USED = "SELECT uses FROM approval_grant WHERE request_id = :id"
@@ -193,7 +193,7 @@ async def test_a_pause_of_an_agent_above_ends_a_grant(database: Database) -> Non
     above, _ = await start(database, agent="orders")
     asked = await ask(database, granting_rule(), parent=above)
     await approve(database, asked, GRACE)
-    grant_id = await propose(database, wish(asked))
+    grant_id = await propose(database, grant_proposal(asked))
     await approve(database, await asked_as(database, grant_id, asked.call_id, asked.run_id), GRACE)
     await pause.pause(database, "orders", by="cli:root")
     assert await ended(database, grant_id) == "paused"
@@ -293,7 +293,7 @@ async def test_limits_of_an_earlier_policy_allow_no_grant(database: Database) ->
     judged_by = await policies.epoch_in_force(database)
     await policies.apply(database, load("[defaults]\n", filename="checkpoints.toml"), by="cli:root")
     with pytest.raises(GrantRefused, match="policy has just changed"):
-        await grants.propose(database, wish(asked), LIMITS, {}, REVIEWS, policy_epoch=judged_by)
+        await grants.propose(database, grant_proposal(asked), LIMITS, {}, REVIEWS, policy_epoch=judged_by)
 
 
 async def test_every_one_of_a_quorum_counts(database: Database) -> None:
@@ -301,7 +301,7 @@ async def test_every_one_of_a_quorum_counts(database: Database) -> None:
     terms = granting_rule(approvals_required=2)
     asked = await ask(database, terms)
     await approve(database, asked, GRACE)
-    grant_id = await propose(database, wish(asked))
+    grant_id = await propose(database, grant_proposal(asked))
     proposed = await asked_as(database, grant_id, asked.call_id, asked.run_id)
     both = [reviewer(GRACE), reviewer(LINUS)]
     covering = cover(grant_id, to_cover(terms), both)
@@ -414,7 +414,7 @@ async def test_a_use_waits_for_what_changes_its_verdict(
     async with database.transaction() as tx:
         if held == "limit":
             await limits.lock(tx, uuid4(), [last])
-            limits.settle_told(tx, uuid4(), [last])
+            limits.add_settled(tx, uuid4(), [last])
         elif held == "concurrency":
             await fetch(tx, concurrency.TAKE, **concurrency.parameters(alone_at_a_time))
         else:
@@ -629,7 +629,7 @@ async def test_what_cannot_be_allowed_is_refused_not_clamped(
     asked = await ask(database, granting_rule())
     await approve(database, asked, GRACE)
     with pytest.raises(GrantRefused, match=words):
-        await propose(database, wish(asked, **changes))
+        await propose(database, grant_proposal(asked, **changes))
     assert await column(database, "SELECT count(*) FROM approval_grant") == [0]
 
 
@@ -649,20 +649,20 @@ async def test_where_no_grant_can_be_given(
     asked = await ask(database, terms)
     await approve(database, asked, GRACE)
     with pytest.raises(GrantRefused, match=words):
-        await propose(database, wish(asked), limits)
+        await propose(database, grant_proposal(asked), limits)
 
 
 async def test_an_edited_or_undecided_call_is_no_model(database: Database) -> None:
     """What a reviewer made of a call, and a call that they have not approved, cannot be allowed in advance."""
     asked = await ask(database, granting_rule(allow_edit=True))
     with pytest.raises(GrantRefused, match="approval of this request stands"):
-        await propose(database, wish(asked))
+        await propose(database, grant_proposal(asked))
     action = Action("process_refund", "1", {"order_id": 5})
     changed = Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "Refund 1", "slack_edit")
     await requests.edit(database, changed)
     await alone.vote(database, ballot(asked, reviewer(GRACE), revision=2))
     with pytest.raises(GrantRefused, match="edited"):
-        await propose(database, wish(asked))
+        await propose(database, grant_proposal(asked))
 
 
 @pytest.mark.parametrize("how", ["rejected", "void"])
@@ -677,14 +677,14 @@ async def test_an_approval_that_does_not_stand_is_no_model(database: Database, h
         anew = question(asked.run_id, asked.call_id, terms, client_id="anew")
         await executions.void_and_ask(database, asked.call_id, anew)
     with pytest.raises(GrantRefused, match="approval of this request stands"):
-        await propose(database, wish(asked))
+        await propose(database, grant_proposal(asked))
 
 
 async def test_a_requester_cannot_give_a_grant(database: Database) -> None:
     """Whoever may not approve the call may not approve calls like it either."""
     asked = await ask(database, granting_rule())
     await approve(database, asked, GRACE)
-    grant_id = await propose(database, wish(asked))
+    grant_id = await propose(database, grant_proposal(asked))
     proposed = await asked_as(database, grant_id, asked.call_id, asked.run_id)
     with pytest.raises(Refused) as caught:
         await alone.vote(database, ballot(proposed, reviewer(ADA)))
@@ -692,29 +692,29 @@ async def test_a_requester_cannot_give_a_grant(database: Database) -> None:
 
 
 async def test_the_same_wish_is_one_grant(database: Database) -> None:
-    """A form that is sent twice makes one grant; another wish from the same card is refused."""
+    """A form that is sent twice makes one grant; another grant_proposal from the same card is refused."""
     asked = await ask(database, granting_rule())
     await approve(database, asked, GRACE)
-    first = await propose(database, wish(asked))
-    assert await propose(database, wish(asked)) == first
+    first = await propose(database, grant_proposal(asked))
+    assert await propose(database, grant_proposal(asked)) == first
     lasts = "SELECT until - created_at BETWEEN interval '7 h 59 min' AND interval '8 h' FROM approval_grant"
     assert await column(database, lasts) == [True]
     with pytest.raises(GrantRefused, match="already"):
-        await propose(database, wish(asked, max_uses=2))
+        await propose(database, grant_proposal(asked, max_uses=2))
 
 
 async def test_grants_of_a_tool_are_few(database: Database) -> None:
     """At most fifty are live for one agent and tool; one that is revoked makes room."""
     asked = await ask(database, granting_rule())
     await approve(database, asked, GRACE)
-    last = await propose(database, wish(asked))
+    last = await propose(database, grant_proposal(asked))
     await write(
         database,
         "INSERT INTO approval_request SELECT (jsonb_populate_record(r, jsonb_build_object("
         "    'id', gen_random_uuid(), 'client_id', 'copy ' || n))).*"
         " FROM approval_request AS r, generate_series(2, :most) AS n WHERE r.id = :id",
         id=last,
-        most=MOST_LIVE,
+        most=MAX_LIVE,
     )
     await write(
         database,
@@ -734,7 +734,7 @@ async def test_only_live_grants_are_counted_and_by_one_at_a_time(
     """What is over, ended or used up leaves room; whoever adds one waits for whoever counts."""
     asked = await ask(database, granting_rule())
     await approve(database, asked, GRACE)
-    live = await propose(database, wish(asked))
+    live = await propose(database, grant_proposal(asked))
     for change in (
         {"until": "2026-01-01"},
         {"uses": 3},

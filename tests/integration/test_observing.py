@@ -183,17 +183,17 @@ async def test_operators_are_told_once_a_week(office: Office, owner: psycopg.Con
     """One message for the last whole week, however many schedulers look, and none for a week without observations."""
     office.open_admin_channel()
     db, policy = office.db, observing(soon())
-    assert await observations.tell_week(db, policy, None) == 0
+    assert await observations.report_week(db, policy, None) == 0
     await judge(db, policy, 50, 500, 5000)
     owner.execute("UPDATE judgement SET created_at = created_at - interval '7 days'")
     await judge(db, policy, 500)  # this week
-    looks = [observations.tell_week(db, policy, ADMIN) for _ in range(4)]
+    looks = [observations.report_week(db, policy, ADMIN) for _ in range(4)]
     assert sorted(await asyncio.gather(*looks)) == [0, 0, 0, 1]
     (told,) = await office.told_operators()
     assert "would have asked 2 of 3 calls, of which 1 were asked anyway" in told
     owner.execute("DELETE FROM observed_week")
     owner.execute("UPDATE judgement SET created_at = created_at - interval '14 days'")
-    assert await observations.tell_week(db, policy, ADMIN) == 0
+    assert await observations.report_week(db, policy, ADMIN) == 0
 
 
 async def test_a_checkpoint_that_judged_nothing_is_told_of(
@@ -205,9 +205,9 @@ async def test_a_checkpoint_that_judged_nothing_is_told_of(
     policy = observing(soon())
     sql = "INSERT INTO policy VALUES (1, %s, %s, 'cli:ada', NULL, now() - interval '30 days')"
     owner.execute(sql, [policy.source, policy.digest])
-    assert await observations.tell_week(office.db, policy, ADMIN) == 0  # this process has another policy
+    assert await observations.report_week(office.db, policy, ADMIN) == 0  # this process has another policy
     owner.execute("DELETE FROM observed_week")
-    assert await observations.tell_week(office.db, replace(policy, epoch=1), ADMIN) == 1
+    assert await observations.report_week(office.db, replace(policy, epoch=1), ADMIN) == 1
     (told,) = await office.told_operators()
     assert "big: would have asked 0 of 0 calls" in told
 

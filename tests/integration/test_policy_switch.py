@@ -89,7 +89,7 @@ async def _record(db: Database) -> Act:
 
 
 async def _let_go_ahead(db: Database) -> Act:
-    return lambda: limits.let_go_ahead(db, PROGRAM, new_id(), (), {"request": "1"}, JUDGED)
+    return lambda: limits.allow_use(db, PROGRAM, new_id(), (), {"request": "1"}, JUDGED)
 
 
 async def _approved_for_program(db: Database) -> UUID:

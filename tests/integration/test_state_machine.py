@@ -320,9 +320,9 @@ class Machine(RuleBasedStateMachine):
             call_id, needed, stop, background=background, limits=state, policy_epoch=judged_by
         )
         opened = self.do(requests.open(self.db, new))
-        if call.state == "new" and not call.in_vain and judged_by != self.epoch:
+        if call.state == "new" and not call.unneeded and judged_by != self.epoch:
             assert isinstance(opened, OutdatedPolicy)
-        elif call.state == "new" and not call.in_vain:
+        elif call.state == "new" and not call.unneeded:
             assert opened.created
             call.amount = amount
             call.ask(needed=needed, stop=stop, background=background)
@@ -359,15 +359,15 @@ class Machine(RuleBasedStateMachine):
         call, judged_by = self.calls[call_id], self.judged_by(stale)
         new = call.state == "new"
         passed = partial(runs.pass_call, self.db, call_id, ACTION, policy_epoch=judged_by)
-        if not refuse and new and not call.in_vain and judged_by != self.epoch:
+        if not refuse and new and not call.unneeded and judged_by != self.epoch:
             assert isinstance(self.do(passed()), OutdatedPolicy)
         elif refuse:
             assert self.do(runs.refuse_call(self.db, call_id, CallAnswer(AnswerKind.DENIED, "no"))) == new
             if new:
                 call.state, call.kind = "refused", "denied"
         else:
-            assert self.do(passed()) == (new and not call.in_vain)
-            if new and not call.in_vain:
+            assert self.do(passed()) == (new and not call.unneeded)
+            if new and not call.unneeded:
                 call.state = "ready"
 
     @action(
@@ -552,7 +552,7 @@ class Machine(RuleBasedStateMachine):
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready" and c.requests)
         call, state = self.calls[call_id], (LimitState(use_of(amount), NOTHING, NOTHING),)
         opened = self.do(executions.void_and_ask(self.db, call_id, self.question(call_id, limits=state)))
-        if call.state != "ready" or not call.requests or call.in_vain:
+        if call.state != "ready" or not call.requests or call.unneeded:
             assert isinstance(opened, Conflict)
             return
         call.request.voided = True
@@ -595,7 +595,7 @@ class Machine(RuleBasedStateMachine):
         if over % 5:
             who = next((p for p, verdict in request.votes.items() if verdict == "approve"), who)
         lasts = timedelta(milliseconds=1) if over % 7 == 0 else timedelta(days=1)
-        wanted = granting.wish(
+        wanted = granting.grant_proposal(
             asked, Person(TEAM, who), lasts=lasts, max_uses=uses, sum_of=None, max_sum=None
         )
         judged_by = self.judged_by(stale)

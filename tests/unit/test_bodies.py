@@ -31,8 +31,8 @@ def test_values_are_counted_exactly(value: Any, indent: int | None) -> None:
     """As many values as allowed are read, one more is refused, whatever stands in texts and between values."""
     text = json.dumps(value, indent=indent)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bodies, "MOST_VALUES", count(value))
+        patched.setattr(bodies, "MAX_VALUES", count(value))
         assert bodies.read_json(text) == value
-        patched.setattr(bodies, "MOST_VALUES", count(value) - 1)
+        patched.setattr(bodies, "MAX_VALUES", count(value) - 1)
         with pytest.raises(MalformedArguments, match="more than"):
             bodies.read_json(text)

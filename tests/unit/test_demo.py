@@ -21,7 +21,7 @@ from slackbot.cli import COMMANDS
 from slackbot.demo import guided_scenes, rules
 from slackbot.demo import model as models
 from slackbot.demo.guide import ADA, AGENTS, CRASH, GRACE, LINUS, REVIEWS, welcome
-from slackbot.demo.run import _greet
+from slackbot.demo.run import _print_intro
 from slackbot.demo.scene import Scene, SceneFailed
 from slackbot.demo.service import environment
 from slackbot.demo.workdir import Workdir, claim_workdir
@@ -39,7 +39,7 @@ def test_every_command_that_the_demo_prints_is_there(tmp_path: Path, monkeypatch
         database_url=url,
         workdir=Workdir(tmp_path / "a b"),
     )
-    _greet(told, env, "signoff_key")
+    _print_intro(told, env, "signoff_key")
     typed = [line for line in told.export_text().splitlines() if line.startswith("  ")]
     parts = [shlex.split(line, comments=True) for line in typed]
     given = [dict(word.split("=", 1) for word in words if "=" in word) for words in parts]
@@ -110,7 +110,7 @@ def test_a_bad_checkpoints_file_of_the_folder_is_refused(tmp_path: Path) -> None
     """`signoff demo --agents` enforces the folder's rules or does not start; it never falls back to others."""
     (tmp_path / "checkpoints.toml").write_text("[defaults]\nunmatched = 'perhaps'\n")
     with pytest.raises(PolicyError, match=r"checkpoints\.toml:2"):
-        rules.of_folder(tmp_path)
+        rules.folder_policy(tmp_path)
 
 
 def test_the_guide_fits_the_workspace_it_is_given_in() -> None:
@@ -127,10 +127,10 @@ def test_the_guide_fits_the_workspace_it_is_given_in() -> None:
     assert all(step.act.get("channel", AGENTS) in workspace.channels for step in steps)
     assert all(step.at or {"channel", "home", "lever"} & set(step.act) for step in steps)
     assert [step.label for step in guide.scenes[0].steps] == ["Ask as Ada", "Show Grace the card"]
-    largest = rules.of_the_tour(rules.SECONDS).policy.rules[0]
+    largest = rules.tour_policy(rules.SECONDS).policy.rules[0]
     assert largest.timeout.total_seconds() == rules.SECONDS
     assert any(f"{rules.SECONDS} seconds" in scene.intro for scene in guide.scenes)
-    assert rules.invite(rules.of_the_tour(rules.SECONDS).policy, workspace) == []
+    assert rules.invite(rules.tour_policy(rules.SECONDS).policy, workspace) == []
 
 
 def test_a_step_is_ticked_when_the_sandbox_has_seen_it() -> None:

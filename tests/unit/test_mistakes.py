@@ -332,7 +332,7 @@ def test_a_result_that_is_no_json_names_its_type() -> None:
         return Cursor()
 
     with pytest.raises(ValueError, match="it returned Cursor, which is not JSON: return a dict, list, str"):
-        StepTool.of(rows).told(Cursor())
+        StepTool.of(rows).stored_result(Cursor())
 
 
 def test_ask_and_step_outside_of_a_function_agent_say_where_they_work() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackbot.delivery.turns import HALF_LIFE, MOST_SENDERS, Turns
+from slackbot.delivery.turns import HALF_LIFE, MAX_SENDERS, Turns
 
 
 class Clock:
@@ -44,7 +44,7 @@ def test_what_was_used_long_ago_counts_less() -> None:
 def test_few_senders_are_remembered() -> None:
     """Those who have used the most."""
     turns = Turns(Clock())
-    for number in range(3 * MOST_SENDERS):
+    for number in range(3 * MAX_SENDERS):
         turns.charge(f"agent{number}", 1.0 + number % 7)
-    assert len(turns.least_first) == MOST_SENDERS
+    assert len(turns.least_first) == MAX_SENDERS
     assert "agent6" in turns.least_first

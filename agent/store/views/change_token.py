@@ -11,7 +11,7 @@ from agent.database.transaction import Connection
 
 async def change_token(connection: Connection) -> str:
     """A token that changes with every transition, read from one end of an index; commits may come out of order."""
-    found: str = (await connection.execute(_PULSE)).scalar_one()
+    found: str = (await connection.execute(_CHANGE_TOKEN)).scalar_one()
     return found
 
 
@@ -19,13 +19,13 @@ async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> 
     """Subjects (``request:<id>``, ``run:<id>``) whose token has changed. Runs change with their descendants."""
     runs = {name.removeprefix("run:"): token for name, token in known.items() if name.startswith("run:")}
     others = {name: token for name, token in known.items() if not name.startswith("run:")}
-    told = {
+    parameters = {
         "subjects": list(others),
         "known": list(others.values()),
         "runs": list(runs),
         "runs_known": list(runs.values()),
     }
-    rows = (await connection.execute(_CHANGED, told)).all()
+    rows = (await connection.execute(_CHANGED, parameters)).all()
     return {row.subject: row.token for row in rows}
 
 
@@ -61,7 +61,7 @@ WHERE head.seq::text <> other.known
 UNION ALL
 SELECT 'run:' || watched, token FROM standing WHERE token <> known
 """)
-_PULSE = text("""
+_CHANGE_TOKEN = text("""
 SELECT coalesce(latest.at::text, '') || '/' || (
     SELECT count(*) FROM audit_event WHERE at > latest.at - interval '15 seconds')
 FROM (SELECT max(at) AS at FROM audit_event) AS latest

@@ -14,7 +14,7 @@ from agent.store.rows import row_as
 from signoff.values import Person
 
 LOOKED_AT = 200
-FURTHEST = 2000
+MAX_SCANNED = 2000
 """Maximum decided requests of the agent, of any tool, to search."""
 
 
@@ -34,7 +34,7 @@ class DecidedCall:
 async def decided_calls(connection: Connection, team_id: str, agent: str, tool: str) -> Sequence[DecidedCall]:
     """Latest first, without erased ones."""
     rows = await fetch(
-        connection, _DECIDED, team=team_id, agent=agent, tool=tool, furthest=FURTHEST, most=LOOKED_AT
+        connection, _DECIDED, team=team_id, agent=agent, tool=tool, furthest=MAX_SCANNED, most=LOOKED_AT
     )
     return [row_as(DecidedCall, row) for row in rows]
 

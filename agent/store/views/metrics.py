@@ -37,21 +37,21 @@ class ServiceCounts:
 async def service_counts(connection: Connection) -> ServiceCounts:
     """All counts, in four statements."""
     waits = (await connection.execute(_WAITS, {"most": MOST})).one()
-    tells = (await connection.execute(_TELLS, {"most": MOST})).one()
+    delivery_counts = (await connection.execute(_DELIVERY_COUNTS, {"most": MOST})).one()
     works = (await connection.execute(_WORKS, {"most": MOST})).all()
     return ServiceCounts(
         waiting=waits.waiting if waits.waiting < MOST else max(MOST, int(waits.estimate)),
         overdue=waits.overdue,
         oldest_waiting=float(waits.oldest),
-        undelivered_cards=tells.cards,
-        undelivered_lines=tells.lines,
-        oldest_undelivered=float(tells.oldest),
+        undelivered_cards=delivery_counts.cards,
+        undelivered_lines=delivery_counts.lines,
+        oldest_undelivered=float(delivery_counts.oldest),
         dead_messages=await count_dead(connection, MOST),
-        channels_in_trouble=tells.trouble,
-        pending_notices=tells.notices,
-        oldest_notice=float(tells.oldest_notice),
-        dead_notices=tells.dead_notices,
-        live_grants=tells.live_grants,
+        channels_in_trouble=delivery_counts.trouble,
+        pending_notices=delivery_counts.notices,
+        oldest_notice=float(delivery_counts.oldest_notice),
+        dead_notices=delivery_counts.dead_notices,
+        live_grants=delivery_counts.live_grants,
         runs={row.name: row.number for row in works if row.what == "run"},
         queues={row.name: row.number for row in works if row.what == "queue"},
     )
@@ -73,7 +73,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM approval_request WHERE status = 'waiti
        AS overdue,
        coalesce((SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(created_at))) FROM team), 0) AS oldest
 """)
-_TELLS = text("""
+_DELIVERY_COUNTS = text("""
 WITH pending AS MATERIALIZED (
     SELECT kind, created_at FROM delivery WHERE state = 'pending' LIMIT :most
 ), due AS MATERIALIZED (

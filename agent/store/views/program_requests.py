@@ -17,7 +17,7 @@ from agent.store.rows import row_as
 from agent.store.tables import approval_request, execution, request_revision
 from agent.store.views.request_parts import last_position, present_revision
 
-MOST_BYTES = 2**20
+MAX_BYTES = 2**20
 """Maximum size of a page, because the process that people wait for reads, masks and encodes it."""
 
 
@@ -69,7 +69,7 @@ async def requests_page(
     agent: str | None = None,
     since: datetime | None = None,
     limit: int = 50,
-    most: int = MOST_BYTES,
+    most: int = MAX_BYTES,
     after: UUID | None = None,
 ) -> RequestPage:
     """A page of requests, newest first, of about ``most`` bytes; ``after`` is the last one of the previous page."""

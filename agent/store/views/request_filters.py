@@ -30,7 +30,7 @@ from agent.store.views.request_parts import last_position
 
 EVERYTHING = RequestFilter()
 
-MOST_FOUND = 10_000
+MAX_FOUND = 10_000
 """Maximum requests found by words, newest first; older ones are not found."""
 
 _OF_KIND: Mapping[RequestKind, ColumnElement[bool]] = {
@@ -44,7 +44,7 @@ _HAVE_WORDS = (
     select(request_search.c.request_id)
     .where(request_search.c.words.op("@@")(cast(bindparam("words", type_=Text), TSQUERY)))
     .order_by(request_search.c.request_id.desc())
-    .limit(MOST_FOUND)
+    .limit(MAX_FOUND)
 )
 _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "agent": request.c.agent == bindparam("agent"),
@@ -96,7 +96,7 @@ def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any]
     return (column.desc(), request.c.id.desc()) if down else (column.asc(), request.c.id.asc())
 
 
-def is_behind(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
+def comes_after(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
     """Whether a row comes after the request ``:after``."""
     column, down = _sorted_by(kind, order)
     position, last = tuple_(column, request.c.id), last_position(column)

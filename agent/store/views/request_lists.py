@@ -64,7 +64,7 @@ def _found(
     by = request_filters.order_by(kind, order)
     conditions = request_filters.conditions(kind, names)
     if later:
-        conditions.append(request_filters.is_behind(kind, order))
+        conditions.append(request_filters.comes_after(kind, order))
     page = select(request.c.id).where(*conditions).order_by(*by).limit(limit)
     if not of_person:
         return lines(page, *by)

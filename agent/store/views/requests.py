@@ -51,7 +51,7 @@ class VoteContext:
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
     """Who may decide this request and whose votes are live; ``None``: no such request."""
-    for row in await fetch(connection, _BALLOT_PAPER, id=request_id):
+    for row in await fetch(connection, _VOTE_CONTEXT, id=request_id):
         return row_as(VoteContext, row, voters=_people(row.voters))
     return None
 
@@ -203,7 +203,7 @@ def _people(stored: Sequence[Sequence[str]]) -> tuple[Person, ...]:
     return tuple(Person(team, user) for team, user in stored)
 
 
-_BALLOT_PAPER = text("""
+_VOTE_CONTEXT = text("""
 SELECT r.id AS request_id, r.revision, r.approvers, r.team_id, r.channel_id,
        r.policy -> 'reason_required' AS reason_required,
        (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)

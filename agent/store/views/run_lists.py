@@ -35,10 +35,10 @@ from agent.store.views.descendants import descendant_waits, with_descendants
 from agent.store.views.request_parts import EMPTY_LIST, approvals, present_revision
 from agent.store.views.runs import RUN_VIEW, RUNS, run_of
 
-MOST_BYTES = 2**18
+MAX_BYTES = 2**18
 """Maximum size of a page, which is masked in one go."""
 
-MOST_ASKED = 20
+MAX_ASKED = 20
 """Waiting requests named in a line."""
 
 
@@ -68,7 +68,7 @@ async def run_lines(
     *,
     principal: str | None = None,
     limit: int = 20,
-    most: int = MOST_BYTES,
+    most: int = MAX_BYTES,
     after: UUID | None = None,
 ) -> RunPage:
     """A page of a list, of about ``most`` bytes; only runs that ``principal`` started, if given."""
@@ -256,7 +256,7 @@ def _questions() -> ColumnElement[Any]:
         .join(revision, present_revision(_request, revision))
         .join(member, member.c.id == family.c.id)
         .order_by(_request.c.id)
-        .limit(MOST_ASKED)
+        .limit(MAX_ASKED)
         .subquery("question")
     )
     listed = func.json_agg(aggregate_order_by(question.table_valued(), question.c.id))

@@ -68,7 +68,7 @@ class CancelContext:
 
 async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext | None:
     """Who may cancel this run; ``None``: no such run."""
-    rows = (await connection.execute(_CANCEL_PAPER, {"id": run_id})).all()
+    rows = (await connection.execute(_CANCEL_CONTEXT, {"id": run_id})).all()
     if not rows:
         return None
     first = rows[0]
@@ -113,7 +113,7 @@ def run_of(row: Row[Any]) -> RunView:
 _asked = tool_call.alias("asked")
 _doubtful = tool_call.alias("doubtful")
 _sleeping = tool_call.alias("sleeping")
-_names_it = or_(
+_pauses_run = or_(
     pause.c.scope == EVERYTHING,
     pause.c.scope == agent_run.c.agent,
     pause.c.scope == any_(agent_run.c.ancestor_agents),
@@ -138,8 +138,13 @@ RUN_VIEW = select(
     .scalar_subquery()
     .label("sleeping_until"),
     waiting_descendants(agent_run.c.id).label("waiting_below"),
-    select(pause.c.by).where(_names_it).order_by(pause.c.scope).limit(1).scalar_subquery().label("paused_by"),
-    select(func.min(pause.c.scope)).where(_names_it).scalar_subquery().label("paused_scope"),
+    select(pause.c.by)
+    .where(_pauses_run)
+    .order_by(pause.c.scope)
+    .limit(1)
+    .scalar_subquery()
+    .label("paused_by"),
+    select(func.min(pause.c.scope)).where(_pauses_run).scalar_subquery().label("paused_scope"),
 )
 """Runs with what `run_of` reads."""
 
@@ -161,7 +166,7 @@ _WAITING_CARD = (
     .limit(1)
 )
 _ROOT = text("SELECT coalesce(ancestor_ids[1], id) FROM agent_run WHERE id = :id")
-_CANCEL_PAPER = text("""
+_CANCEL_CONTEXT = text("""
 WITH RECURSIVE family AS (
     SELECT id FROM agent_run WHERE id = :id
     UNION ALL SELECT r.id FROM agent_run AS r JOIN family AS f ON r.parent_run_id = f.id

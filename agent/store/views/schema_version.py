@@ -9,15 +9,15 @@ from agent.database.transaction import Connection
 
 async def schema_version(connection: Connection) -> tuple[str | None, str | None]:
     """The schema's migration, and the oldest version of the code that works with it; ``None``: none."""
-    found = await _told(connection, "alembic_version", _VERSION)
-    return found, await _told(connection, "works_with", _OLDEST)
+    found = await _fetch_value(connection, "alembic_version", _VERSION)
+    return found, await _fetch_value(connection, "works_with", _OLDEST)
 
 
-async def _told(connection: Connection, relation: str, query: TextClause) -> str | None:
+async def _fetch_value(connection: Connection, relation: str, query: TextClause) -> str | None:
     if (await connection.execute(_IS_THERE, {"relation": relation})).scalar_one() is None:
         return None
-    told: str | None = (await connection.execute(query)).scalar_one_or_none()
-    return told
+    found: str | None = (await connection.execute(query)).scalar_one_or_none()
+    return found
 
 
 _IS_THERE = text("SELECT to_regclass(:relation)")

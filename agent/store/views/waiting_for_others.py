@@ -49,7 +49,7 @@ async def waiting_for_others(
 ) -> list[HistoryLine]:
     """The first requests that this person may see but not, or no longer, decide. ``seen``: audiences they see."""
     given = request_filters.values(wanted)
-    whose = _whose(person, roles, channels, seen)
+    whose = _parameters(person, roles, channels, seen)
     rows = await fetch(connection, _page(frozenset(given), order, limit), **whose, **given)
     return [history_line(row) for row in rows]
 
@@ -65,12 +65,12 @@ async def count_waiting_for_others(
 ) -> Count:
     """How many ``waiting_for_others`` would list on all pages, up to ``at_most``."""
     given = request_filters.values(wanted)
-    whose = _whose(person, roles, channels, seen)
+    whose = _parameters(person, roles, channels, seen)
     ((found,),) = await fetch(connection, _count(frozenset(given), at_most + 1), **whose, **given)
     return Count(min(found, at_most), found > at_most)
 
 
-def _whose(
+def _parameters(
     person: Person,
     roles: Sequence[str],
     channels: Sequence[str],
@@ -98,7 +98,7 @@ def _page(names: frozenset[str], order: RequestOrder, limit: int) -> Select[Any]
         .lateral("each")
     )
     others = select(each.c.id).select_from(audience.join(each, true())).where(~is_in(audience))
-    found = union(others, *_no_longer_theirs(audience, conditions)).subquery("found")
+    found = union(others, *_not_waiting_for_person(audience, conditions)).subquery("found")
     page = select(request.c.id).join(found, found.c.id == request.c.id).order_by(*by).limit(limit)
     return lines(page, *by)
 
@@ -108,11 +108,13 @@ def _count(names: frozenset[str], limit: int) -> Select[int]:
     audience, conditions = _seen(), request_filters.conditions(RequestKind.WAITING, names)
     each = select(request.c.id).where(*_of_audience(audience), *conditions).limit(limit).lateral("each")
     others = select(each.c.id).select_from(audience.join(each, true())).where(~is_in(audience)).limit(limit)
-    found = union(others, *_no_longer_theirs(audience, conditions)).subquery("found")
+    found = union(others, *_not_waiting_for_person(audience, conditions)).subquery("found")
     return select(func.count()).select_from(found)
 
 
-def _no_longer_theirs(audience: CTE, conditions: Sequence[ColumnElement[bool]]) -> tuple[Select[Any], ...]:
+def _not_waiting_for_person(
+    audience: CTE, conditions: Sequence[ColumnElement[bool]]
+) -> tuple[Select[Any], ...]:
     """The person's own requests, and reviews that they voted on or are excluded from."""
     columns = request.c["id", "revision", "excluded", "approvers", "channel_id"]
     asked = (

@@ -173,7 +173,7 @@ def _waiting_for(names: frozenset[str], order: RequestOrder, limit: int, *, late
             case RequestOrder.NEWEST:
                 conditions.append(request.c.id < bindparam("after"))
             case _:
-                conditions.append(request_filters.is_behind(RequestKind.WAITING, order))
+                conditions.append(request_filters.comes_after(RequestKind.WAITING, order))
     theirs = (
         select(request.c.id)
         .where(

@@ -42,7 +42,7 @@ class CallToClaim:
         return call_subject(self.run_id, self.request_id)
 
     @property
-    def by_itself(self) -> tuple[Use, ...]:
+    def unapproved_uses(self) -> tuple[Use, ...]:
         """Uses of limits over time that need room: those of a call that nobody approved."""
         return self.terms.uses if self.request_id is None else ()
 
@@ -67,7 +67,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
             [each.run_id for each in members],
             [each.subject for each in members],
             bounds,
-            [use for each in members for use in each.by_itself],
+            [use for each in members for use in each.unapproved_uses],
             wait=wait,
         )
         return [locked.get(each.call_id, SKIPPED) for each in members]
@@ -78,7 +78,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     async def act(
         self, tx: Transaction, member: CallToClaim, found: ReadyCall, *, wait: bool
     ) -> Settled[Claim | None]:
-        locked = found.room.holds(member.terms.concurrency) and found.limits.holds(member.by_itself)
+        locked = found.room.holds(member.terms.concurrency) and found.limits.holds(member.unapproved_uses)
         if found.call.state is CallState.READY and not (found.head and locked) and not wait:
             return SKIPPED
         begun = await begin_attempt(tx, found, member.terms)
@@ -117,7 +117,7 @@ async def begin_attempt(
         runs.work_again(tx, call.run_id)
     if call.state is not CallState.READY or call.paused or (action := _decided_action(call)) is None:
         return None
-    if call.in_vain and not call.wanted_again:
+    if call.unneeded and not call.wanted_again:
         calls.stop(tx, call.id, call.agent)
         return None
     if call.request_id is None and not found.limits.has_room(call.id, terms.uses):

@@ -127,7 +127,7 @@ def write_outcome(
     attempts.write_outcome(tx, attempt, outcome, head, attempt.actor)
     if outcome.status is ExecutionStatus.IN_DOUBT:
         calls.mark_in_doubt(tx, attempt.call.id)
-        _tell_doubt(tx, run, attempt)
+        _announce_doubt(tx, run, attempt)
     else:
         kind = AnswerKind.RESULT if outcome.status is ExecutionStatus.SUCCEEDED else AnswerKind.ERROR
         call_answers.answer(tx, run, attempt.call, CallAnswer(kind, outcome.text))
@@ -165,7 +165,7 @@ def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> Non
     outbox.enqueue(tx, outgoing)
 
 
-def _tell_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:
+def _announce_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:
     """Show the doubt in the run's message; mention the requester in its thread, where cardless calls are settled."""
     if run.destination is None:
         return

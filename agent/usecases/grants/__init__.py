@@ -1,7 +1,7 @@
 """Grants (consent in advance): `giving`, `uses`, and `endings`."""
 
 from agent.usecases.grants.endings import end_all, revoke, revoke_as_operator
-from agent.usecases.grants.giving import GrantWish, propose
+from agent.usecases.grants.giving import GrantProposal, propose
 from agent.usecases.grants.uses import (
     Cover,
     ProgramCall,

@@ -14,7 +14,7 @@ from agent.domain.audit import request_subject
 from agent.domain.errors import GrantRefused, Refusal, Refused
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import Constraint, constraint_as_json
-from agent.domain.grant_terms import MOST_LIVE, freeing_problem, limits_problem, rule_of_grant
+from agent.domain.grant_terms import MAX_LIVE, freeing_problem, limits_problem, rule_of_grant
 from agent.domain.grants import GRANT, CallToCover, Grant
 from agent.domain.policy import outdated
 from agent.domain.request import RequestStatus, Verdict
@@ -32,7 +32,7 @@ MAX_DESCRIPTION = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class GrantWish:
+class GrantProposal:
     """What a reviewer wants to allow: a constraint for every argument and fact of the approved call."""
 
     origin: UUID
@@ -46,8 +46,8 @@ class GrantWish:
     max_sum: Decimal | None = None
 
     def digest(self) -> bytes:
-        """SHA-256 that identifies a repeated wish."""
-        told: dict[str, object] = {
+        """SHA-256 that identifies a repeated proposal."""
+        hashed: dict[str, object] = {
             "arguments": {name: constraint_as_json(each) for name, each in self.arguments.items()},
             "facts": {name: constraint_as_json(each) for name, each in (self.facts or {}).items()},
             "anyone": self.anyone,
@@ -55,33 +55,33 @@ class GrantWish:
             "uses": self.max_uses,
             "sum": [self.sum_of, None if self.max_sum is None else str(self.max_sum)],
         }
-        return hashlib.sha256(canonical_bytes(told)).digest()
+        return hashlib.sha256(canonical_bytes(hashed)).digest()
 
 
 async def propose(
     db: Database,
-    wish: GrantWish,
+    proposal: GrantProposal,
     limits: GrantLimits | None,
     choices: Mapping[str, Sequence[object]],
     destination: Destination,
     *,
     policy_epoch: int = 0,
 ) -> OpenOutcome:
-    """Propose a grant to those who may approve the call. Idempotent for the same wish.
+    """Propose a grant to those who may approve the call. Idempotent for the same proposal.
 
     ``limits`` are those of the policy ``policy_epoch``, which must still be in force. ``choices``: allowed values of
     arguments that take one of a list, by name. The proposer's vote is cast separately, afterwards. Raises
     ``GrantRefused``, and ``Refused`` for an unknown request.
     """
     async with db.transaction() as tx:
-        client_id, content = f"{wish.origin}:{wish.by}", wish.digest()
+        client_id, content = f"{proposal.origin}:{proposal.by}", proposal.digest()
         existing = await request_locks.lock_client_id(tx, GRANT, client_id, hold=True)
         if existing is not None:
             if existing[1] != content:
                 raise GrantRefused("You have already allowed similar calls from this card, in another way.")
             return OpenOutcome(existing[0], created=False)
-        origin = await request_locks.lock(tx, wish.origin)
-        view = await views.request_view(tx, wish.origin) if origin else None
+        origin = await request_locks.lock(tx, proposal.origin)
+        view = await views.request_view(tx, proposal.origin) if origin else None
         if view is None:
             raise Refused(Refusal.UNKNOWN_REQUEST)
         rule = (await request_locks.revision(tx, view.id, view.revision)).rule
@@ -92,19 +92,19 @@ async def propose(
             raise GrantRefused("The policy has just changed. Please try again.")
         grant = Grant(
             kind=call.kind,
-            arguments=wish.arguments,
-            facts=wish.facts,
-            anyone=wish.anyone,
-            requester=None if wish.anyone else view.requester,
-            until=at.now + wish.lasts,
-            max_uses=wish.max_uses,
-            sum_of=wish.sum_of,
-            max_sum=wish.max_sum,
+            arguments=proposal.arguments,
+            facts=proposal.facts,
+            anyone=proposal.anyone,
+            requester=None if proposal.anyone else view.requester,
+            until=at.now + proposal.lasts,
+            max_uses=proposal.max_uses,
+            sum_of=proposal.sum_of,
+            max_sum=proposal.max_sum,
             like=str(view.id),
         )
-        problem = _problem(view, call, grant, wish, limits, choices)
-        if problem is None and await grants.lock_count(tx, view.agent, view.action.tool) >= MOST_LIVE:
-            problem = f"There are {MOST_LIVE} live grants of this agent for this tool; revoke one first."
+        problem = _problem(view, call, grant, proposal, limits, choices)
+        if problem is None and await grants.lock_count(tx, view.agent, view.action.tool) >= MAX_LIVE:
+            problem = f"There are {MAX_LIVE} live grants of this agent for this tool; revoke one first."
         if problem is not None:
             raise GrantRefused(problem)
         grant_id = new_id()
@@ -150,25 +150,25 @@ def _problem(
     view: RequestView,
     call: CallToCover,
     grant: Grant,
-    wish: GrantWish,
+    proposal: GrantProposal,
     limits: GrantLimits | None,
     choices: Mapping[str, Sequence[object]],
 ) -> str | None:
     """Why this grant is impossible, as a sentence, or ``None``."""
-    approved = any(vote.person == wish.by and vote.verdict is Verdict.APPROVE for vote in view.votes)
+    approved = any(vote.person == proposal.by and vote.verdict is Verdict.APPROVE for vote in view.votes)
     if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED) or view.voided or not approved:
         return "Only somebody whose approval of this request stands can allow similar calls."
     if limits is None or (why := call.uncoverable) is not None:
         return f"No grant can be given here: {why if limits else 'the policy allows none'}."
     if view.revision != 1 or view.editor is not None:
         return "This request was edited, so it is no model for others."
-    problem = limits_problem(limits, wish.lasts, wish.max_uses, wish.sum_of, wish.max_sum)
+    problem = limits_problem(limits, proposal.lasts, proposal.max_uses, proposal.sum_of, proposal.max_sum)
     for root, constraints, values in (
-        ("args", wish.arguments, view.action.arguments),
-        ("facts", wish.facts or {}, view.facts or {}),
+        ("args", proposal.arguments, view.action.arguments),
+        ("facts", proposal.facts or {}, view.facts or {}),
     ):
         for name, constraint in constraints.items():
             offered = choices.get(name, ()) if root == "args" else ()
             problem = problem or freeing_problem(call.rule, root, name, values.get(name), constraint, offered)
-    misfit = grant.objection(call)
-    return problem or (f"The approved call itself would not be covered: {misfit}." if misfit else None)
+    mismatch = grant.objection(call)
+    return problem or (f"The approved call itself would not be covered: {mismatch}." if mismatch else None)

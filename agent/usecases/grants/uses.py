@@ -76,7 +76,7 @@ class ProgramCall:
     @property
     def limit_key(self) -> UUID:
         """The key of its uses of limits."""
-        return limits.told_key(self.principal, self.client_id, self.content)
+        return limits.question_key(self.principal, self.client_id, self.content)
 
     @property
     def key(self) -> str:
@@ -109,10 +109,16 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
     async with db.transaction() as tx:
         tx.after_commit(partial(point, "after_claim"))
         locked = await call_locks.lock_ready(
-            tx, [member.call_id], [member.run_id], (), member.terms.concurrency, member.by_itself, wait=True
+            tx,
+            [member.call_id],
+            [member.run_id],
+            (),
+            member.terms.concurrency,
+            member.unapproved_uses,
+            wait=True,
         )
         found = locked.get(member.call_id)
-        if found is None or not found.limits.has_room(member.call_id, member.by_itself):
+        if found is None or not found.limits.has_room(member.call_id, member.unapproved_uses):
             return None
         grant, used = await grants.lock(tx, cover.grant_id, key := _key(member.call_id))
         if grant is None or not _may_begin(found, cover, used, outside=member.terms.claim_hash is not None):
@@ -164,14 +170,14 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover, *, poli
             return False
         await audit.create_head(tx, asked.principal)
         heads = await audit.lock_heads(tx, [asked.principal, grant.subject])
-        told = {"grant": str(grant.id), "request": asked.client_id, "tool": call.action.tool}
-        detail = {**told, "digest": call.action.digest.hex()}
+        base = {"grant": str(grant.id), "request": asked.client_id, "tool": call.action.tool}
+        detail = {**base, "digest": call.action.digest.hex()}
         entry = AuditEntry(AuditKind.GRANT_USED, asked.principal, detail)
         audit.append_all(tx, [(heads[asked.principal], entry), (heads[grant.subject], entry)])
         if call.judgement is not None:
             judgements.insert(tx, call.judgement, principal=asked.principal, grant_id=grant.id)
         _write_use(tx, _Use(cover, grant, allowed, asked.key, asked.content))
-        limits.settle_told(tx, asked.limit_key, room.uncounted(asked.limit_key, asked.uses))
+        limits.add_settled(tx, asked.limit_key, room.uncounted(asked.limit_key, asked.uses))
     return True
 
 
@@ -192,7 +198,7 @@ def _may_begin(found: ReadyCall, cover: Cover, used: EarlierUse | None, *, outsi
     ``outside``: an external program claims the call, which was handed out earlier.
     """
     call = found.call
-    if call.ask_no or call.repeats is not None or call.paused or call.in_vain:
+    if call.ask_no or call.repeats is not None or call.paused or call.unneeded:
         return False
     if call.state is CallState.NEW:
         return used is None

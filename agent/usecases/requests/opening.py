@@ -66,7 +66,7 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
                 raise NotFound(f"no tool call {new.call_id}")
             if call.state is not CallState.NEW:
                 return await _existing(tx, new)
-            if call.in_vain:
+            if call.unneeded:
                 raise Conflict(f"the run of tool call {new.call_id} has ended")
             ask_no = call.ask_no + 1
             _park(tx, call, new)

@@ -27,7 +27,7 @@ from signoff.values import Person
 
 log = structlog.get_logger(__name__)
 
-MOST_WAKEUPS = 50
+MAX_WAKEUPS = 50
 """Ended calls whose runs are woken at once. Polling finds the others, a few at a time."""
 
 _KINDS = {
@@ -79,10 +79,10 @@ def end_requests(
         return
     decided = [_decision(each) for each in endings]
     decisions.insert(tx, decided)
-    told = {each.request.id for each in endings if each.background or each.explained}
+    to_explain = {each.request.id for each in endings if each.background or each.explained}
     # Lines of the same age go out in this order: people see it first where they decided.
     outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
-    _continue_calls(tx, decided, told)
+    _continue_calls(tx, decided, to_explain)
     heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
     tx.ended({each.request.id: heads[each.head.subject].seq for each in endings})
     outbound.enqueue_decided(tx, [each.request.id for each in endings if each.webhooks])
@@ -113,15 +113,15 @@ def _decision(ending: RequestEnding) -> Decision:
     )
 
 
-def _continue_calls(tx: Transaction, decided: Sequence[Decision], told: Collection[UUID]) -> None:
+def _continue_calls(tx: Transaction, decided: Sequence[Decision], to_explain: Collection[UUID]) -> None:
     """Notify the runs of background and noted calls, and wake them."""
     of_calls = [each for each in decided if each.call_id is not None]
-    decisions.tell_runs(
-        tx, {each.request_id: _line_in_run(each) for each in of_calls if each.request_id in told}
+    decisions.add_run_lines(
+        tx, {each.request_id: _line_in_run(each) for each in of_calls if each.request_id in to_explain}
     )
     waiting = [each for each in of_calls if each.call_state is not CallState.CLAIMED]
     decisions.show_runs(tx, [each.call_id for each in waiting if each.call_id])
-    if len(of_calls) <= MOST_WAKEUPS:
+    if len(of_calls) <= MAX_WAKEUPS:
         tx.wake(*(Wakeup.channel(each.run_channel) for each in waiting if each.run_channel))
         tx.wake(
             *(

@@ -52,11 +52,11 @@ def _reminded(row: DueReminder, now: datetime) -> Reminded:
 
 
 def _line(row: DueReminder, voters: Collection[Person]) -> OutboxMessage:
-    facts = {"people": list(_still_able(row, voters)), "at": row.expires_at.isoformat()}
+    facts = {"people": list(_remaining_reviewers(row, voters)), "at": row.expires_at.isoformat()}
     return outbox.request_line(row.destination, row.id, "reminder", None, **facts)
 
 
-def _still_able(row: DueReminder, voters: Collection[Person]) -> tuple[str, ...]:
+def _remaining_reviewers(row: DueReminder, voters: Collection[Person]) -> tuple[str, ...]:
     """Whom to mention: reviewers without a vote or exclusion; if a whole channel decides, its `notify` list."""
     named = [approver for approver in row.approvers if approver != "channel"] or row.notify
     done = {person.user_id for person in (*voters, *(each.person for each in row.excluded))}

@@ -195,7 +195,7 @@ def _conclude(
         outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
         if request.call_id is not None and (ballot.reason or "").strip():
             by = {"team": person.team_id, "user": person.user_id}
-            decisions.tell_runs(tx, {request.id: {"line": "voted", **by, **facts}})
+            decisions.add_run_lines(tx, {request.id: {"line": "voted", **by, **facts}})
         return
     outcome = RequestStatus(count.outcome)
     decided = RequestEnding(

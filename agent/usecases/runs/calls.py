@@ -26,7 +26,7 @@ async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch
     """
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
-        if call is None or call.state is not CallState.NEW or call.in_vain:
+        if call is None or call.state is not CallState.NEW or call.unneeded:
             return False
         check_epoch(policy_epoch, call.policy_epoch)
         calls.mark_ready(tx, call_id, action)

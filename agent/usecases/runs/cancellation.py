@@ -40,15 +40,15 @@ async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
         run = await views.run_view(tx, run_id)
         if run is None or run.principal != principal:
             raise NotFound(f"no run {run_id}")
-        family = await _family(tx, run_id)
-        return await _end(tx, family, actor=principal, text=f"by a program ({principal})")
+        locked = await _lock_with_descendants(tx, run_id)
+        return await _end(tx, locked, actor=principal, text=f"by a program ({principal})")
 
 
 async def cancel_by_operator(db: Database, run_id: UUID, actor: str, reason: str) -> bool:
     """Cancel a run from the command line. Raises ``NotFound``."""
     async with db.transaction() as tx:
-        family = await _family(tx, run_id)
-        return await _end(tx, family, actor=actor, text=reason)
+        locked = await _lock_with_descendants(tx, run_id)
+        return await _end(tx, locked, actor=actor, text=reason)
 
 
 async def end_orphans(db: Database) -> int:
@@ -56,46 +56,46 @@ async def end_orphans(db: Database) -> int:
     found = await db.read(ancestors.orphans)
     for run_id in found:
         async with db.transaction() as tx:
-            family = await _family(tx, run_id)
-            parent = family.parent_of(family.runs[-1])
+            locked = await _lock_with_descendants(tx, run_id)
+            parent = locked.parent_of(locked.runs[-1])
             if parent is not None and parent.over:
-                await _end(tx, family, text="the run above it has ended")
+                await _end(tx, locked, text="the run above it has ended")
     return len(found)
 
 
 async def _cancel(
     tx: Transaction, run_id: UUID, by: Standing, channels: frozenset[str], path: str
 ) -> bool | Refused:
-    family = await _family(tx, run_id)
-    refusal = eligibility.cancel_refusal(family.runs[-1].requester, family.waiting, by, channels)
+    locked = await _lock_with_descendants(tx, run_id)
+    refusal = eligibility.cancel_refusal(locked.runs[-1].requester, locked.waiting, by, channels)
     if refusal is not None:
         await _refuse_cancel(tx, run_id, by, refusal, path)
         return Refused(refusal)
     facts = {"team": by.person.team_id, "user": by.person.user_id}
-    return await _end(tx, family, by.person, **facts)
+    return await _end(tx, locked, by.person, **facts)
 
 
-async def _family(tx: Transaction, run_id: UUID) -> LockedRuns:
+async def _lock_with_descendants(tx: Transaction, run_id: UUID) -> LockedRuns:
     """Lock the run's descendants, then the run, which is last."""
     below_first = await ancestors.run_with_descendants(tx, run_id)
-    family = [run for each in below_first if (run := await runs.lock(tx, each)) is not None]
-    if not family:
+    locked = [run for each in below_first if (run := await runs.lock(tx, each)) is not None]
+    if not locked:
         raise NotFound(f"no run {run_id}")
-    return await endings.lock(tx, family)
+    return await endings.lock(tx, locked)
 
 
 async def _end(
     tx: Transaction,
-    family: LockedRuns,
+    locked: LockedRuns,
     by: Person | None = None,
     *,
     actor: str | None = None,
     **facts: str | None,
 ) -> bool:
-    working = [run for run in family.runs if not run.over and not (run.done and not family.waiting)]
+    working = [run for run in locked.runs if not run.over and not (run.done and not locked.waiting)]
     if working:
         how = RunEnding(RunStatus.CANCELLED, "cancelled", by, actor, facts=facts)
-        await endings.end(tx, family, working, how)
+        await endings.end(tx, locked, working, how)
     return bool(working)
 
 

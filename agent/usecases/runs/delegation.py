@@ -25,7 +25,7 @@ async def delegate(
     """
     async with db.transaction() as tx:
         locked = await call_locks.lock_ready(
-            tx, [call.call_id], [call.run_id], [call.subject], uses=call.by_itself, wait=True
+            tx, [call.call_id], [call.run_id], [call.subject], uses=call.unapproved_uses, wait=True
         )
         found = locked.get(call.call_id)
         begun = await begin_attempt(tx, found, call.terms) if found else None

@@ -11,13 +11,13 @@ from agent.usecases import call_answers
 from signoff.values import Action
 
 
-async def fall_asleep(db: Database, call_id: UUID, action: Action, seconds: float) -> None:
+async def sleep_until_ready(db: Database, call_id: UUID, action: Action, seconds: float) -> None:
     """Let a new call wait for this many seconds."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
-        if call is None or call.state is not CallState.NEW or call.in_vain:
+        if call is None or call.state is not CallState.NEW or call.unneeded:
             return
-        calls.fall_asleep(tx, call_id, action, seconds)
+        calls.sleep_until_ready(tx, call_id, action, seconds)
         if call.destination is not None:
             outbox.enqueue(tx, [outbox.run_root(call.destination, call.run_id)])
 

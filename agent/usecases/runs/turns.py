@@ -120,10 +120,10 @@ class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
         if found.run.lease_epoch != lease.epoch or not found.run.leased:
             return _lost(lease)
         run = found.run
-        side_turn = run.awaiting_calls > 0 and not turn.branches
-        proposed = () if side_turn else turn.calls
+        is_side_turn = run.awaiting_calls > 0 and not turn.branches
+        proposed = () if is_side_turn else turn.calls
         number = run.turn + 1
-        final = not proposed and not side_turn and run.inputs == turn.heard
+        final = not proposed and not is_side_turn and run.inputs == turn.heard
         if not wait and (run.parent_run_id is not None or (final and found.head is None)):
             return SKIPPED
         runs.add_message(tx, run, "assistant", turn.text, turn=number)

@@ -18,7 +18,7 @@ async def withdraw_call(db: Database, call_id: UUID, actor: str) -> None:
     """Withdraw the call as far as possible; a running attempt finishes. Safe to repeat."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
-        below = await ancestors.run_below(connection, call_id)
+        below = await ancestors.child_run_of(connection, call_id)
     if call is None:
         return
     if call.state is CallState.NEW:

@@ -68,7 +68,7 @@ async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
     except Refused:
         return Card(NO_SUCH_REQUEST, [])
     names = await ctx.directory.names(view.approvers)
-    shown = await ctx.permalinks.to_other_cards(await clean_view(view))
+    shown = await ctx.permalinks.with_card_links(await clean_view(view))
     return request_details(shown, names=names)
 
 

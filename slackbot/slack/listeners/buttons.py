@@ -29,17 +29,17 @@ def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) 
     async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
         try:
             async with asyncio.timeout(ctx.budget):
-                told = await work(ctx, body)
+                sentence = await work(ctx, body)
         except Refused as refused:
-            told = refused.sentence
+            sentence = refused.sentence
         except NotFound:
-            told = GONE
+            sentence = GONE
         except Exception:
             tell(ctx, body, OUTCOME_UNKNOWN)
             raise
         await ack()
-        if told:
-            tell(ctx, body, told)
+        if sentence:
+            tell(ctx, body, sentence)
 
 
 def on_id(work: Callable[[ListenerContext, dict[str, Any], UUID], Awaitable[str | None]]) -> Work:

@@ -30,9 +30,9 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 async def _cancel(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> str | None:
     """End the run; App Home is redrawn instead of a reply."""
-    told = await cancel(ctx, person_of(body), run_id, PATH)
-    if (body.get("view") or {}).get("type") != "home" or told != CANCELLED:
-        return told
+    outcome = await cancel(ctx, person_of(body), run_id, PATH)
+    if (body.get("view") or {}).get("type") != "home" or outcome != CANCELLED:
+        return outcome
     ctx.homes.refresh(person_of(body))
     return None
 

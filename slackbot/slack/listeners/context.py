@@ -31,7 +31,7 @@ class BackgroundTasks:
 
     def start(self, work: Coroutine[Any, Any, object]) -> None:
         """Run this soon; a failure is logged, never raised."""
-        task = asyncio.create_task(self._quietly(work))
+        task = asyncio.create_task(self._log_errors(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -39,7 +39,7 @@ class BackgroundTasks:
         """Wait for running work at shutdown; slow work is dropped."""
         await shutdown.end_tasks(self._tasks, seconds)
 
-    async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
+    async def _log_errors(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             await work
         except Exception as error:

@@ -97,7 +97,7 @@ def show_change(
 async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page: int) -> dict[str, Any]:
     view = await visible_request(ctx.db, ctx.directory, person, request_id)
     nonce = await requests.create_place(ctx.db, request_id, "modal", person)
-    clean = await ctx.permalinks.to_other_cards(await clean_view(replace(view, place_nonce=nonce)))
+    clean = await ctx.permalinks.with_card_links(await clean_view(replace(view, place_nonce=nonce)))
     names = await ctx.directory.names(named_in(view))
     return details_modal(clean, page, permalink=await _permalink(ctx, view), names=names)
 

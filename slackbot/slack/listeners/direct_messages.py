@@ -14,9 +14,9 @@ from slackbot.slack.listeners.unstorable_texts import objection
 async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
     """Start the requested agent, which opens its own thread, or explain what can be written here."""
     async with asyncio.timeout(ctx.budget):
-        told = await _start(ctx, message)
-    if told is not None:
-        ctx.post(message.channel_id, told, message.thread_ts)
+        reply = await _start(ctx, message)
+    if reply is not None:
+        ctx.post(message.channel_id, reply, message.thread_ts)
 
 
 async def _start(ctx: ListenerContext, message: IncomingMessage) -> Card | None:

@@ -84,7 +84,7 @@ async def _answer(
     except Exception as error:
         # The form stays open with its content, and says that it may be sent again.
         log.exception("a form failed", extra={"action": "listener_failed", "kind": type(error).__name__})
-        wrong = FormError(errors=_somewhere(view, OUTCOME_UNKNOWN), notice=OUTCOME_UNKNOWN)
+        wrong = FormError(errors=_on_last_input(view, OUTCOME_UNKNOWN), notice=OUTCOME_UNKNOWN)
     if wrong is None:
         await ack()
     elif wrong.next_step:
@@ -140,18 +140,20 @@ async def _edit(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) 
             edit_errors(view, schema, request.action, arguments, refused.sentence), refused.sentence
         )
     return (
-        None if edited.changed else FormError(_somewhere(view, edits.NOTHING_CHANGED), edits.NOTHING_CHANGED)
+        None
+        if edited.changed
+        else FormError(_on_last_input(view, edits.NOTHING_CHANGED), edits.NOTHING_CHANGED)
     )
 
 
 def _refused(view: dict[str, Any], refused: Refused) -> FormError:
     """If it may be sent again soon, the form keeps its content; any other refusal replaces it."""
     if refused.code in DOUBTFUL:
-        return FormError(_somewhere(view, refused.sentence), refused.sentence)
+        return FormError(_on_last_input(view, refused.sentence), refused.sentence)
     return FormError(notice=refused.sentence)
 
 
-def _somewhere(view: dict[str, Any], problem: str) -> dict[str, str]:
+def _on_last_input(view: dict[str, Any], problem: str) -> dict[str, str]:
     """Slack accepts errors for inputs only: use the last one, next to the button."""
     inputs = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
     return {inputs[-1]: problem} if inputs else {}

@@ -13,7 +13,7 @@ from agent.domain.request import Verdict
 from agent.domain.short_ids import short_id
 from slackbot.cards.grant_entry import PREFIX, entered_grant, read_grant
 from slackbot.cards.grant_form import grant_modal
-from slackbot.cards.grant_preview import MAX_CARRIED, MOST_LINKS, preview_modal
+from slackbot.cards.grant_preview import MAX_CARRIED, MAX_LINKS, preview_modal
 from slackbot.reviewing import grants
 from slackbot.slack.listeners import details
 from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of
@@ -62,12 +62,12 @@ async def preview(ctx: ListenerContext, click: ButtonClick, submitted: dict[str,
         return FormError({f"{PREFIX}:{'lasts' if 'last' in problem else 'uses'}": problem})
     shown, rejected = await grants.preview(ctx.db, view, terms)
     threads = {
-        each.id: (each.channel_id, each.message_ts) for each in rejected[:MOST_LINKS] if each.message_ts
+        each.id: (each.channel_id, each.message_ts) for each in rejected[:MAX_LINKS] if each.message_ts
     }
     links = await ctx.permalinks.of([(channel, ts) for channel, ts in threads.values() if ts])
     named = tuple(
         (f"request {short_id(each.id)}", links.get((each.channel_id, each.message_ts or "")))
-        for each in rejected[:MOST_LINKS]
+        for each in rejected[:MAX_LINKS]
     )
     return FormError(next_step=preview_modal(view, terms, replace(shown, links=named), carry))
 
@@ -76,11 +76,11 @@ async def save(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, An
     """The approval, and the grant."""
     view = await card_of(ctx, click)
     _, _, entered = (submitted.get("private_metadata") or "").partition("\n")
-    told = json.loads(entered)
-    terms, errors = read_grant(view, told, grants.choices_of(ctx.agents, view))
+    outcome = json.loads(entered)
+    terms, errors = read_grant(view, outcome, grants.choices_of(ctx.agents, view))
     if terms is None:
         return FormError(notice=next(iter(errors.values())))
-    vote = click.vote(Verdict.APPROVE, PATH, told.get("reason"))
+    vote = click.vote(Verdict.APPROVE, PATH, outcome.get("reason"))
     try:
         await grants.save(ctx.services, ctx.votes, ctx.directory, vote, view, terms)
     except GrantRefused as refused:
@@ -91,17 +91,17 @@ async def save(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, An
 async def revoke(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
     """*Revoke* on the card of a grant."""
     view = await card_of(ctx, click)
-    told = await _revoke(ctx, body, view.id, click.path)
+    outcome = await _revoke(ctx, body, view.id, click.path)
     details.show_change(ctx, click, body)
-    return told
+    return outcome
 
 
 async def revoke_listed(ctx: ListenerContext, body: dict[str, Any], grant_id: UUID) -> str | None:
     """*Revoke* in a list; App Home is drawn again."""
     if (body.get("view") or {}).get("type") == "home":
-        told = await _revoke(ctx, body, grant_id, HOME_PATH)
+        outcome = await _revoke(ctx, body, grant_id, HOME_PATH)
         ctx.homes.refresh(person_of(body))
-        return told
+        return outcome
     return await _revoke(ctx, body, grant_id, LIST_PATH) or REVOKED
 
 

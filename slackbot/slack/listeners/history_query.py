@@ -10,7 +10,7 @@ from agent.domain.request import RequestStatus
 from signoff.errors import SignoffError
 from slackbot.slack.listeners.run_starts import closest_name
 
-MOST_DAYS = 36_500
+MAX_DAYS = 36_500
 
 _KEYS = {
     "agent": "agent",
@@ -147,7 +147,7 @@ def _since(value: str, now: datetime) -> datetime:
     if value == "yesterday":
         return today - timedelta(days=1)
     if ago := _AGO.match(value):
-        return now - timedelta(days=min(int(ago[1]) * _UNITS[ago[2]], MOST_DAYS))
+        return now - timedelta(days=min(int(ago[1]) * _UNITS[ago[2]], MAX_DAYS))
     try:
         day = datetime.fromisoformat(value.upper())
     except ValueError:

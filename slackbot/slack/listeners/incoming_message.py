@@ -11,7 +11,7 @@ from signoff.values import Person
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import unescape
 
-_SPOKEN = (None, "thread_broadcast", "file_share")
+_MESSAGE_SUBTYPES = (None, "thread_broadcast", "file_share")
 _MENTION = re.compile(r"\s*<@(?P<user>[UW][A-Z0-9]+)(?:\|[^>]*)?>[\s:,]*")
 
 
@@ -35,7 +35,7 @@ class IncomingMessage:
     def read(cls, event: Mapping[str, Any], ctx: ListenerContext) -> IncomingMessage | None:
         """`None` if no person has just written it: edits, joins, bots, our own."""
         user = event.get("user")
-        if event.get("subtype") not in _SPOKEN or event.get("bot_id") or not isinstance(user, str):
+        if event.get("subtype") not in _MESSAGE_SUBTYPES or event.get("bot_id") or not isinstance(user, str):
             return None
         if user == ctx.directory.own_bot_user_id:
             return None

@@ -51,14 +51,14 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         ):
             return
         if message.thread_ts:
-            _whisper(ctx, message, Card(NOT_HERE, []))
+            _reply_ephemeral(ctx, message, Card(NOT_HERE, []))
             return
         verb, rest = split(message.words)
         if verb.lower() != "run":
-            _whisper(ctx, message, usage("/agent"))
+            _reply_ephemeral(ctx, message, usage("/agent"))
             return
         if problem := objection(rest):
-            _whisper(ctx, message, Card(refusal_text(problem), []))
+            _reply_ephemeral(ctx, message, Card(refusal_text(problem), []))
             return
         async with asyncio.timeout(ctx.budget):
             card = await start(
@@ -69,7 +69,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
                 start_key=message.key,
                 by="slack:mention",
             )
-        _whisper(ctx, message, card)
+        _reply_ephemeral(ctx, message, card)
 
 
 def _register_deletions(app: AsyncApp, ctx: ListenerContext) -> None:
@@ -100,7 +100,7 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
             return False
         problem = await _add(ctx, run_id, message)
     if problem and tell:
-        _whisper(ctx, message, Card(problem, []))
+        _reply_ephemeral(ctx, message, Card(problem, []))
     return True
 
 
@@ -121,5 +121,5 @@ async def _add(ctx: ListenerContext, run_id: UUID, message: IncomingMessage) -> 
     return None
 
 
-def _whisper(ctx: ListenerContext, message: IncomingMessage, card: Card) -> None:
+def _reply_ephemeral(ctx: ListenerContext, message: IncomingMessage, card: Card) -> None:
     ctx.post_ephemeral(message.channel_id, message.person.user_id, card, message.thread_ts)

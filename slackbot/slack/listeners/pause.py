@@ -30,12 +30,12 @@ async def _turn(ctx: ListenerContext, said: SlashCommand, *, stop: bool) -> Card
         return _unknown(ctx, said, agent)
     if stop:
         turned = await pausing.pause(ctx.db, ctx.directory, said.person, agent, reason or None)
-        told = _PAUSED if turned else _WAS_PAUSED
+        outcome = _PAUSED if turned else _WAS_PAUSED
     else:
         turned = await pausing.resume(ctx.db, ctx.directory, said.person, agent)
-        told = _RESUMED if turned else await _not_paused(ctx, agent)
+        outcome = _RESUMED if turned else await _not_paused(ctx, agent)
     who = f"The agent {agent}" if agent else "Every agent"
-    return Card(await clean_text(told.format(who=who)), [])
+    return Card(await clean_text(outcome.format(who=who)), [])
 
 
 _PAUSED = (

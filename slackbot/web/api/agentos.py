@@ -138,11 +138,11 @@ async def start_run(
     session_id = body.session_id or str(uuid4())
     with _place(ctx, caller, wanted=body.stream) as place:
         before = await latest_run(ctx, caller, found.name, body.session_id)
-        told = await ended_tools(ctx, before) if before and place else set()
+        known_calls = await ended_tools(ctx, before) if before and place else set()
         about = {"session_id": session_id, "user_id": body.user_id, "key": key}
         run_id = await say(ctx, caller, found, body.message, **about)
     if place is not None:
-        return Events(run_stream(ctx, run_id, presented.credentials, "RunStarted", told), place)
+        return Events(run_stream(ctx, run_id, presented.credentials, "RunStarted", known_calls), place)
     if body.background:
         accepted = Accepted(run_id=run_id, session_id=session_id, status="PENDING")
         return JSONResponse(accepted.model_dump(mode="json"), 202)
@@ -191,10 +191,10 @@ async def continue_run(
     await check_agent(ctx, caller, agent_id, run_id)
     await _of_session(ctx, run_id, body.session_id)
     with _place(ctx, caller, wanted=body.stream) as place:
-        told = await ended_tools(ctx, run_id) if place else set()
+        known_calls = await ended_tools(ctx, run_id) if place else set()
         await confirm(ctx, caller, run_id, body.tools)
     if place is not None:
-        return Events(run_stream(ctx, run_id, presented.credentials, "RunContinued", told), place)
+        return Events(run_stream(ctx, run_id, presented.credentials, "RunContinued", known_calls), place)
     await until_settled(ctx, run_id, wait)
     return await agentos_run(ctx, run_id)
 

@@ -24,14 +24,14 @@ async def ended_tools(ctx: WebContext, run_id: UUID) -> set[UUID]:
 
 
 async def run_stream(
-    ctx: WebContext, run_id: UUID, secret: str, first: str, told: set[UUID]
+    ctx: WebContext, run_id: UUID, secret: str, first: str, known_calls: set[UUID]
 ) -> AsyncIterator[str]:
-    """The run's events, starting with ``first``, without those of the tool calls in ``told``.
+    """The run's events, starting with ``first``, without those of the tool calls in ``known_calls``.
 
     Holds no thread, and a database connection only while reading. The run does not depend on the stream.
     """
     seen: str | None = None
-    started, ended = set(told), set(told)
+    started, ended = set(known_calls), set(known_calls)
     yield AgentOSRun.of(await known_run(ctx, run_id)).event(first)
     checked = time.monotonic()
     while not ctx.watch.closing:

@@ -38,7 +38,7 @@ Wait = Annotated[
 AgentName = Annotated[str, StringConstraints(max_length=200)]
 
 
-def _no_stream(value: Any) -> Any:
+def _refuse_stream(value: Any) -> Any:
     if str(value).lower() not in ("false", "0", "none", ""):
         raise ValueError(
             "streaming is not available here; leave it out and read GET /runs/{run_id}/events, or use /agentos"
@@ -48,7 +48,7 @@ def _no_stream(value: Any) -> Any:
 
 Stream = Annotated[
     Literal[False],
-    BeforeValidator(_no_stream, json_schema_input_type=Literal[False, "false"]),
+    BeforeValidator(_refuse_stream, json_schema_input_type=Literal[False, "false"]),
     Field(examples=[False]),
 ]
 

@@ -21,7 +21,7 @@ from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.agents import Reason
 from slackbot.web.api.agno_shapes import AgnoTool, run_tools
 from slackbot.web.api.key_votes import cast_key_vote, key_owner
-from slackbot.web.api.requesters import claimed_requester, looks_like_somebody
+from slackbot.web.api.requesters import claimed_requester, is_user_id
 from slackbot.web.api.run_starts import start
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
 from slackbot.web.http.context import WebContext
@@ -65,7 +65,7 @@ async def say(
 
     `user_id` is a Slack user id, for keys with `on_behalf`; any other value is ignored.
     """
-    named = user_id if user_id and looks_like_somebody(user_id) else None
+    named = user_id if user_id and is_user_id(user_id) else None
     requester = claimed_requester(ctx, caller, named)
     await check_member(ctx.slack.directory, requester.person)
     run_id = await _conversation(ctx, caller, agent.name, message, session_id, requester, key)

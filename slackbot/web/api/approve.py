@@ -80,11 +80,11 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
             known=known,
         )
     except Refused as refused:
-        raise await _told(ctx, known.request_id, refused) from None
+        raise await _with_decision(ctx, known.request_id, refused) from None
     return await review(ctx, await _now(ctx, known.request_id))
 
 
-async def _told(ctx: WebContext, request_id: UUID, refused: Refused) -> Exception:
+async def _with_decision(ctx: WebContext, request_id: UUID, refused: Refused) -> Exception:
     """For a decided request, adds who decided and when to the problem."""
     if refused.code not in (Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN):
         return refused

@@ -28,10 +28,10 @@ log = structlog.get_logger(__name__)
 OVERLAP = timedelta(seconds=15)
 """How far events may arrive out of order: longer than any of our transactions."""
 
-MOST_MISSED = 10_000
+MAX_MISSED = 10_000
 """Events replayed after a break; a listener that missed more is told to reload everything."""
 
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """Queue size per listener; a slower one is disconnected and reconnects with its last event id."""
 
 _BATCH = 1_000
@@ -109,11 +109,11 @@ class Listening(Protocol):
 class Listener:
     """Queues all events; ``None`` marks the end."""
 
-    queue: asyncio.Queue[Transition | None] = field(default_factory=lambda: asyncio.Queue(MOST_WAITING + 1))
+    queue: asyncio.Queue[Transition | None] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING + 1))
 
     def tell(self, event: Transition) -> bool:
         """False: the queue is full."""
-        if self.queue.qsize() >= MOST_WAITING:
+        if self.queue.qsize() >= MAX_WAITING:
             self.queue.put_nowait(None)
             return False
         self.queue.put_nowait(event)
@@ -143,7 +143,7 @@ class Feed:
         async with self._starting:
             if self._task is None or self._task.done():
                 await self._begin()
-                self._task = asyncio.create_task(self._go(), name="feed")
+                self._task = asyncio.create_task(self._run(), name="feed")
             self._listeners.add(listener)
         try:
             yield
@@ -155,7 +155,7 @@ class Feed:
         found: list[Transition] = []
         start = since.at - OVERLAP
         async with self._db.connection() as connection:
-            while len(found) <= MOST_MISSED:
+            while len(found) <= MAX_MISSED:
                 after = found[-1].key if found else None
                 batch = await views.transitions(connection, KINDS, start, after=after, limit=_BATCH)
                 found += batch
@@ -167,10 +167,10 @@ class Feed:
         """Skip everything recorded before now."""
         async with self._db.connection() as connection:
             self._newest = await views.now(connection)
-            recent = await views.transitions(connection, KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
+            recent = await views.transitions(connection, KINDS, self._newest - OVERLAP, limit=MAX_MISSED)
         self._known = {event_id(each): each.at for each in recent}
 
-    async def _go(self) -> None:
+    async def _run(self) -> None:
         seen: str | None = None
         while self._listeners and not self._watch.closing:
             seen = await self._watch.anything(seen, OVERLAP.total_seconds())
@@ -188,7 +188,7 @@ class Feed:
     async def _news(self) -> list[Transition]:
         if self._newest is None:
             return []
-        recent = await self._db.read(views.transitions, KINDS, self._newest - OVERLAP, limit=MOST_MISSED)
+        recent = await self._db.read(views.transitions, KINDS, self._newest - OVERLAP, limit=MAX_MISSED)
         news = [each for each in recent if event_id(each) not in self._known]
         self._known.update((event_id(each), each.at) for each in news)
         if news:

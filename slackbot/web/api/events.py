@@ -34,7 +34,7 @@ router = APIRouter(route_class=StrictRoute, tags=["Events"])
 HEARTBEAT = 15.0
 """Seconds of silence before a comment keeps the connection open; the key is checked again then, too."""
 
-MOST_STREAMS = 20
+MAX_STREAMS = 20
 """Open streams per key."""
 
 _FIRST_STATE = {
@@ -70,8 +70,8 @@ class StreamPlace:
 
     def __init__(self, ctx: WebContext, caller: Principal) -> None:
         self._open, self._name = ctx.streams, caller.name
-        if self._open[self._name] >= MOST_STREAMS:
-            words = f"The key {caller.key} has {MOST_STREAMS} open streams; close one of them."
+        if self._open[self._name] >= MAX_STREAMS:
+            words = f"The key {caller.key} has {MAX_STREAMS} open streams; close one of them."
             raise retry_later("too-many-streams", "Too many streams", words, 15, status=429)
         self._open[self._name] += 1
 
@@ -138,20 +138,20 @@ async def _lines(feed: Feed, since: EventPosition | None, db: Database, secret: 
     listener = Listener()
     async with feed.listener(listener):
         yield "retry: 2000\n\n"
-        told: set[str] = set()
+        delivered: set[str] = set()
         if since is not None:
             missed = await feed.missed(since)
             if missed is None:
                 yield "event: reset\ndata: {}\n\n"
             for event in missed or ():
-                told.add(event_id(event))
+                delivered.add(event_id(event))
                 yield line(event)
         checked = time.monotonic()
         while True:
             news, ended = await _next(listener, max(0.0, checked + HEARTBEAT - time.monotonic()))
             if ended:
                 return
-            if news is not None and event_id(news) not in told:
+            if news is not None and event_id(news) not in delivered:
                 yield line(news)
             if time.monotonic() - checked >= HEARTBEAT:
                 if not await _still_valid(db, secret):

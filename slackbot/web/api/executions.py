@@ -22,7 +22,7 @@ from agent.usecases.executions.external import (
 )
 from signoff.canonical import canonical_bytes
 from slackbot.web.api import request_lookup
-from slackbot.web.api.facts import ask_again, check_may_tell_facts, facts_at_claim
+from slackbot.web.api.facts import ask_again, check_may_send_facts, facts_at_claim
 from slackbot.web.api.request_lookup import RequestId
 from slackbot.web.api.shapes import ActionOut, Length, RequestModel, ResponseModel, ReviewOut, review
 from slackbot.web.http.api_keys import Asker
@@ -133,7 +133,7 @@ async def claim_request(
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
     digest = bytes.fromhex(body.digest) if body.digest else None
     if body.facts is not None:
-        check_may_tell_facts(principal)
+        check_may_send_facts(principal)
 
     async def claim() -> ExternalClaim:
         policy = ctx.services.policy

@@ -27,14 +27,14 @@ MAX_DIFFERENCES = 50
 """Differences per response; the request itself has all facts."""
 
 
-def check_may_tell_facts(principal: Principal) -> None:
+def check_may_send_facts(principal: Principal) -> None:
     """Raises ProblemRaised (403) for a key without the scope."""
     if not principal.may(Scope.FACTS):
         words = f"The key {principal.key} may not supply facts; that needs the scope facts."
         raise ProblemRaised(403, "scope-missing", "Scope missing", words)
 
 
-def told_facts(values: dict[str, Any] | None) -> Facts:
+def program_facts(values: dict[str, Any] | None) -> Facts:
     """The facts in a program's call. Raises MalformedArguments, with the path below `$.facts`."""
     if values is None:
         return Facts()
@@ -52,13 +52,13 @@ def narrowed(rule: Rule, facts: Facts) -> Rule:
     return rule.model_copy(update={"allow_edit": False}) if facts.source is FactsSource.PROGRAM else rule
 
 
-async def facts_at_claim(ctx: WebContext, view: RequestView, told: dict[str, Any] | None) -> Facts | None:
+async def facts_at_claim(ctx: WebContext, view: RequestView, given: dict[str, Any] | None) -> Facts | None:
     """Current facts: sent by the program, or looked up by Signoff if it did so before.
 
     Raises MalformedArguments, and ProblemRaised (503) if the look-up fails.
     """
     if view.facts_source is not FactsSource.SIGNOFF or view.status is not RequestStatus.APPROVED:
-        return None if told is None else told_facts(told)
+        return None if given is None else program_facts(given)
     lookup = ctx.services.policy.lookup(view.action.tool)
     if lookup is None:
         return Facts()

@@ -28,7 +28,7 @@ from signoff.values import Action
 from slackbot.masking import clean_description
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
-from slackbot.web.api.facts import check_may_tell_facts, narrowed, told_facts
+from slackbot.web.api.facts import check_may_send_facts, narrowed, program_facts
 from slackbot.web.api.requesters import claimed_requester
 from slackbot.web.api.shapes import RequestModel, ResponseModel, SentTime
 from slackbot.web.api.without_review import (
@@ -101,14 +101,14 @@ class AskIn(RequestModel):
             raise ValueError(f"`{EXTERNAL}` is the action of requests that name none")
         if self.arguments is not None and self.action is None:
             raise ValueError("`arguments` are those of an `action`, which is missing")
-        if self.tells_facts and self.action is None:
+        if self.mentions_facts and self.action is None:
             raise ValueError("`facts` are about the arguments of an `action`, which is missing")
         if self.facts is not None and self.facts_failed:
             raise ValueError("`facts_failed` says that there are no `facts`, but `facts` were sent")
         return self
 
     @property
-    def tells_facts(self) -> bool:
+    def mentions_facts(self) -> bool:
         """Whether the body mentions facts, which needs a key with that scope."""
         return self.facts is not None or self.facts_failed
 
@@ -121,8 +121,8 @@ class AskIn(RequestModel):
         """The action that people approve. Raises MalformedArguments."""
         if self.action is not None:
             return Action(self.action, EXTERNAL, self.arguments or {})
-        told = {"request_id", "action_description", "agent_context", "timestamp"}
-        return Action(EXTERNAL, EXTERNAL, self.model_dump(mode="json", include=told))
+        included = {"request_id", "action_description", "agent_context", "timestamp"}
+        return Action(EXTERNAL, EXTERNAL, self.model_dump(mode="json", include=included))
 
     def with_fitting_context(self) -> AskIn:
         """A copy with its context cut to fit. Raises MalformedArguments."""
@@ -134,13 +134,13 @@ class AskIn(RequestModel):
 
         Facts change by themselves. Those of the first call are kept until the claim, which sends them again.
         """
-        told = self.model_dump(mode="json", exclude=_ABOUT_FACTS)
-        return hashlib.sha256(canonical_bytes(told)).digest()
+        included = self.model_dump(mode="json", exclude=_ABOUT_FACTS)
+        return hashlib.sha256(canonical_bytes(included)).digest()
 
-    def told_facts(self) -> Facts:
+    def program_facts(self) -> Facts:
         """The facts that the program sent, if any. Raises MalformedArguments."""
         return (
-            told_facts(self.facts)
+            program_facts(self.facts)
             if not self.facts_failed
             else Facts(failed=True, source=FactsSource.PROGRAM)
         )
@@ -162,11 +162,11 @@ async def ask(
     Slack is unavailable), OutdatedPolicy, Conflict and MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
-    if body.tells_facts:
-        check_may_tell_facts(principal)
+    if body.mentions_facts:
+        check_may_send_facts(principal)
     body = await by_size(size, body.with_fitting_context)
     action, content, facts = await by_size(
-        size, lambda: (body.as_action(), body.content(), body.told_facts())
+        size, lambda: (body.as_action(), body.content(), body.program_facts())
     )
     async with ctx.db.connection() as connection:
         found = await views.client_request(connection, principal.name, body.request_id)
@@ -289,13 +289,13 @@ async def _description(
 
 def _rationale(rule: Rule, body: AskIn) -> str | None:
     """The program's own words; the card labels them as such."""
-    told = [body.action_description] if rule.description_template is not None else []
-    return "\n\n".join([*told, *([body.rationale] if body.rationale else [])]) or None
+    included = [body.action_description] if rule.description_template is not None else []
+    return "\n\n".join([*included, *([body.rationale] if body.rationale else [])]) or None
 
 
 def _context(body: AskIn) -> dict[str, Any]:
     """Context from the program. Without an action, its fields are already the arguments."""
     if body.action is None:
         return {}
-    told = {"action_description", "agent_context", "timestamp"}
-    return body.model_dump(mode="json", include=told)
+    included = {"action_description", "agent_context", "timestamp"}
+    return body.model_dump(mode="json", include=included)

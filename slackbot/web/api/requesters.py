@@ -17,7 +17,7 @@ UserId = Annotated[str, Field(pattern=r"^[UW][A-Z0-9]{2,20}$", description="A pe
 _USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}")
 
 
-def looks_like_somebody(named: str) -> bool:
+def is_user_id(named: str) -> bool:
     """Whether this could be a Slack user id."""
     return _USER_ID.fullmatch(named) is not None
 

@@ -59,7 +59,7 @@ async def watch_run(
     since = position(last_event_id)
     await run_for(ctx, caller, run_id)
     record = _RunRecord.after(ctx.db, run_id, since)
-    if since is not None and await record.is_at_its_end():
+    if since is not None and await record.is_finished():
         return Response(status_code=204)
     place = StreamPlace(ctx, caller)
     feed: Feed = request.app.state.feed
@@ -71,18 +71,18 @@ class RunListener:
     """Wakes when the run may have new events. It has no queue, so it cannot fall behind."""
 
     subjects: set[str]
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     ended: bool = False
 
     def tell(self, event: Transition) -> bool:
         """An unknown request may belong to the run."""
         if event.subject in self.subjects or event.event == AuditKind.REQUEST_OPENED:
-            self.woken.set()
+            self.changed.set()
         return True
 
     def end(self) -> None:
         self.ended = True
-        self.woken.set()
+        self.changed.set()
 
 
 @dataclass
@@ -92,24 +92,24 @@ class _RunRecord:
     db: Database
     run_id: UUID
     newest: datetime
-    told: dict[str, int]
+    last_seqs: dict[str, int]
     """Last sequence number per subject. Numbers have no gaps and commit in order."""
 
     @classmethod
     def after(cls, db: Database, run_id: UUID, since: EventPosition | None) -> _RunRecord:
         """Events after this one, and shortly before it in other subjects; all events without one."""
-        told = {run_subject(run_id): 0} | ({since.subject: since.seq} if since else {})
-        return cls(db, run_id, since.at if since else _BEGINNING, told)
+        last_seqs = {run_subject(run_id): 0} | ({since.subject: since.seq} if since else {})
+        return cls(db, run_id, since.at if since else _BEGINNING, last_seqs)
 
     async def news(self) -> tuple[list[Transition], bool]:
         """Unsent events, which are then marked as sent; and whether no more will follow."""
         over, found = await self._look()
-        news = [each for each in found if each.seq > self.told.get(each.subject, 0)]
-        self.told |= {each.subject: each.seq for each in news}
+        news = [each for each in found if each.seq > self.last_seqs.get(each.subject, 0)]
+        self.last_seqs |= {each.subject: each.seq for each in news}
         self.newest = max([self.newest, *(each.at for each in news)])
         return news, over
 
-    async def is_at_its_end(self) -> bool:
+    async def is_finished(self) -> bool:
         """Whether there is nothing to send, now or later."""
         over, found = await self._look()
         return over and all(each.at <= self.newest for each in found)
@@ -137,14 +137,14 @@ class _RunRecord:
 
 async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -> AsyncIterator[str]:
     """Holds no thread, and a database connection only while reading."""
-    listener = RunListener(set(record.told))
+    listener = RunListener(set(record.last_seqs))
     async with feed.listener(listener):
         yield "retry: 2000\n\n"
         checked = time.monotonic()
         while not listener.ended:
-            listener.woken.clear()
+            listener.changed.clear()
             news, over = await record.news()
-            listener.subjects |= record.told.keys()
+            listener.subjects |= record.last_seqs.keys()
             for event in news:
                 yield line(event, record.run_id)
             if over:
@@ -152,7 +152,7 @@ async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -
             due = checked + events.HEARTBEAT
             try:
                 async with asyncio.timeout(max(0.0, due - time.monotonic())):
-                    await listener.woken.wait()
+                    await listener.changed.wait()
             except TimeoutError:
                 if not await may_still_see(ctx, secret, record.run_id):
                     return

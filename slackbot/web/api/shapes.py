@@ -231,17 +231,17 @@ class ReviewOut(ResponseModel):
 
 def agent_context(view: RequestView) -> Any:
     """The agent's context: for a program's request what it sent, for a run's request its task and transcript."""
-    told = _told(view)
-    return dict(view.context) if told is None else told.get("agent_context")
+    given = _program_context(view)
+    return dict(view.context) if given is None else given.get("agent_context")
 
 
 def own_words(view: RequestView) -> str:
     """The asker's own description; for a run's request, the text shown to people."""
-    words = (_told(view) or {}).get("action_description")
+    words = (_program_context(view) or {}).get("action_description")
     return words if isinstance(words, str) else view.description
 
 
-def _told(view: RequestView) -> dict[str, Any] | None:
+def _program_context(view: RequestView) -> dict[str, Any] | None:
     """Context sent by a program; `None` for a run's request. Without an action it is the arguments themselves."""
     if view.source != API:
         return None

@@ -73,7 +73,7 @@ async def within_limits(
     if judged.verdict == "ask":
         return judged, await limits.states(ctx.db, asked.limit_key, asked.uses)
     detail = _detail(asked, action, facts)
-    states = await limits.let_go_ahead(ctx.db, principal, asked.limit_key, asked.uses, detail, judged)
+    states = await limits.allow_use(ctx.db, principal, asked.limit_key, asked.uses, detail, judged)
     return ctx.services.policy.within_limits(judged, states, tool, action, facts.values), states
 
 

@@ -20,7 +20,7 @@ from slackbot.web.http.bodies import read_form
 from slackbot.web.http.context import WebContext, web_context
 
 NAME = "signoff_session"
-MOST_FIELDS = 300
+MAX_FIELDS = 300
 """Fields per form; the largest edit form has about eighty."""
 
 
@@ -70,7 +70,7 @@ async def check_member(ctx: WebContext, person: Person) -> None:
 async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visitor)]) -> FormData:
     """The form of a signed-in visitor. Raises ForeignForm, and ProblemRaised (422)."""
     check_origin(request)
-    form = await read_form(request, MOST_FIELDS)
+    form = await read_form(request, MAX_FIELDS)
     token = form.get("token")
     if not isinstance(token, str) or not hmac.compare_digest(token.encode(), who.token.encode()):
         raise ForeignForm

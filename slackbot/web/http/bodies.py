@@ -23,10 +23,10 @@ from slackbot.web.http.problems import ProblemRaised, invalid
 
 T = TypeVar("T")
 
-MOST_BYTES = 2**20
+MAX_BODY_BYTES = 2**20
 """Bytes per body. Action arguments have their own limit (`signoff.canonical`)."""
 
-MOST_VALUES = 20_000
+MAX_VALUES = 20_000
 """JSON values per body: objects, arrays and members. Parsing more would block other callers."""
 
 AT_ONCE = 16_384
@@ -45,7 +45,7 @@ class StrictRequest(Request):
         if not hasattr(self, "_json"):
             body = await self.body()
             try:
-                self._json = await by_size(len(body), lambda: read_json(body, MOST_BYTES))
+                self._json = await by_size(len(body), lambda: read_json(body, MAX_BODY_BYTES))
             except MalformedArguments as fault:
                 raise invalid((fault.path, fault.problem)) from None
         return self._json
@@ -73,19 +73,19 @@ async def by_size(size: int, work: Callable[[], T]) -> T:
 
 
 def read_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
-    """`parse_json` for untrusted bodies. Raises MalformedArguments, also for more than MOST_VALUES values."""
+    """`parse_json` for untrusted bodies. Raises MalformedArguments, also for more than MAX_VALUES values."""
     encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if len(encoded) <= most_bytes and _has_too_many_values(encoded):
-        raise MalformedArguments("$", f"has more than {MOST_VALUES:,} values")
+        raise MalformedArguments("$", f"has more than {MAX_VALUES:,} values")
     return parse_json(encoded, most_bytes)
 
 
 def _has_too_many_values(encoded: bytes) -> bool:
     """Counts commas, arrays and objects without parsing: may overcount because of strings, never undercounts."""
-    if _delimiters(encoded) < MOST_VALUES:
+    if _delimiters(encoded) < MAX_VALUES:
         return False
     bare = _STRING.sub(b"0", encoded)
-    return 1 + _delimiters(bare) - len(_EMPTY.findall(bare)) > MOST_VALUES
+    return 1 + _delimiters(bare) - len(_EMPTY.findall(bare)) > MAX_VALUES
 
 
 def _delimiters(encoded: bytes) -> int:

@@ -16,7 +16,7 @@ from slackbot.web.http.problems import ProblemRaised, invalid
 Body = TypeVar("Body", bound=BaseModel)
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
-MOST_FIELDS = 50
+MAX_FIELDS = 50
 MODELS: dict[str, type[BaseModel]] = {}
 """Body models read here; FastAPI does not see them, so the OpenAPI document adds them."""
 
@@ -46,7 +46,7 @@ def openapi_body(model: type[BaseModel]) -> dict[str, Any]:
 
 async def _form(request: Request) -> dict[str, Any]:
     given: dict[str, Any] = {}
-    for name, value in (await read_form(request, MOST_FIELDS)).multi_items():
+    for name, value in (await read_form(request, MAX_FIELDS)).multi_items():
         if name in given:
             raise invalid((name[:100], "is given twice"))
         given[name] = value

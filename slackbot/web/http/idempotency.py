@@ -65,20 +65,20 @@ async def _first(
     try:
         response = await handle(request)
     except BaseException:
-        await _quietly(idempotency.release(db, begun))
+        await _log_errors(idempotency.release(db, begun))
         raise
     is_json = response.headers.get("content-type", "").startswith("application/json")
     if 200 <= response.status_code < 300 and is_json and hasattr(response, "body"):
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
         sealed = jwe.encrypt_compact(_ENCRYPTION, bytes(response.body), encryption)
         kept = StoredResponse(response.status_code, sealed, headers)
-        await _quietly(idempotency.store_response(db, begun, kept))
+        await _log_errors(idempotency.store_response(db, begun, kept))
     else:
-        await _quietly(idempotency.release(db, begun))
+        await _log_errors(idempotency.release(db, begun))
     return response
 
 
-async def _quietly(work: Awaitable[None]) -> None:
+async def _log_errors(work: Awaitable[None]) -> None:
     """The call already took effect and must be answered. If storing fails, a repetition waits until the time limit."""
     try:
         await work
@@ -111,8 +111,8 @@ async def _fingerprint(request: Request) -> bytes:
     """SHA-256 of the whole call except a claim's facts, which change during an attempt."""
     body = await request.body()
     if request.url.path.endswith("/claim") and b'"facts"' in body:
-        told = await request.json()
-        body = json.dumps({name: told[name] for name in sorted(told) if name != "facts"}).encode()
+        values = await request.json()
+        body = json.dumps({name: values[name] for name in sorted(values) if name != "facts"}).encode()
     parts = [request.method.encode(), request.url.path.encode(), request.url.query.encode(), body]
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
 

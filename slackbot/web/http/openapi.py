@@ -129,7 +129,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         _add_models(document)
         for path in document["paths"].values():
             for method in set(path) & set(_METHODS):
-                _tell_problems(path[method])
+                _document_problems(path[method])
         schemas = document["components"]["schemas"]
         schemas["Problem"] = problems.ProblemDetails.model_json_schema()
         for unused in ("HTTPValidationError", "ValidationError"):
@@ -147,7 +147,7 @@ def _add_models(document: dict[str, Any]) -> None:
         schemas[name] = schema
 
 
-def _tell_problems(operation: dict[str, Any]) -> None:
+def _document_problems(operation: dict[str, Any]) -> None:
     """Document every error as problem details, including FastAPI's own."""
     for status, answer in operation["responses"].items():
         if status.isdigit() and int(status) >= 400:

@@ -101,7 +101,7 @@ def invalid(*faults: tuple[str, str]) -> ProblemRaised:
     return ProblemRaised(422, "invalid", "Invalid", clean_now(words, assigned=False), errors=errors)
 
 
-GONE = frozenset({Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
+CONFLICTS = frozenset({Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
 
 
 def handle(app: FastAPI) -> None:
@@ -138,7 +138,7 @@ async def _refused(_: Request, error: Exception) -> Response:
         return problem(404, "not-found", "Not found", "There is no such request.")
     if error.code in DOUBTFUL:
         return problem(503, kind, "Temporarily unavailable", error.sentence, headers={"Retry-After": "5"})
-    status = 409 if error.code in GONE else 422 if error.code is Refusal.REASON_REQUIRED else 403
+    status = 409 if error.code in CONFLICTS else 422 if error.code is Refusal.REASON_REQUIRED else 403
     stale = error.code is Refusal.STALE_REVISION
     title = "Changed meanwhile" if stale else "Settled already" if status == 409 else "Refused"
     return problem(status, kind, title, error.sentence)

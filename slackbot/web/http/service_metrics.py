@@ -71,7 +71,7 @@ class ServiceMetrics:
                 self._read_at = time.monotonic()
         return self._known
 
-    async def told(self) -> dict[str, Any]:
+    async def summary(self) -> dict[str, Any]:
         """The counts that show whether people are notified of waiting requests."""
         known = await self.known()
         if known is None:

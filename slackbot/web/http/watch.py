@@ -54,7 +54,7 @@ class ChangeWatch:
         self._watched: dict[str, _Watched] = {}
         self._task: asyncio.Task[None] | None = None
         self._sweep_at = 0.0
-        self._listen_no_more = db.on_ending(self._ended)
+        self._unsubscribe = db.on_ending(self._ended)
         self.closing = False
         """The service is stopping: waits return at once, and loops that wait end."""
 
@@ -84,7 +84,7 @@ class ChangeWatch:
 
     async def stop(self) -> None:
         """Stop polling; waiters return at their time limit."""
-        self._listen_no_more()
+        self._unsubscribe()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -103,7 +103,7 @@ class ChangeWatch:
             watched.token = ""
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         watched.waiters[future] = seen
-        self._rouse()
+        self._ensure_running()
         clock = asyncio.get_running_loop().call_later(seconds, self._time_is_up, watched, future)
         try:
             return await future
@@ -123,7 +123,7 @@ class ChangeWatch:
         if (watched := self._watched.get(request_subject(request_id))) is not None:
             watched.is_now(str(recorded))
 
-    def _rouse(self) -> None:
+    def _ensure_running(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._look(), name="watch")
 

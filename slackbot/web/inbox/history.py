@@ -12,7 +12,7 @@ from agent.domain.errors import Refusal, sentence
 
 _SLACK = "slack:"
 
-_DOORS = {
+_PATHS = {
     "slack_button": "on the card",
     "slack_details": "in the details",
     "slack_home": "in App Home",
@@ -80,14 +80,14 @@ def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
     return [_step(event) for event in events]
 
 
-def doer(actor: str) -> tuple[str | None, str]:
+def actor_of(actor: str) -> tuple[str | None, str]:
     """The actor's Slack id, if it is a person, and name, from the name in the audit log."""
     return (actor.rpartition("/")[2] if actor.startswith(_SLACK) else None), _name(actor)
 
 
 def _step(event: AuditEvent) -> HistoryStep:
     detail = event.detail
-    user_id, name = doer(event.actor)
+    user_id, name = actor_of(event.actor)
     refusal = str(detail.get("refusal") or "")
     why = sentence(Refusal(refusal)) if refusal in set(Refusal) else ""
     return HistoryStep(
@@ -95,7 +95,7 @@ def _step(event: AuditEvent) -> HistoryStep:
         user_id,
         name,
         _words(event.event, detail),
-        _DOORS.get(str(detail.get("path") or ""), ""),
+        _PATHS.get(str(detail.get("path") or ""), ""),
         why,
         _sign(event.event, detail),
     )

@@ -32,7 +32,7 @@ from slackbot.web.inbox.row_forms import row_forms
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE = 25
-LATELY = 5
+MAX_LATEST = 5
 
 At = Annotated[str, Query(max_length=1000)]
 Word = Annotated[str, Query(max_length=200)]
@@ -143,7 +143,7 @@ async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> 
     order = query.order(RequestOrder.OLDEST)
     (mine, others), lately = await asyncio.gather(
         lists.waiting_for_others(Cursor.read(at), PAGE, wanted, order),
-        lists.latest_decided(0 if query.narrows else LATELY),
+        lists.latest_decided(0 if query.narrows else MAX_LATEST),
     )
     lines = [*mine.lines, *others.lines, *lately]
     return {

@@ -8,13 +8,13 @@ from datetime import date
 
 from agent.domain.reports import GroupOutcomes, Outcomes, Report, ReviewerVotes, Scale, Share
 from slackbot.cards import Names
-from slackbot.cards.stats import outcomes_said, votes_said
+from slackbot.cards.stats import outcomes_text, votes_text
 
 WIDTH = 100.0
 COLUMN = 10.0
 """Width of a day in drawing units."""
 
-MOST_BARS = 20
+MAX_BARS = 20
 """Bars per chart; the last line sums up the rest."""
 
 Part = tuple[str, int]
@@ -63,9 +63,9 @@ def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
         Bar(
             group.name,
             _segments(_parts(group.outcomes), most, WIDTH),
-            outcomes_said(group.outcomes, group.median),
+            outcomes_text(group.outcomes, group.median),
         )
-        for group in groups[:MOST_BARS]
+        for group in groups[:MAX_BARS]
     ]
 
 
@@ -75,9 +75,9 @@ def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
         Bar(
             names.of(each.person.user_id),
             _segments([("approved", each.approvals), ("rejected", each.rejections)], most, WIDTH),
-            votes_said(each),
+            votes_text(each),
         )
-        for each in reviewers[:MOST_BARS]
+        for each in reviewers[:MAX_BARS]
     ]
 
 
@@ -85,7 +85,7 @@ def unread(report: Report, names: Names) -> list[Bar]:
     """Votes cast without opening Details: by risk, then by person. A full bar is all of their votes."""
     of_people = [
         (names.of(each.person.user_id), Share(each.unread, each.votes))
-        for each in report.reviewers[:MOST_BARS]
+        for each in report.reviewers[:MAX_BARS]
     ]
     of_risks = [(f"{risk.value.capitalize()} risk", share) for risk, share in report.unread_by_risk]
     return [
@@ -106,7 +106,7 @@ def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
 
 def left_out(number: int) -> str:
     """The line for bars that are left out."""
-    return f"and {number - MOST_BARS:,} more" if number > MOST_BARS else ""
+    return f"and {number - MAX_BARS:,} more" if number > MAX_BARS else ""
 
 
 def _parts(outcomes: Outcomes) -> list[Part]:

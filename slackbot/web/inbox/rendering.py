@@ -19,7 +19,7 @@ from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
 from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from signoff.errors import MalformedArguments
 from slackbot.web.auth.visitors import ForeignForm, NotSignedIn
-from slackbot.web.http.problems import GONE, ProblemRaised
+from slackbot.web.http.problems import CONFLICTS, ProblemRaised
 from slackbot.web.inbox import assets, row_forms, words
 
 POLICY = "; ".join(
@@ -98,31 +98,31 @@ class PageRoute(APIRoute):
         """Wrap the handler to turn errors into pages."""
         handle = super().get_route_handler()
 
-        async def told(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             try:
                 return await handle(request)
             except NotSignedIn:
                 return _to_sign_in(request)
             except ForeignForm:
-                return _sorry(403, "Not counted", FOREIGN_FORM)
+                return _error_page(403, "Not counted", FOREIGN_FORM)
             except Refused as refused:
-                return _sorry(_status(refused.code), *_about(refused))
+                return _error_page(_status(refused.code), *_about(refused))
             except (
                 NotFound,
                 MalformedArguments,
                 RequestValidationError,
             ):  # unknown paths
-                return _sorry(404, "Not found", NOT_FOUND)
+                return _error_page(404, "Not found", NOT_FOUND)
             except ProblemRaised as raised:
-                return _sorry(raised.status_code, raised.title, raised.detail)
+                return _error_page(raised.status_code, raised.title, raised.detail)
             except OutcomeUnknown:
-                return _sorry(503, "Not known", OUTCOME_UNKNOWN)
+                return _error_page(503, "Not known", OUTCOME_UNKNOWN)
             except DatabaseUnavailable:
-                return _sorry(503, "Please try again", UNAVAILABLE)
+                return _error_page(503, "Please try again", UNAVAILABLE)
             except HTTPException as error:
-                return _sorry(error.status_code, "Not understood", str(error.detail))
+                return _error_page(error.status_code, "Not understood", str(error.detail))
 
-        return told
+        return respond
 
 
 FOREIGN_FORM = (
@@ -158,7 +158,7 @@ def _status(code: Refusal) -> int:
         return 404
     if code in DOUBTFUL:
         return 503
-    return 409 if code in GONE else 403
+    return 409 if code in CONFLICTS else 403
 
 
 def _about(refused: Refused) -> tuple[str, str]:
@@ -167,5 +167,5 @@ def _about(refused: Refused) -> tuple[str, str]:
     return "Changed meanwhile" if stale else titles[_status(refused.code)], refused.sentence
 
 
-def _sorry(status: int, title: str, sentence: str) -> Response:
+def _error_page(status: int, title: str, sentence: str) -> Response:
     return page("sorry.html", status, title=title, sentence=sentence)

@@ -23,7 +23,7 @@ async def reports(request: Request, who: Signed, days: str = "") -> Response:
     ctx = web_context(request)
     period = int(days) if days in map(str, PERIODS) else USUAL
     report = await report_for(ctx.db, ctx.slack.directory, who.person, period)
-    people = {each.person.user_id for each in report.reviewers[: plots.MOST_BARS]}
+    people = {each.person.user_id for each in report.reviewers[: plots.MAX_BARS]}
     names = await ctx.slack.directory.names(people | {who.person.user_id})
     return page(
         "reports.html",

@@ -105,7 +105,7 @@ class RequestPage:
     def paused_by(self) -> tuple[str | None, str] | None:
         """Who paused the agent, while that blocks it: a Slack id and a name."""
         by = self.view.paused_by
-        return history.doer(by) if by and self.view.held_up else None
+        return history.actor_of(by) if by and self.view.held_up else None
 
     @property
     def grant_uses(self) -> str:
@@ -116,7 +116,7 @@ class RequestPage:
     @property
     def grant_ended_by(self) -> tuple[str | None, str]:
         """Who ended the grant: a Slack id and a name."""
-        return history.doer((self.view.grant and self.view.grant.ended_by) or "")
+        return history.actor_of((self.view.grant and self.view.grant.ended_by) or "")
 
     @property
     def asserted(self) -> str:
@@ -238,7 +238,7 @@ def _fields(ctx: WebContext, view: RequestView) -> Sequence[Any]:
 
 
 def _ids(view: RequestView, steps: Sequence[HistoryStep], who: Visitor) -> set[str]:
-    paused_by = history.doer(view.paused_by)[0] if view.paused_by else None
+    paused_by = history.actor_of(view.paused_by)[0] if view.paused_by else None
     people = [who.person, view.behalf.requester, view.editor, *(vote.person for vote in view.votes)]
     people += [view.decision.person if view.decision else None]
     people += [view.execution.settled_by if view.execution else None]

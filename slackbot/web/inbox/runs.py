@@ -22,10 +22,10 @@ from slackbot.reviewing.listing import GOING, PersonalLists, without_secrets
 from slackbot.reviewing.visibility import visible_runs
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
-from slackbot.web.inbox.history import doer
+from slackbot.web.inbox.history import actor_of
 from slackbot.web.inbox.rendering import PageRoute, page
 
-MOST_ENTRIES = 300
+MAX_ENTRIES = 300
 """Latest messages and calls shown on a run's page."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -65,7 +65,7 @@ async def show_runs(ctx: WebContext, who: Visitor, form: StartForm, status: int 
     found = await PersonalLists(ctx.db, directory, who.person).latest_runs()
     seen = await without_secrets(ctx.db, found)
     pauses = await active_pauses(ctx.db)
-    stopped = [(each, *doer(each.by), await clean_text(each.reason or "")) for each in pauses]
+    stopped = [(each, *actor_of(each.by), await clean_text(each.reason or "")) for each in pauses]
     by = [user_id for _, user_id, _, _ in stopped if user_id]
     return page(
         "runs.html",
@@ -114,13 +114,13 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
         values = (await views.values_of(connection, [wanted])).get(wanted)
     hidden = hidden_in_run(values)
     entries = _entries(messages, calls)
-    shown: list[Any] = await clean_value([[e.text, e.answer] for e in entries[-MOST_ENTRIES:]], hidden)
+    shown: list[Any] = await clean_value([[e.text, e.answer] for e in entries[-MAX_ENTRIES:]], hidden)
     clean = [
         ConversationEntry(e.role, text, e.tool, e.state, answer, e.request_id, e.user_id)
-        for e, (text, answer) in zip(entries[-MOST_ENTRIES:], shown, strict=True)
+        for e, (text, answer) in zip(entries[-MAX_ENTRIES:], shown, strict=True)
     ]
     thread = (view.channel_id, view.thread_ts)
-    paused_by = doer(view.paused_by) if view.paused_by and view.held_up else None
+    paused_by = actor_of(view.paused_by) if view.paused_by and view.held_up else None
     authors = [entry.user_id for entry in clean if entry.user_id]
     links = await ctx.slack.permalinks.of([(thread[0], thread[1])] if thread[0] and thread[1] else [])
     return {
@@ -128,7 +128,7 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
         "cancellable": view.status in GOING
         and await may_cancel(ctx.db, ctx.slack.directory, who.person, wanted),
         "entries": clean,
-        "omitted": max(0, len(entries) - MOST_ENTRIES),
+        "omitted": max(0, len(entries) - MAX_ENTRIES),
         "thread_link": next(iter(links.values()), None),
         "paused_by": paused_by,
         **await _named(ctx, who, [view], [*authors, *filter(None, [paused_by and paused_by[0]])]),

@@ -13,7 +13,7 @@ from signoff.visible_text import visible
 from slackbot.cards import json_text, scalars
 
 DEEPEST = 8
-MOST_NODES = 2_000
+MAX_NODES = 2_000
 """Values of one object that are laid out; its exact form shows all of them."""
 MAX_DIFFED = 20_000
 _PAIRS = (("before", "after"), ("old", "new"))
@@ -34,7 +34,7 @@ class Node:
 
 def tree(values: Mapping[str, Any]) -> tuple[tuple[Node, ...], int]:
     """The values, and how many are left out."""
-    room = [MOST_NODES]
+    room = [MAX_NODES]
     nodes = tuple(_members(values, 0, room))
     return nodes, max(0, -room[0])
 

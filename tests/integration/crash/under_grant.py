@@ -14,7 +14,7 @@ from agent.domain.limits import Limit
 from agent.domain.rules import GrantLimits
 from agent.store.outbox import Destination
 from agent.usecases import grants, limits, policy
-from agent.usecases.grants import GrantWish
+from agent.usecases.grants import GrantProposal
 from signoff.values import Person
 from tests.integration.crash.process import FAULT_STATUS
 from tests.integration.crash.street import Street, street, until
@@ -83,7 +83,7 @@ async def _allow(here: Street, *, uses: int) -> None:
     await until(lambda: here.column(_DECIDED), 30.0, here.serve.said)
     [origin] = await here.column(_DECIDED)
     grace = Person(here.slack.workspace.team.id, "U0GRACE")
-    wish = GrantWish(
+    proposal = GrantProposal(
         origin=UUID(str(origin)),
         by=grace,
         arguments={"lane": Between(Decimal(0), Decimal(100))},
@@ -94,7 +94,7 @@ async def _allow(here: Street, *, uses: int) -> None:
     )
     epoch = await policy.epoch_in_force(here.db)
     place, bounds = Destination(grace.team_id, "C0LANE0"), GrantLimits(timedelta(days=1), 100)
-    await grants.propose(here.db, wish, bounds, {}, place, policy_epoch=epoch)
+    await grants.propose(here.db, proposal, bounds, {}, place, policy_epoch=epoch)
     await until(lambda: _is_allowed(here), 30.0, here.serve.said)
 
 

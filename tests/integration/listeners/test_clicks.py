@@ -270,7 +270,7 @@ async def test_slack_not_opening_the_form_is_said(http_house: House) -> None:
         await house.ctx.background.finish()
         told = [str(each.get("text")) for each in house.slack.ephemeral("U0GRACE")]
         assert sum(clicks.FORM_NOT_OPENED in each for each in told) == number, code
-        house.client._silent_until.clear()
+        house.client._blocked_until.clear()
     assert await house.status(asked.request_id) == "waiting"
 
 

@@ -15,7 +15,7 @@ from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
 from agent.store.outbox import Destination
 from agent.usecases import grants, runs
-from agent.usecases.grants import GrantWish
+from agent.usecases.grants import GrantProposal
 from agent.usecases.runs import resumption
 from signoff import ask, function_agent, step, tool
 from signoff.errors import CollaborationError, Conflict
@@ -240,10 +240,17 @@ async def test_a_delegated_task_cannot_be_allowed_in_advance(stage):
     (call,) = await on.calls(await on.go("orders", "order 7"))
     assert "signoff:allow_similar" not in str(request_card(await on.request(call)).blocks)
     await on.approve(call)
-    wish = GrantWish(call.request_id, REVIEWER, {}, {}, anyone=False, lasts=timedelta(hours=1), max_uses=2)
+    proposal = GrantProposal(
+        call.request_id, REVIEWER, {}, {}, anyone=False, lasts=timedelta(hours=1), max_uses=2
+    )
     with pytest.raises(GrantRefused, match="its checkpoint allows no grants"):
         await grants.propose(
-            on.db, wish, GrantLimits(timedelta(days=1), 10), {}, Destination(TEAM, CHANNEL), policy_epoch=0
+            on.db,
+            proposal,
+            GrantLimits(timedelta(days=1), 10),
+            {},
+            Destination(TEAM, CHANNEL),
+            policy_epoch=0,
         )
 
 

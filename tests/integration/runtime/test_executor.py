@@ -485,13 +485,13 @@ async def test_work_begins_within_five_seconds_of_the_return_of_the_database(
     executor = await run(on.services)
     there, away = executor._look, Database("postgresql://nobody@127.0.0.1:1/nowhere")
     monkeypatch.setattr(module, "asyncio", FlyingTime())
-    monkeypatch.setattr(module, "APART", 0)
+    monkeypatch.setattr(module, "SPACING", 0)
     executor._look = Look(away, executor._agents)
     await calls_of(on, "refunds", 1)
     began = len(pauses)
     while len(pauses) < began + 30:  # noqa: ASYNC110 - it says so nowhere
         await asyncio.sleep(0)
-    assert max(pauses[began:]) + module.APART + work_queue.FIRST_REST <= 5
+    assert max(pauses[began:]) + module.SPACING + work_queue.FIRST_REST <= 5
     looks: list[int] = []
 
     class Counted(Look):
@@ -525,7 +525,7 @@ async def test_a_service_stops_while_no_result_can_be_written(
     on.model.script(proposing(("note", {"text": "hello"})))
     owner.execute("SET search_path = signoff")
     owner.execute(_NO_RESULTS)
-    monkeypatch.setattr(shutdown, "LAST_WORDS", 0.1)
+    monkeypatch.setattr(shutdown, "CANCEL_SECONDS", 0.1)
     executor = await run(on.services)
     executor._drain_seconds = 0.1
     await on.start("data", "note hello")
@@ -539,7 +539,7 @@ async def test_a_service_stops_while_no_result_can_be_written(
 
 async def test_nothing_that_stops_is_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not even end when it is cut off is left, and named in the log."""
-    monkeypatch.setattr(shutdown, "LAST_WORDS", 0.0)
+    monkeypatch.setattr(shutdown, "CANCEL_SECONDS", 0.0)
     let_go = asyncio.Event()
 
     async def stubborn() -> None:

@@ -34,7 +34,7 @@ from agent.usecases import executions, grants, judgements, runs
 from agent.usecases import policy as policies
 from agent.usecases.executions import CallToClaim, ClaimTerms
 from agent.usecases.executions.external import ClaimRefused
-from agent.usecases.grants import Cover, GrantWish
+from agent.usecases.grants import Cover, GrantProposal
 from agent.usecases.runs import NewRun
 from signoff.values import Action, Person
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
@@ -118,9 +118,9 @@ class Shop:
             "lasts": timedelta(hours=1),
             "max_uses": 2,
         }
-        wish = GrantWish(**(terms | changes))
+        proposal = GrantProposal(**(terms | changes))
         epoch, place = self.stage.services.policy.epoch, Destination(TEAM, CHANNEL)
-        opened = await grants.propose(self.stage.db, wish, POLICY.grants, {}, place, policy_epoch=epoch)
+        opened = await grants.propose(self.stage.db, proposal, POLICY.grants, {}, place, policy_epoch=epoch)
         await self.stage.vote(replace(call, request_id=opened.request_id), Verdict.APPROVE)
         return opened.request_id
 

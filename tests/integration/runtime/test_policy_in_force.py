@@ -257,7 +257,7 @@ async def _record(db: Database, epoch: int) -> None:
 async def _let_go_ahead(db: Database, epoch: int) -> None:
     principal = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
     judged = Judgement("run", None, "it is allowed", "", epoch)
-    await limits.let_go_ahead(db, principal, new_id(), (), {"request": "1"}, judged)
+    await limits.allow_use(db, principal, new_id(), (), {"request": "1"}, judged)
 
 
 @pytest.mark.parametrize("act", [_pass, _refuse, _open, _open_of_program, _record, _let_go_ahead])

@@ -245,11 +245,11 @@ async def test_a_lease_is_surely_held_as_long_as_beats_extend_it_in_time(stage, 
         execution_id = uuid4()
         with heart.holding_execution(execution_id, now):
             monkeypatch.setattr("agent.runtime.heartbeat.lease_clock", lambda at=late: now + at)
-            assert heart.surely_holds(execution_id) is extended
+            assert heart.holds_lease(execution_id) is extended
             await heart.beat()
             monkeypatch.setattr("agent.runtime.heartbeat.lease_clock", lambda at=late: now + at + 8)
-            assert heart.surely_holds(execution_id) is extended
-        assert not heart.surely_holds(execution_id)
+            assert heart.holds_lease(execution_id) is extended
+        assert not heart.holds_lease(execution_id)
 
 
 @pytest.mark.skipif(
@@ -260,10 +260,10 @@ async def test_sleep_of_the_machine_ends_a_lease(stage, monkeypatch) -> None:
     on = await stage(agent())
     heart, execution_id, read = on.services.heartbeat, uuid4(), time.clock_gettime
     with heart.holding_execution(execution_id, lease_clock()):
-        assert heart.surely_holds(execution_id)
+        assert heart.holds_lease(execution_id)
         slept = {time.CLOCK_BOOTTIME: 60.0}
         monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) + slept.get(clock, 0.0))
-        assert not heart.surely_holds(execution_id)
+        assert not heart.holds_lease(execution_id)
 
 
 async def test_an_idempotent_tool_is_retried_with_the_same_key(stage) -> None:

@@ -96,7 +96,7 @@ def all_that_slack_has(house: House) -> str:
     """Every call with its arguments, and what people can look at now."""
     slack = house.slack
     seen: list[Any] = [[call.method, call.args] for call in slack.calls]
-    seen += slack.workspace.messages.whispers()
+    seen += slack.workspace.messages.ephemeral_messages()
     seen += [slack.views(user) for user in ("U0ADA", "U0GRACE")]
     seen += [slack.home(user) for user in ("U0ADA", "U0GRACE")]
     seen += [file.get("content") for file in slack.workspace.files.values()]

@@ -16,7 +16,7 @@ from agent.domain.api_keys import Scope
 from slackbot.web.api.open_request import AskIn
 from slackbot.web.http import bodies
 from slackbot.web.http.api_keys import needed
-from slackbot.web.http.bodies import MOST_VALUES, StrictRoute
+from slackbot.web.http.bodies import MAX_VALUES, StrictRoute
 from slackbot.web.inbox.rendering import PageRoute
 from tests.integration.asking import column
 from tests.integration.web.conftest import Street
@@ -91,13 +91,13 @@ async def test_a_body_has_up_to_20000_values(site: Street) -> None:
     program = await site.program()
     each_kind: list[Any] = [0, "", [], {}]
     for one in each_kind:
-        answer = await program.post("/pending", json=body([one] * (MOST_VALUES - OTHERS + 1)))
+        answer = await program.post("/pending", json=body([one] * (MAX_VALUES - OTHERS + 1)))
         assert answer.status_code == 422, one
         assert answer.json()["errors"] == [{"path": "$", "problem": "has more than 20,000 values"}]
     assert await column(site.db, "SELECT count(*) FROM approval_request") == [0]
-    taken = await program.post("/pending", json=body([0] * (MOST_VALUES - OTHERS)))
+    taken = await program.post("/pending", json=body([0] * (MAX_VALUES - OTHERS)))
     assert taken.status_code == 201, taken.text
-    text = await program.post("/pending", json=body('[,{"\\' * MOST_VALUES) | {"request_id": "r-2"})
+    text = await program.post("/pending", json=body('[,{"\\' * MAX_VALUES) | {"request_id": "r-2"})
     assert text.status_code == 201, text.text
 
 
@@ -127,7 +127,7 @@ async def test_a_large_body_is_read_beside_the_loop(site: Street, monkeypatch: p
 async def test_a_form_has_up_to_20000_values(site: Street) -> None:
     """The JSON in a form's field is bound to the same, and the field is named."""
     decider = await site.reviewer()
-    tools = json.dumps([{}] * MOST_VALUES)
+    tools = json.dumps([{}] * MAX_VALUES)
     to = f"/agents/data/runs/{SOME_ID}/continue"
     ways: list[dict[str, Any]] = [
         {"data": {"tools": tools}},

@@ -91,7 +91,7 @@ async def test_who_may_not_see_a_run_hears_nothing_of_it(
 
 async def test_a_key_has_so_many_streams(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is a problem that says so; a stream that has ended makes room, and other keys have their own."""
-    monkeypatch.setattr(events, "MOST_STREAMS", 1)
+    monkeypatch.setattr(events, "MAX_STREAMS", 1)
     asker, grace = await service.asker(), await service.reviewer()
     run = await begin(asker)
     async with follow(grace, run) as told:

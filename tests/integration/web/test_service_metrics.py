@@ -114,7 +114,9 @@ async def test_many_rows_are_not_counted_one_by_one(database: Database) -> None:
         assert found.undelivered_lines >= 1
         assert found.runs == {"pending_approval": 1}
         await connection.execute(text("SET enable_seqscan = off"))
-        for statement in (views.service_counts.__globals__[name] for name in ("_WAITS", "_TELLS", "_WORKS")):
+        for statement in (
+            views.service_counts.__globals__[name] for name in ("_WAITS", "_DELIVERY_COUNTS", "_WORKS")
+        ):
             plan = await connection.execute(text(f"EXPLAIN {statement.text}"), {"most": 10})
             lines = "\n".join(str(line) for line in plan.scalars())
             for table in ("approval_request", "delivery", "notice", "agent_run", "tool_call"):

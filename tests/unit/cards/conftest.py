@@ -280,7 +280,7 @@ INITIAL = {
     "checkboxes": "initial_options",
     "multi_static_select": "initial_options",
 }
-MOST_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10, "multi_static_select": 100}
+MAX_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10, "multi_static_select": 100}
 
 
 def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:
@@ -331,9 +331,9 @@ def assert_input(block: dict[str, Any]) -> None:
         )
     if element["type"] == "datepicker" and begin is not None:
         assert date.fromisoformat(begin).isoformat() == begin
-    if element["type"] in MOST_OPTIONS:
+    if element["type"] in MAX_OPTIONS:
         options = element["options"]
-        assert 1 <= len(options) <= MOST_OPTIONS[element["type"]]
+        assert 1 <= len(options) <= MAX_OPTIONS[element["type"]]
         for option in options:
             assert 1 <= slack_length(option["text"]["text"]) <= 75
             assert 1 <= len(option["value"]) <= 75

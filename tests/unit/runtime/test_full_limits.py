@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from agent.domain.limits import Limit, LimitState, Use
-from agent.runtime.full_limits import MOST_KNOWN, FullLimits
+from agent.runtime.full_limits import MAX_KNOWN, FullLimits
 
 MOST = Limit("refunds", "refund", "args.amount", "requester", timedelta(days=1), Decimal(100))
 
@@ -40,18 +40,18 @@ def test_what_cannot_be_counted_is_added_up_first() -> None:
 def test_room_that_is_found_again_is_known() -> None:
     """A limit that has room for what was refused is full no more; room for less says nothing about more."""
     full = FullLimits()
-    full.learn([state(50, used=60)])
-    full.learn([state(40, used=60)])
+    full.update([state(50, used=60)])
+    full.update([state(40, used=60)])
     assert not full.may_have_room([use(50)])
-    full.learn([state(50, used=50)])
+    full.update([state(50, used=50)])
     assert full.may_have_room([use(50)])
 
 
 def test_a_process_keeps_few_of_them() -> None:
     """Beyond 1,000 it forgets, and the claims find out again."""
     full = FullLimits()
-    for n in range(MOST_KNOWN + 1):
+    for n in range(MAX_KNOWN + 1):
         full.add([use(1, f"requester:T1/U{n}")])
     assert full.may_have_room([use(1, "requester:T1/U0")])
-    assert not full.may_have_room([use(1, f"requester:T1/U{MOST_KNOWN}")])
-    assert len(full._refused) <= MOST_KNOWN
+    assert not full.may_have_room([use(1, f"requester:T1/U{MAX_KNOWN}")])
+    assert len(full._refused) <= MAX_KNOWN

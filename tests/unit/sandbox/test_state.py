@@ -98,13 +98,15 @@ def test_faults_strike_as_often_as_told_and_the_same_with_the_same_seed() -> Non
     """A fault counts down, spares other methods, and its dice are reproducible."""
     faults = Faults()
     faults.http_500("chat.update", times=2)
-    struck = [faults.strike(name) for name in ("chat.delete", "chat.update", "chat.update", "chat.update")]
+    struck = [
+        faults.take_fault(name) for name in ("chat.delete", "chat.update", "chat.update", "chat.update")
+    ]
     assert [fault and fault.kind for fault in struck] == [None, FaultKind.HTTP_500, FaultKind.HTTP_500, None]
 
     def rolls() -> list[bool]:
         dice = Faults()
         dice.error("*", "fatal_error", times=None, probability=0.5, seed=7)
-        return [dice.strike("chat.update") is not None for _ in range(50)]
+        return [dice.take_fault("chat.update") is not None for _ in range(50)]
 
     assert rolls() == rolls()
     assert 10 < sum(rolls()) < 40
