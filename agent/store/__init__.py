@@ -1,1 +1,1 @@
-"""SQL, one module per noun; `views` holds the read models. Makes no decisions."""
+"""SQL, one module per noun; `views` holds the read models."""

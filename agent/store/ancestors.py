@@ -1,4 +1,4 @@
-"""Writes between child and parent runs. Locks go upwards: the child run, its parent, the parent's call."""
+"""Child and parent runs. Locks go upwards: child run, parent, the parent's call."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agent.store.rows import person
 
 
 async def run_with_descendants(connection: Connection, run_id: UUID) -> Sequence[UUID]:
-    """The run and its descendants, descendants first: the order in which they are locked."""
+    """The run and its descendants in lock order, descendants first."""
     return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
 
 
 async def child_run(
     connection: Connection, run_id: UUID, call_id: UUID, agent: str, version: str, task: str
 ) -> NewRun:
-    """The child run for this call, with the requester and channel of its parent."""
+    """The child run for this call; it inherits its parent's requester and channel."""
     row = (await connection.execute(_ORIGIN, {"run": run_id})).one()
     return NewRun(
         agent=agent,
@@ -40,17 +40,16 @@ async def child_run(
 
 
 async def child_run_of(connection: Connection, call_id: UUID) -> UUID | None:
-    """The child run of this call."""
     return (await connection.execute(_BELOW, {"call": call_id})).scalar_one_or_none()
 
 
 def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> list[OutboxMessage]:
-    """Redraw the first messages of these ancestors, nearest first; they share the run's channel."""
+    """Redraw the ancestors' first messages, nearest first; all are in the run's channel."""
     return [outbox.run_root(destination, run_id) for run_id in reversed(ancestor_ids)]
 
 
 async def orphans(connection: Connection, limit: int = 100) -> list[UUID]:
-    """Running child runs whose parent run has ended."""
+    """Running child runs of ended parents."""
     return list((await connection.execute(_ORPHANS, {"limit": limit})).scalars())
 
 

@@ -1,4 +1,4 @@
-"""API keys: stored as SHA-256 (a key has 256 random bits, so no slow hash is needed), counted per minute."""
+"""API keys, stored as SHA-256 (256 random bits need no slow hash) and counted per minute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to store; of its secret only ``hash`` is kept."""
+    """Of its secret only ``hash`` is kept."""
 
     id: UUID
     name: str
@@ -33,7 +33,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyUse:
-    """The key that was presented, and its number of uses in this minute, this one included."""
+    """The presented key and its uses in this minute, including this one."""
 
     principal: Principal
     calls: int
@@ -42,7 +42,7 @@ class KeyUse:
 
 
 async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
-    """Count one use of the key with this hash; ``None``: unknown, revoked or expired."""
+    """Count one use of the key; ``None`` if unknown, revoked or expired."""
     found = await fetch(connection, _USE, hash=digest)
     if not found:
         return None
@@ -64,12 +64,12 @@ def revoke(tx: Transaction, key_id: UUID) -> None:
 
 
 def rotate(tx: Transaction, key_id: UUID, prefix: str, digest: bytes, keep_old: timedelta) -> None:
-    """Replace the key's secret; the old one stays valid for ``keep_old``, if at all."""
+    """Replace the key's secret; the old one stays valid for ``keep_old``."""
     tx.add(_ROTATE, id=key_id, prefix=prefix, hash=digest, seconds=keep_old.total_seconds())
 
 
 async def list_keys(connection: Connection) -> list[KeyLine]:
-    """All keys, including invalid ones, oldest first."""
+    """All keys, invalid ones too, oldest first."""
     return [row_as(KeyLine, row) for row in (await connection.execute(_LIST)).all()]
 
 
@@ -77,8 +77,8 @@ async def forget_uses(connection: Connection) -> None:
     await connection.execute(_FORGET)
 
 
-# Uses of a key are counted in one row, so each waits for the commit before it. The count need not survive a crash, so
-# that commit does not wait for the disk.
+# Each use waits for the previous commit on the key's row. The count need not survive a crash, so the commit skips the
+# disk.
 _USE = text("""
 WITH known AS (
     SELECT id, name, scopes, owner_team_id, owner_user_id, agent, per_minute

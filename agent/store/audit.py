@@ -1,4 +1,4 @@
-"""The audit log: events join their subject's chain in the transaction of the fact; chain heads are locked last."""
+"""The audit log: events join their subject's chain in the fact's transaction; chain heads are locked last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SYSTEM = "signoff"
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One event to record: what, by whom, and ids and digests (never arguments)."""
+    """One event: what, by whom, ids and digests (never arguments)."""
 
     kind: AuditKind
     actor: str
@@ -30,7 +30,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChainHead:
-    """The end of a subject's chain, read under its lock; ``at`` is the database's clock."""
+    """The end of a chain, read under its lock; ``at`` is database time."""
 
     subject: str
     seq: int
@@ -39,7 +39,6 @@ class ChainHead:
 
 
 def actor(person: Person | None) -> str:
-    """The actor, as written in the audit log."""
     return f"slack:{person}" if person else SYSTEM
 
 
@@ -65,7 +64,7 @@ ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
 
 
 def ids_and_heads(taken: Iterable[Iterable[Row[Any]]]) -> tuple[set[UUID], dict[str, Row[Any]]]:
-    """Results of locking statements: ids of rows, and heads of chains by subject."""
+    """Split the results of locking statements into row ids and chain heads by subject."""
     rows = [row for each in taken for row in each]
     heads = [row for row in rows if getattr(row, "subject", None) is not None]
     return {found for row in rows if (found := getattr(row, "id", None))}, {row.subject: row for row in heads}
@@ -100,22 +99,21 @@ async def lock_head(connection: Connection, subject: str) -> ChainHead:
 async def record(
     tx: Transaction, subject: str, kind: AuditKind, actor: str, detail: Mapping[str, Any]
 ) -> None:
-    """Append one event to the chain of a subject that is already locked."""
     append(tx, await lock_head(tx, subject), AuditEntry(kind, actor, detail))
 
 
 async def create_head(connection: Connection, subject: str) -> None:
-    """Insert the head of a chain that no other row guards, to lock it before its first event; a second caller waits."""
+    """Insert a chain's head, if no other row guards it, to lock it before its first event."""
     await connection.execute(_FOUND, {"subject": subject, "hash": genesis(subject)})
 
 
 def append(tx: Transaction, head: ChainHead, *entries: AuditEntry) -> ChainHead:
-    """Append the entries after the head. Returns the new head, for more entries in the same transaction."""
+    """Append after the head. Returns the new head, for more entries in this transaction."""
     return append_all(tx, [(head, entry) for entry in entries])[head.subject] if entries else head
 
 
 def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -> dict[str, ChainHead]:
-    """Append each entry after its subject's head, in the order given, in one statement."""
+    """Append each entry after its subject's head, in this order, in one statement."""
     heads: dict[str, ChainHead] = {}
     rows: list[dict[str, Any]] = []
     for first, entry in pairs:
@@ -148,7 +146,7 @@ async def events(connection: Connection, subject: str) -> list[AuditEvent]:
 _FOUND = text(
     "INSERT INTO audit_head (subject, seq, hash) VALUES (:subject, 0, :hash) ON CONFLICT DO NOTHING"
 )
-# Creates a missing chain; if two transactions do so at once, the second fails on the event's key.
+# Creates a missing chain; of two at once, the second fails on the event's key.
 _APPEND = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (

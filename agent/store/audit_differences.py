@@ -1,4 +1,4 @@
-"""Compare votes, decisions and other rows of consent with their audit events; both may be changed or missing."""
+"""Compare votes, decisions and other rows of consent with their audit events; either may be altered or missing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SELECT subject, coalesce(recorded.seq, 0) AS seq,
 FROM recorded FULL JOIN stored USING (subject, actor, verdict, revision)
 WHERE recorded.votes IS DISTINCT FROM stored.votes
 """)
-# A vote is superseded only by a later vote of the same person on the same request.
+# Only a later vote of the same person on the same request supersedes a vote.
 _LIVE_VOTES = text("""
 SELECT 'request:' || v.request_id AS subject, 0 AS seq, 'a vote is put aside that no later one replaced' AS what
 FROM vote AS v LEFT JOIN vote AS later ON later.id = v.superseded_by AND later.request_id = v.request_id

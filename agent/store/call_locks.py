@@ -1,5 +1,3 @@
-"""Lock and read tool calls before use cases decide."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -29,7 +27,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """A call to evaluate, with the relevant facts of its run."""
+    """A call to evaluate, with facts of its run."""
 
     state: CallState
     run_id: UUID
@@ -46,8 +44,6 @@ class NewCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A call with its request and decision."""
-
     id: UUID
     run_id: UUID
     agent: str
@@ -60,21 +56,20 @@ class StoredCall:
     answer: CallAnswer | None
     action: bytes | None
     unneeded: bool
-    """Its run has ended, and it does not repeat an expired call at a person's wish."""
+    """Its run has ended, and it repeats no expired call."""
     parked: bool
-    """Its run waits for people."""
     paused: bool
     request_id: UUID | None
     destination: Destination | None
-    """Of the request's card."""
+    """Of the card."""
     subject: str
-    """Its audit chain: the request's, or the run's for a call without a request."""
+    """Its audit chain: the request's, or without one the run's."""
     voided: bool
     on_reject: str | None
     outcome: RequestStatus | None
     decided_digest: bytes | None
     recorded_digest: bytes | None
-    """The decided digest in the audit log."""
+    """In the audit log."""
     decided_by: str | None
     decided_action: bytes | None
     editor: Person | None
@@ -85,11 +80,9 @@ class StoredCall:
     wanted_again: bool | None
     """The last attempt was settled as Retry."""
     policy_epoch: int
-    """The policy in force."""
 
     @property
     def ended(self) -> EndedCall:
-        """The call with its answer."""
         return EndedCall(
             self.id,
             self.tool,
@@ -126,28 +119,26 @@ async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
 async def lock_all_asked(
     connection: Connection, request_ids: Sequence[UUID], *subjects: str
 ) -> dict[str, ChainHead]:
-    """Lock the calls of these locked waiting requests, then the heads of their chains and of other ``subjects``."""
+    """Lock the calls of these locked waiting requests, then the heads of their chains and of ``subjects``."""
     every = [*map(request_subject, request_ids), *subjects]
     _, found = await query(connection, TAKE_ASKED, audit.LOCK_HEADS, ids=list(request_ids), subjects=every)
     return await audit.heads_of(connection, every, found)
 
 
 async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:
-    """A call to evaluate, locked behind its run; holds the pause switch."""
+    """Lock a call to evaluate, behind its run; holds the pause switch."""
     _, found = await query(connection, _TAKE_RUN_OF_CALL, _NEW_CALL, call=call_id)
     return row_as(NewCall, found[0]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyCall:
-    """A call locked behind its run, with the head of its audit chain, if found."""
+    """A call locked behind its run, and the head of its chain, if found."""
 
     call: StoredCall
     head: ChainHead | None
     room: Room
-    """Room under the concurrency limits that the transaction has locked."""
     limits: LimitRoom
-    """Room under the limits over time that the transaction has locked."""
 
 
 async def lock_ready(
@@ -160,9 +151,9 @@ async def lock_ready(
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
-    """These calls in any state, locked behind their runs, with the heads of these chains and the room under the limits.
+    """Lock these calls, in any state, behind their runs, with these chain heads and the room under the limits.
 
-    ``wait``: for locks of other transactions.
+    ``wait``: for other transactions' locks.
     """
     bounded = (concurrency.TAKE if wait else concurrency.TRY, concurrency.COUNT) if bounds else ()
     limited = (limits.TAKE if wait else limits.TRY, limits.SUM) if uses else ()
@@ -197,7 +188,7 @@ def _ready(row: Row[Any], head: Row[Any] | None, room: Room, left: LimitRoom) ->
 
 
 async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
-    """The pending action of a call whose request is locked; locks the call, too."""
+    """The pending action of a call whose request is locked; also locks the call."""
     _, found = await query(connection, _TAKE_CALLS, _ASKED_ACTION, call=call_id, calls=[call_id])
     return bytes(found[0].action) if found else None
 
@@ -210,7 +201,7 @@ def _stored(row: Row[Any]) -> StoredCall:
 
 
 _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
-# The statement that locks the run also holds the switch: one statement less per evaluation.
+# The statement that locks the run also holds the switch, to save a statement per evaluation.
 _TAKE_RUN_OF_CALL = text("""
 SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))
 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
@@ -228,7 +219,7 @@ SELECT c.state::text AS state, c.run_id, c.agent, c.blocking, c.ask_no, r.awaiti
        coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
-# OFFSET 0 keeps PostgreSQL from joining whole tables, whatever the number of calls.
+# OFFSET 0 keeps PostgreSQL from joining whole tables.
 _CALL = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AS named (id)
 JOIN LATERAL (

@@ -1,4 +1,4 @@
-"""Writes about tool calls. The caller holds the lock of the call's row, or of its run's."""
+"""Writes about tool calls. The caller has locked the call or its run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class StoppedRequest:
 
 
 def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
-    """Insert the calls of a model's turn, before evaluation."""
     ids = [new_id() for _ in proposed]
     rows = [
         {
@@ -48,7 +47,7 @@ def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[Proposed
 
 
 def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
-    """Mark the call as asked; without an ``on_pending`` hook it counts as announced."""
+    """Mark the call as asked; without an ``on_pending`` hook also as announced."""
     tx.add(
         _ASK,
         call=new.call_id,
@@ -61,7 +60,6 @@ def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
 
 
 def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
-    """Mark the call as allowed by policy."""
     tx.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
 
 
@@ -72,74 +70,71 @@ def sleep_until_ready(tx: Transaction, call_id: UUID, action: Action, seconds: f
 
 
 def judge_again(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """Evaluate again a call that policy had allowed."""
+    """Evaluate again what policy had allowed."""
     tx.add(_JUDGE_AGAIN, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def refuse(tx: Transaction, call_id: UUID, agent: str, answer: CallAnswer) -> None:
-    """Refuse the call without asking people."""
     tx.add(_REFUSE, call=call_id, kind=answer.kind.value, answer=answer.text)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
-    """Record that the tool's ``on_pending`` hook is about to run for this action."""
+    """Record that ``on_pending`` is about to run for this action."""
     tx.add(_HOLD, call=call_id, action=action)
 
 
 async def stop_all(tx: Transaction, runs: Sequence[UUID], reason: str) -> list[StoppedRequest]:
-    """Refuse calls of ended runs that have not begun. Returns the requests of approved ones."""
+    """Refuse calls of ended runs that have not begun. Returns approved requests among theirs."""
     found = await fetch(tx, _STOP_ALL, runs=list(runs), reason=reason)
     return [StoppedRequest(row.id, Destination(row.team_id, row.channel_id)) for row in found]
 
 
 def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
-    """Store the call's answer, once."""
     tx.add_rows(_ANSWER, [{"id": call_id, "kind": given.kind.value, "answer": given.text}])
 
 
 def stop(tx: Transaction, call_id: UUID, agent: str, reason: str = "the run has ended; nothing ran") -> None:
-    """Stop a call that has not begun: its run has ended, or an operator called it off."""
+    """Stop a call before it begins: its run has ended, or an operator called it off."""
     tx.add(_STOP, call=call_id, reason=reason)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_announced(tx: Transaction, call_id: UUID) -> None:
-    """Record that the tool's ``on_pending`` hook has run for the pending action."""
+    """Record that ``on_pending`` has run for the pending action."""
     tx.add(_ANNOUNCE, call=call_id)
 
 
 def clear_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
-    """Record that the tool knows that this action is no longer pending."""
+    """Record that the tool knows this action is no longer pending."""
     tx.add(_CLEAR_PREPARED, call=call_id, action=action)
 
 
 def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """Notify a tool that prepared for the previous action: another one is pending now."""
+    """Notify a tool that prepared for the previous action of the new one."""
     tx.add(_ADVANCE, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def delegate(tx: Transaction, call_id: UUID, *, blocking: bool) -> None:
-    """Let another agent work on the call from its claimed attempt on; its run waits if ``blocking``."""
+    """Delegate the call from its claimed attempt on; its run waits if ``blocking``."""
     tx.add(_DELEGATE, call=call_id, blocking=blocking)
 
 
 def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
-    """Mark the attempt as in doubt: its effect is unknown."""
     tx.add(_DOUBT, call=call_id)
 
 
 def make_ready_again(tx: Transaction, call_id: UUID, agent: str, seconds: float | None = None) -> None:
-    """Allow another attempt, after ``seconds``: a person wants it, or the tool is idempotent."""
+    """Allow another attempt after ``seconds``: a person wants it, or the tool is idempotent."""
     tx.add(_READY_AGAIN, call=call_id, seconds=seconds)
     if seconds is None:
         tx.wake(Wakeup.call(call_id, agent))
 
 
 async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
-    """Copy the call into the background of its run, once. Returns the id and whether the copy is new."""
+    """Copy the call into its run's background, once. Returns the id and whether it is new."""
     fresh = new_id()
     await connection.execute(_REPEAT, {"id": fresh, "call": call_id})
     found: UUID = (await connection.execute(_REPEATED, {"call": call_id})).scalar_one()

@@ -1,4 +1,4 @@
-"""Places where a request can be acted on: its card in the channel, and others."""
+"""Places where a request can be acted on: its channel card and others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.values import Person
 async def insert_personal(
     connection: Connection, request_ids: Sequence[UUID], surface: str, person: Person
 ) -> dict[UUID, str]:
-    """This person's places for these requests, created where missing; unknown ids are left out."""
+    """This person's places for these requests, created if missing; skips unknown ids."""
     key = {"ids": list(request_ids), "surface": surface, "team": person.team_id, "user": person.user_id}
     nonces = [new_nonce() for _ in request_ids]
     await connection.execute(_MAKE, key | {"nonces": nonces})
@@ -25,7 +25,6 @@ async def insert_personal(
 
 
 async def channel_of_card(connection: Connection, request_id: UUID) -> Destination | None:
-    """Where the request's card is; ``None`` if it has none."""
     row = (await connection.execute(_CHANNEL, {"id": request_id})).one_or_none()
     return Destination(row.team_id, row.channel_id) if row else None
 

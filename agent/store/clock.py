@@ -1,4 +1,4 @@
-"""The clock of the database."""
+"""The database's clock, which decides all deadlines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,5 @@ from agent.database.transaction import Connection
 
 
 async def now(connection: Connection) -> datetime:
-    """The database's time, which decides all deadlines."""
     now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     return now

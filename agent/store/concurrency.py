@@ -1,4 +1,4 @@
-"""Limits on the number of concurrent claims per tool or agent, across the installation."""
+"""Installation-wide limits on concurrent claims per tool or agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import Row, text
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
-    """The maximum number of concurrent calls of an agent, or of one of its tools."""
+    """The maximum number of concurrent calls of an agent or one of its tools."""
 
     agent: str
     tool: str | None
@@ -21,13 +21,10 @@ class ConcurrencyLimit:
 
     @property
     def name(self) -> str:
-        """The name of its lock."""
         return f"{self.agent} {self.tool or ''}"
 
 
 class Room:
-    """Room under the limits that this transaction has locked."""
-
     def __init__(self, taken: Collection[Row[Any]] = (), counted: Collection[Row[Any]] = ()) -> None:
         self._locked = {row.name for row in taken if row.locked}
         self._claimed = Counter({row.name: row.claimed for row in counted})
@@ -36,7 +33,7 @@ class Room:
         return all(limit.name in self._locked for limit in limits)
 
     def take(self, limits: Collection[ConcurrencyLimit]) -> bool:
-        """Count one more call, if all of its limits have room."""
+        """Count one more call, if all its limits have room."""
         free = all(self._claimed[limit.name] < limit.most for limit in limits)
         if free:
             self._claimed.update({limit.name for limit in limits})
@@ -44,7 +41,7 @@ class Room:
 
 
 def parameters(limits: Iterable[ConcurrencyLimit]) -> dict[str, Sequence[str | None]]:
-    """Parameters of the statements below, sorted so that every transaction locks in the same order."""
+    """Statement parameters, sorted so that all transactions lock in the same order."""
     named = {limit.name: limit for limit in limits}
     ordered = [named[name] for name in sorted(named)]
     return {
@@ -64,8 +61,7 @@ SELECT name, pg_try_advisory_xact_lock(hashtextextended('signoff limit ' || curr
        AS locked
 FROM unnest(CAST(:bounds AS text[])) AS name
 """)
-# A separate statement after the lock, so that it sees the claims of the previous holder. With a join PostgreSQL would
-# read all calls of the agent.
+# Separate from the lock, to see the previous holder's claims. With a join PostgreSQL would read all calls of the agent.
 COUNT = text("""
 SELECT named.name,
        (SELECT count(*) FROM execution AS e WHERE e.status = 'claimed' AND (

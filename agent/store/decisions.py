@@ -20,7 +20,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of a request, and the next state of its call."""
+    """A request's outcome and its call's next state."""
 
     request_id: UUID
     outcome: RequestStatus
@@ -33,17 +33,17 @@ class Decision:
     agent: str
     call_state: CallState
     refused_as: AnswerKind | None
-    """Why the call does not run, if it is refused with the request."""
+    """Why the call is refused with the request."""
     run_channel: str | None = None
 
 
 def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
-    """Insert the decisions, and update the requests and their calls."""
+    """Insert, and update requests and calls."""
     tx.add_rows(_DECIDE, [columns(each) for each in decisions])
 
 
 def add_run_lines(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
-    """Add lines by request to runs' threads. For a blocking call only a reviewer's words, unless the run ends."""
+    """Add lines by request to runs' threads. For a blocking call, only a reviewer's words unless the run ends."""
     rows = [
         {"id": new_id(), "request_id": request_id, "priority": outbox.LINE, "body": dict(body)}
         for request_id, body in lines.items()
@@ -53,7 +53,7 @@ def add_run_lines(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -
 
 
 def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
-    """Redraw the first messages of these calls' runs and their ancestors: they go on."""
+    """Redraw the first messages of these calls' runs and their ancestors."""
     rows = [{"call_id": call_id} for call_id in call_ids]
     if rows:
         tx.add_rows(_SHOW_RUNS, rows, last=True)

@@ -1,5 +1,3 @@
-"""Statements on destinations and deliveries, for the drain."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +13,15 @@ from agent.store.outbox import Destination
 from agent.store.rows import row_as
 
 LINES_AT_ONCE = 10
-"""Maximum number of waiting thread lines that go out as one message."""
+"""Maximum thread lines per message."""
 
 MAX_TOGETHER = 3000
-"""Maximum characters of facts in a message of several lines; far below Slack's limit, even with all wording."""
+"""Maximum characters of facts in a message of several lines; far below Slack's limit, wording included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A delivery that goes out with this message; a message of several lines has several."""
+    """One delivery of a message; a message of several lines has several."""
 
     id: UUID
     body: Mapping[str, object]
@@ -36,10 +34,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NextDelivery:
-    """What may be sent to a destination now, or why nothing may."""
+    """The next message for a destination, or why none may go."""
 
     epoch: int | None
-    """Epoch of the lease; ``None``: not leased."""
+    """``None``: not leased."""
     kind: str
     """Empty: nothing may be sent now."""
     request_id: UUID | None
@@ -47,18 +45,17 @@ class NextDelivery:
     agent: str | None
     """The sender of a digest: an agent, or `key:NAME`."""
     turn: str
-    """The sender of this message, to pass in `served` from now on."""
+    """The message's sender, to pass in `served` from now on."""
     root_ts: str | None
     """Of the card, or of the thread's first message."""
     parts: tuple[Part, ...]
     is_flood: bool
-    """Cards have to be folded first."""
     is_new: bool
-    """First message to this destination, which has to be added first."""
+    """Its destination has to be added first."""
     wait: float | None
-    """Seconds until more may be sent; ``None``: nothing waits only for the pace."""
+    """Seconds until more may be sent; ``None``: nothing waits for the pace alone."""
     rests: bool
-    """Nothing may be sent until then, not even new messages."""
+    """Until then nothing may be sent, not even new messages."""
 
 
 async def take_next(
@@ -71,7 +68,7 @@ async def take_next(
     cards_per_minute: int,
     fold: bool,
 ) -> NextDelivery:
-    """Lease the destination and mark what will be posted; with ``fold``, only if no cards have to be folded."""
+    """Lease the destination and mark what will be posted; with ``fold``, only if no cards need folding."""
     [row] = await fetch(
         connection,
         NEXT,
@@ -90,7 +87,6 @@ async def take_next(
 
 
 async def add_destination(connection: Connection, destination: Destination) -> None:
-    """Add a destination before its first message."""
     key = {"team": destination.team_id, "channel": destination.channel_id}
     await connection.execute(_ADD, key)
 
@@ -98,19 +94,19 @@ async def add_destination(connection: Connection, destination: Destination) -> N
 async def release(
     connection: Connection, destination: Destination, epoch: int, *, posts: float = 0.0, updates: float = 0.0
 ) -> bool:
-    """Release the lease, and set the pause of posts and updates (seconds). False: another drain has taken over."""
+    """Release the lease; pause posts and updates for these seconds. False: another drain took over."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch}
     return bool((await connection.execute(_RELEASE, {**key, "posts": posts, "updates": updates})).rowcount)
 
 
 async def renew(connection: Connection, destination: Destination, epoch: int, seconds: float) -> bool:
-    """Extend the lease. False: another drain has taken over."""
+    """False: another drain has taken over."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch, "seconds": seconds}
     return bool((await connection.execute(_RENEW, key)).rowcount)
 
 
 async def channels_due(connection: Connection, team_id: str) -> list[str]:
-    """Channels without a lease that have a delivery to send, or an outdated digest."""
+    """Unleased channels with a delivery to send or an outdated digest."""
     rows = await fetch(connection, due_deliveries.CHANNELS_DUE, team=team_id)
     return [row.channel_id for row in rows]
 
@@ -123,21 +119,20 @@ class SentMessage:
     wanted: int
     ts: str | None
     new_card: UUID | None
-    """The request of a card posted for the first time."""
     new_root: UUID | None
-    """The run of a thread's first message posted for the first time."""
+    """The run whose thread's first message was posted for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """Result of storing it. ``expired``: the expired request that its card asks again."""
+    """``expired``: the expired request that the card asks again."""
 
     more: bool
     """More to send."""
     wait: float | None
-    """Seconds for which the pace allows none of it; ``None``: some may go now."""
+    """Seconds for which the pace allows none; ``None``: some may go now."""
     rests: bool
-    """Until then nothing at all may be sent."""
+    """Until then nothing may be sent."""
     expired: tuple[UUID, Destination] | None
 
 
@@ -175,14 +170,14 @@ async def mark_sent(
 def postpone(
     tx: Transaction, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool, refused: bool
 ) -> None:
-    """Postpone; what Slack refuses is given up when it and the deadline of its request are both a day old."""
+    """Postpone. What Slack refuses is given up once it and its request's deadline are a day old."""
     tx.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous, refused=refused)
 
 
 def postpone_thread(
     tx: Transaction, kind: str, request_id: UUID | None, run_id: UUID | None, seconds: float
 ) -> None:
-    """Postpone later lines of the thread, which cannot overtake this one and need not be polled until then."""
+    """Postpone later lines of the thread: they cannot overtake this one, so polling them is useless."""
     tx.add(_POSTPONE_THREAD, kind=kind, request=request_id, run=run_id, seconds=seconds)
 
 
@@ -197,8 +192,7 @@ UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_e
                   next_update_at = greatest(next_update_at, clock_timestamp() + make_interval(secs => :updates))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
-# Deliveries come last, because a transaction that has locked the run may wait for them. `IS NOT FALSE`: see
-# `next_delivery.NEXT`.
+# Deliveries last: a transaction that has locked the run may wait for them. `IS NOT FALSE`: see `next_delivery.NEXT`.
 _SENT = text("""
 WITH held AS (
     UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_epoch + 1,

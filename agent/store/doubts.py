@@ -1,4 +1,4 @@
-"""Executions in doubt that people settle: attempts at a run's call, and external attempts."""
+"""Executions in doubt that people settle, of runs' calls and of programs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A locked execution with its request, if any. ``call``: None for an external attempt.
+    """A locked execution with its request, if any.
 
-    ``open``: still in doubt.
+    ``call``: None for an external attempt. ``open``: still in doubt.
     """
 
     execution_id: UUID
@@ -39,7 +39,6 @@ class Doubt:
     quorum: int
     """People needed for a retry."""
     retry_voters: tuple[Person, ...]
-    """People who voted for a retry."""
 
     @property
     def asked(self) -> bool:
@@ -47,7 +46,7 @@ class Doubt:
 
 
 async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
-    """The execution with its call, locked behind its run; an external one, behind its request."""
+    """Lock the execution and its call behind the run; an external one behind its request."""
     *_, found = await query(
         connection, TAKE_REQUEST_OF_ATTEMPT, _TAKE_CALL, _TAKE_EXECUTION, _DOUBT, id=execution_id
     )

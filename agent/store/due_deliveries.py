@@ -1,4 +1,4 @@
-"""The channels with due messages. `next_delivery` has the same conditions for one channel."""
+"""Channels with due messages; same conditions as `next_delivery`."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ WHERE EXISTS (
 )
 ORDER BY random()
 """)
-"""Channels without a lease where a message may be sent, or a folded request has left something to do.
+"""Unleased channels where a message may be sent or a folded request left work.
 
-Each channel costs one index step, and each kind of message a look at its first, however many wait. A line whose thread
-has no root yet makes no channel due. `next_delivery` explains why lookups use `IS NOT FALSE`.
+Costs one index step per channel and a look at the first message of each kind. A line whose thread has no root yet makes
+no channel due. `IS NOT FALSE`: see `next_delivery`.
 """

@@ -14,12 +14,10 @@ from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.outbound import MAIL
 
 PAGE = 100
-"""Rows per agent and lane, so that a flood of one agent does not hide the work of others."""
+"""Rows per agent and lane, so that one agent's flood hides nobody's work."""
 
 
 class Lane(StrEnum):
-    """A kind of work with its own order."""
-
     READY = "ready"  # calls that may run
     OTHER = "other"  # calls to evaluate, announce or refuse
     RUNS = "runs"
@@ -29,8 +27,6 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A piece of work, and its position in its lane."""
-
     wakeup: Wakeup
     lane: Lane
     at: datetime
@@ -44,7 +40,7 @@ async def find(
     *,
     policy_epoch: int = 0,
 ) -> list[Due]:
-    """The oldest ``page`` rows per agent and lane after the lane's time in ``after``; calls that may run come first.
+    """The oldest ``page`` rows per agent and lane after the lane's time in ``after``; runnable calls come first.
 
     A policy in force other than ``policy_epoch`` is work, too.
     """
@@ -72,14 +68,14 @@ async def find(
 async def find_unserved(
     connection: Connection, agents: Sequence[str], seconds: float, page: int = PAGE
 ) -> list[Wakeup]:
-    """Runs of agents not in ``agents`` that could go on but have been idle for ``seconds``."""
+    """Runnable runs of agents not in ``agents``, idle for ``seconds``."""
     rows = await fetch(connection, _UNSERVED, agents=list(agents), seconds=seconds, page=page)
     return [Wakeup.run(row.id, row.agent) for row in rows]
 
 
 # Each lane is read along its index until the page is full, and skipped for a paused agent. With a join instead of the
-# sub-select, PostgreSQL reads all runs as soon as many calls are ready. Of notices, only the earliest per target is
-# read: only one index has the order by both columns.
+# sub-select, PostgreSQL reads all runs once many calls are ready. Notices: only the earliest per target, because only
+# one index has the order by both columns.
 _DUE = text("""
 WITH served AS MATERIALIZED (
     SELECT s.*, EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', s.agent)) AS paused

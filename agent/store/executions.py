@@ -1,5 +1,3 @@
-"""Executions: locks, attempts, outcomes, late results, and settlements."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -27,21 +25,20 @@ async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A locked attempt of a worker or an external program."""
+    """A worker's or program's locked attempt."""
 
     id: UUID
     status: ExecutionStatus
     attempt: int
     worker: str
-    """The worker's name, or the program's principal."""
+    """Or the program's principal."""
     lease_over: bool
     result: str | None
     error: str | None
     late_result: str | None
     unsettled: bool
-    """In doubt, and not settled."""
     subject: str
-    """Its audit chain: the request's, or the run's for a call without a request."""
+    """Its audit chain: the request's, or without one the run's."""
     request_id: UUID | None
     destination: Destination | None
     """Of the request's card."""
@@ -49,39 +46,39 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class CallAttempt(Attempt):
-    """An attempt at a run's call; ``call`` is the call with its answer."""
+    """An attempt at a run's call; ``call`` has its answer."""
 
     run_id: UUID
     call: EndedCall
     idempotent: bool
     read_only: bool
     outside: bool
-    """Made by an external program."""
+    """By an external program."""
 
     @property
     def actor(self) -> str:
-        """Who works on it, as written in the audit log."""
+        """As in the audit log."""
         return self.worker if self.outside else f"worker:{self.worker}"
 
 
 async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
-    """An attempt and its call, locked behind their run."""
+    """Lock an attempt and its call behind their run."""
     _, found = await query(connection, TAKE, READ, ids=[execution_id])
     return attempt(found[0]) if found else None
 
 
 def attempt(row: Row[Any]) -> CallAttempt:
-    """An attempt from a row of ``READ``, which follows its lock."""
+    """From a row of ``READ``, which follows its lock."""
     return row_as(CallAttempt, row, call=ended_call(row))
 
 
 async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
-    """Open attempts with expired leases, without those of ``but``."""
+    """Open attempts with expired leases, except ``but``."""
     return list((await connection.execute(_LOST, {"limit": limit, "but": list(but)})).scalars())
 
 
 def ended_call(row: Row[Any]) -> EndedCall:
-    """The answered call, from a row with its actions as canonical bytes and the approving votes' ``notes``."""
+    """The answered call; the row has canonical bytes and approving votes' ``notes``."""
     return EndedCall(
         id=row.call_id,
         tool=row.tool,
@@ -96,7 +93,7 @@ def ended_call(row: Row[Any]) -> EndedCall:
 
 @dataclass(frozen=True, slots=True)
 class NewExecution:
-    """An attempt to insert. ``claim_hash``: of the token with which an external program (the ``worker``) reports."""
+    """An attempt to insert. ``claim_hash``: of the token with which the program ``worker`` reports."""
 
     id: UUID
     request_id: UUID | None
@@ -117,7 +114,7 @@ def insert(tx: Transaction, new: NewExecution) -> None:
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
-    """Write the outcome of an open attempt: the result or the error."""
+    """Write an open attempt's outcome: result or error."""
     succeeded = status is ExecutionStatus.SUCCEEDED
     row = {
         "id": execution_id,
@@ -129,19 +126,19 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome
 
 
 def end_doubt(tx: Transaction, execution_id: UUID, result: str) -> None:
-    """Record that it succeeded; what was known during the doubt stays beside the result."""
+    """Record that it succeeded; the doubt's own facts stay."""
     tx.add(_END_DOUBT, id=execution_id, result=result)
 
 
 def record_late(tx: Transaction, execution_id: UUID, outcome: str) -> None:
-    """Store a result that arrived after the outcome; the outcome stays."""
+    """Store a result that came late; the outcome stays."""
     tx.add(_LATE, id=execution_id, outcome=outcome)
 
 
 def settle(
     tx: Transaction, execution_id: UUID, verdict: Literal["retry", "done"], by: Person, note: str | None
 ) -> None:
-    """Store a person's verdict on an execution in doubt; a second verdict fails on the key."""
+    """Store a person's verdict on a doubt; a second one fails on the key."""
     tx.add(_SETTLE, execution=execution_id, verdict=verdict, team=by.team_id, user=by.user_id, note=note)
 
 
@@ -187,7 +184,7 @@ VALUES (:execution, :verdict, :team, :user, :note)
 _WANT_RETRY = text("""
 INSERT INTO retry_vote (execution_id, team_id, user_id, note) VALUES (:execution, :team, :user, :note)
 """)
-# Skip locked rows until the next heartbeat: waiting for one could let all leases of the process expire.
+# Skip locked rows until the next heartbeat: waiting for one could expire all leases of the process.
 _BEAT = text("""
 UPDATE execution SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id IN (SELECT id FROM execution WHERE id = ANY(:ids) AND worker = :worker AND status = 'claimed'

@@ -1,4 +1,4 @@
-"""Run calls for external programs: handed out, found, claimed with a token."""
+"""Calls that programs execute: handed out, found, claimed with a token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HandedOutCall:
     agent: str
     tool: str
     request_id: UUID | None
-    """The approved request; ``None``: policy lets the call run."""
+    """``None``: policy lets the call run."""
     description: str | None
     """The request's, masked."""
     created_at: datetime
@@ -32,8 +32,6 @@ class HandedOutCall:
 
 @dataclass(frozen=True, slots=True)
 class ExternalCallAttempt:
-    """The attempt of a token, as a report identifies it."""
-
     execution_id: UUID
     call_id: UUID
     run_id: UUID

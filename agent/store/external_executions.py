@@ -1,5 +1,3 @@
-"""External executions: what programs do with an approval."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -20,7 +18,7 @@ from agent.store.rows import columns, row_as
 
 @dataclass(frozen=True, slots=True)
 class ClaimableRequest:
-    """A locked request, with what a program's claim depends on."""
+    """A locked request, with what a claim depends on."""
 
     principal: str
     call_id: UUID | None
@@ -31,7 +29,7 @@ class ClaimableRequest:
     revision: int
     digest: bytes | None
     recorded_digest: bytes | None
-    """The decided digest in the audit log."""
+    """In the audit log."""
     action: bytes | None
     erased: bool
     edited: bool
@@ -39,10 +37,9 @@ class ClaimableRequest:
     policy_epoch: int
     """The policy in force, which stays in force until COMMIT."""
     settled_as: str | None
-    """The last attempt's settlement."""
     client_id: str
     voided: bool
-    """The approved facts changed before it began; its client id now names the request that asks again."""
+    """The facts changed before it began; its client id now names the request that asks again."""
     facts: bytes | None
     facts_source: FactsSource | None
     facts_age: float
@@ -51,7 +48,6 @@ class ClaimableRequest:
 
     @property
     def approved_facts(self) -> ApprovedFacts:
-        """The facts that people decided on."""
         known = (self.facts, self.facts_source, self.facts_age)
         return (
             ApprovedFacts(*known) if self.facts_max_age is None else ApprovedFacts(*known, self.facts_max_age)
@@ -60,8 +56,6 @@ class ClaimableRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExternalAttempt(Attempt):
-    """An attempt of a program at a request."""
-
     request_id: UUID
     destination: Destination
     seconds: float
@@ -69,7 +63,7 @@ class ExternalAttempt(Attempt):
 
 
 async def lock_approval(connection: Connection, request_id: UUID) -> ClaimableRequest | None:
-    """A program's request, locked, then the time, decision and attempts; holds the pause switch."""
+    """Lock a program's request and read time, decision and attempts; holds the pause switch."""
     *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
     return row_as(ClaimableRequest, found[0]) if found else None
 
@@ -88,41 +82,39 @@ async def find_by_token(connection: Connection, request_id: UUID, claim_hash: by
 
 @dataclass(frozen=True, slots=True)
 class OverdueApproval:
-    """An approved request, locked, that nobody claimed in time."""
+    """An approved request that nobody claimed in time."""
 
     id: UUID
     destination: Destination
     handed_over_at: datetime | None
-    """When its asker read the approval."""
 
 
 async def overdue_approvals(
     connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
 ) -> list[OverdueApproval]:
-    """Unclaimed, overdue approvals that nobody else holds, without those of ``but``; or ``only`` this one."""
+    """Lock overdue, unclaimed approvals that nobody else holds, except ``but``; or ``only`` this one."""
     due = {"limit": limit, "but": list(but), "only": only}
     return [row_as(OverdueApproval, row) for row in await connection.execute(_OVERDUE, due)]
 
 
 def insert(tx: Transaction, new: NewExecution) -> None:
-    """Claim the attempt, so that the approval cannot lapse; the database refuses a second open attempt."""
+    """Claim the attempt, so that the approval cannot lapse; a second open attempt is refused."""
     tx.add(_BEGIN, **columns(new))
     tx.add(_TAKEN, request=new.request_id)
 
 
 async def hand_over(tx: Transaction, request_ids: Collection[UUID]) -> dict[UUID, datetime]:
-    """Record that their askers read these approvals, if claimable. Returns when each was first read."""
+    """Record that these claimable approvals' askers read them. Returns the first read times."""
     rows = await tx.execute(_HAND_OVER, {"ids": list(request_ids)})
     return {row.id: row.handed_over_at for row in rows}
 
 
 def reopen(tx: Transaction, request_id: UUID) -> None:
-    """Allow another attempt: the approval waits for its executor for its full time again."""
+    """Allow another attempt; the executor has its full time again."""
     tx.add(_CLAIMABLE_AGAIN, request=request_id)
 
 
 def lapse(tx: Transaction, request_ids: Sequence[UUID]) -> None:
-    """Mark these approvals as never claimed."""
     tx.add(_LAPSE, ids=list(request_ids))
 
 

@@ -1,6 +1,6 @@
-"""A flood: more new requests of one sender than a channel can show as cards. The rest is folded into a digest.
+"""A flood: more new requests of one sender than a channel may show. The rest is folded into a digest.
 
-A folded request has no card and no thread. A sender is an agent, or a program's key: a key may speak for many agents,
+A folded request has no card and no thread. A sender is an agent, or a program's key, which may speak for many agents
 but has one limit and one digest.
 """
 
@@ -33,9 +33,9 @@ from agent.store.tables import approval_request, card_place, delivery, digest_ca
 
 
 async def fold(connection: Connection, destination: Destination, cards_per_minute: int) -> list[str]:
-    """Skip the cards of requests that exceed the limit or are folded. Returns the senders.
+    """Skip the cards of requests beyond the limit or already folded. Returns the senders.
 
-    A digest is outdated after a minute, because people would no longer scroll up to it.
+    A digest is outdated after a minute: nobody scrolls up to it.
     """
     here = {"team": destination.team_id, "channel": destination.channel_id}
     rows = await fetch(connection, _FOLD, **here, cards_per_minute=cards_per_minute)
@@ -43,13 +43,13 @@ async def fold(connection: Connection, destination: Destination, cards_per_minut
 
 
 async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UUID, Destination, str]]:
-    """Unfold what fits into the limit (id, channel, sender): critical requests first, a sender's people in turn."""
+    """Unfold what fits the limit (id, channel, sender): critical requests first, then a sender's people in turn."""
     rows = await connection.execute(_UNFOLD, {"cards_per_minute": cards_per_minute})
     return [(row.request_id, Destination(row.team_id, row.channel_id), row.sender) for row in rows]
 
 
 async def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> str | None:
-    """Make this message the sender's digest while a request in it waits. Returns the previous digest, if any.
+    """Make this message the digest while a request in it waits. Returns the previous digest.
 
     Also clears the sender's given-up digests.
     """
@@ -61,12 +61,12 @@ async def place_digest(tx: Transaction, destination: Destination, sender: str, t
 _SENDER: ColumnElement[str] = case(
     (approval_request.c.source == API, approval_request.c.principal), else_=approval_request.c.agent
 )
-"""The sender of a request: an agent, or a program's key, whatever agents it speaks for."""
+"""An agent, or a program's key whatever agents it speaks for."""
 
 _A_MINUTE_AGO: ColumnElement[str] = cast(
     cast(extract("epoch", func.clock_timestamp()) - 60, BigInteger), Text
 )
-"""As a Slack ``ts``, which is the time of posting."""
+"""As a Slack ``ts``, the time of posting."""
 
 _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
 
@@ -145,7 +145,7 @@ placed AS (
     SET ts = excluded.ts, outdated = digest_card.outdated AND digest_card.ts = excluded.ts)
 SELECT ts FROM former WHERE ts <> :ts
 """)
-# Digests are few, and end with the last waiting request in them. Slack may have rejected one in every form.
+# Digests are few and end with their last waiting request. Slack may have rejected one in every form.
 _UNFOLD = text("""
 WITH digest AS MATERIALIZED (
     SELECT team_id, channel_id, agent AS sender FROM digest_card

@@ -1,6 +1,6 @@
-"""Grants: consent in advance, found by agent, tool and checkpoint, and their uses.
+"""Grants (consent in advance), by agent, tool and checkpoint, and their uses.
 
-The action of its request holds what a grant allows. A trigger counts the uses and refuses one too many.
+The grant request's action holds what is allowed. A trigger counts the uses and refuses one too many.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class StoredGrant:
-    """An approved grant and its current state. ``at`` is the database's time."""
+    """An approved grant's current state. ``at`` is database time."""
 
     id: UUID
     agents: tuple[str, ...]
@@ -35,11 +35,11 @@ class StoredGrant:
     at: datetime
     approvers: tuple[str, ...]
     destination: Destination
-    """Of its request's card."""
+    """Of its card."""
     action: bytes
     decided_digest: bytes
     recorded_digest: bytes | None
-    """The decided digest in the audit log."""
+    """In the audit log."""
     granters: tuple[Person, ...]
 
     @property
@@ -50,7 +50,7 @@ class StoredGrant:
 
 @dataclass(frozen=True, slots=True)
 class GrantState:
-    """A grant that has not ended and is not used up, but perhaps not yet approved."""
+    """A grant that has not ended and is not used up, perhaps not yet approved."""
 
     id: UUID
     uses: int
@@ -65,7 +65,7 @@ class EarlierUse:
 
 
 def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
-    """Insert the grant of a request that is written in the same transaction."""
+    """Insert the grant of a request written in the same transaction."""
     tx.add(
         _INSERT,
         id=grant_id,
@@ -80,18 +80,18 @@ def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
 
 
 async def exists(connection: Connection, grant_id: UUID) -> bool:
-    """Whether this grant exists, ended or not."""
+    """Ended ones count."""
     return bool(await fetch(connection, _EXISTS, id=grant_id))
 
 
 async def signature_of(connection: Connection, request_id: UUID) -> bytes | None:
-    """The digest of the tool's parameters when a request was opened."""
+    """The tool's parameters' digest when a request was opened."""
     found = await fetch(connection, _SIGNATURE, id=request_id)
     return bytes(found[0].signature_digest) if found and found[0].signature_digest else None
 
 
 async def lock_count(connection: Connection, agent: str, tool: str) -> int:
-    """Number of this agent's live or pending grants for this tool; locked, so that none is added before COMMIT."""
+    """Live or pending grants of this agent for this tool; locked until COMMIT."""
     _, counted = await query(connection, _TAKE_COUNT, _COUNT, agent=agent, tool=tool)
     found: int = counted[0].live
     return found
@@ -104,14 +104,14 @@ async def live(connection: Connection, agent: str, tool: str, checkpoint_id: str
 
 
 async def read(connection: Connection, grant_ids: Sequence[UUID]) -> Sequence[StoredGrant]:
-    """The approved ones of these grants, earliest end first."""
+    """Only approved ones, earliest end first."""
     return [_stored(row) for row in await fetch(connection, _READ, ids=list(grant_ids))]
 
 
 async def lock(
     connection: Connection, grant_id: UUID, key: str
 ) -> tuple[StoredGrant | None, EarlierUse | None]:
-    """The grant, locked, and the use with this key, of any grant."""
+    """Lock the grant; also read the use with this key, of any grant."""
     _, found, used = await query(connection, _TAKE, _READ, _USE, ids=[grant_id], key=key)
     return (_stored(found[0]) if found else None), (row_as(EarlierUse, used[0]) if used else None)
 
@@ -141,8 +141,6 @@ def use(
 
 @dataclass(frozen=True, slots=True)
 class EndedGrant:
-    """A grant that ends, with the place of its card."""
-
     id: UUID
     destination: Destination
 
@@ -154,7 +152,7 @@ async def lock_live(
     scope: str | None = None,
     checkpoints: Collection[str] = (),
 ) -> list[EndedGrant]:
-    """Lock grants that have not ended: by id, by agent (`*`: all) or by checkpoint."""
+    """Lock live grants: by id, by agent (`*`: all) or by checkpoint."""
     locked = await fetch(connection, _TAKE_LIVE, ids=list(ids), scope=scope, checkpoints=list(checkpoints))
     if not locked:
         return []
@@ -163,7 +161,6 @@ async def lock_live(
 
 
 def end(tx: Transaction, grant_ids: Sequence[UUID], *, by: str, because: str) -> None:
-    """End these locked grants."""
     tx.add(_END, ids=list(grant_ids), by=by, because=because)
 
 
@@ -213,7 +210,7 @@ WHERE g.request_id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY g.until, g.request_id
 """)
 _USE = text("SELECT grant_id, content FROM grant_use WHERE key = :key")
-# After a rejection a model may propose nearly the same call, perhaps through a sibling run.
+# After a rejection a model may propose nearly the same call, perhaps in a sibling run.
 _CONTRADICTED = text("""
 WITH RECURSIVE family AS (
     SELECT coalesce(ancestor_ids[1], id) AS id FROM agent_run WHERE id = :run

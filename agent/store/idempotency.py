@@ -15,14 +15,14 @@ from agent.store.rows import row_as
 async def reserve(
     connection: Connection, principal: str, key: str, fingerprint: bytes, patience: float
 ) -> bool:
-    """Reserve the key. False: its call was answered, or began within ``patience`` seconds."""
+    """Reserve the key. False: answered, or begun within ``patience`` seconds."""
     parameters = {"principal": principal, "key": key, "fingerprint": fingerprint, "seconds": patience}
     return (await connection.execute(_RESERVE, parameters)).one_or_none() is not None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A call with an `Idempotency-Key`; ``status`` is ``None`` while in progress."""
+    """``status`` is ``None`` while in progress."""
 
     fingerprint: bytes
     status: int | None
@@ -49,7 +49,6 @@ def store_response(
 
 
 def release(tx: Transaction, principal: str, key: str, fingerprint: bytes) -> None:
-    """Free the key of a failed call."""
     tx.add(_FORGET, principal=principal, key=key, fingerprint=fingerprint)
 
 

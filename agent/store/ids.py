@@ -1,4 +1,4 @@
-"""Ids are uuid7 (RFC 9562) made here, so that they sort by creation and are known before the row is written."""
+"""Ids are uuid7 (RFC 9562) made here: they sort by creation and are known before the INSERT."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 SKEW = timedelta(hours=1)
-"""Maximum difference between a process's clock, which ids begin with, and the database's clock, which decides."""
+"""Maximum difference between the clock of a process, which ids begin with, and that of the database, which decides."""
 
 
 def new_id() -> UUID:
@@ -18,15 +18,14 @@ def new_id() -> UUID:
 
 
 def id_at(at: datetime) -> UUID:
-    """The lowest id of that time: ids begin with the clock of the creating process in ms (RFC 9562, 5.7)."""
+    """The lowest id of that time: ids begin with the process's clock in ms (RFC 9562, 5.7)."""
     return UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
 
 
 def digest_id(*parts: str) -> UUID:
-    """An id derived from these strings."""
     return UUID(bytes=sha256("\0".join(parts).encode()).digest()[:16])
 
 
 def new_nonce() -> str:
-    """128 random bits as 22 URL-safe characters: an unguessable name of a card's place."""
+    """128 random bits as 22 URL-safe characters, naming a card's place."""
     return secrets.token_urlsafe(16)

@@ -1,5 +1,3 @@
-"""Policy evaluations, each with its inputs."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +29,7 @@ def insert(
     principal: str | None = None,
     grant_id: UUID | None = None,
 ) -> None:
-    """Record an evaluation. The content of a request's evaluation stays with its revision (by default the first).
+    """Record an evaluation. The content of a request's evaluation stays with its revision (default: first).
 
     ``grant_id``: the grant that covers the action.
     """
@@ -83,7 +81,7 @@ def _observed(observations: Sequence[Observation]) -> list[dict[str, Any]] | Non
 async def recorded(
     connection: Connection, since: datetime, *, page: int = PAGE
 ) -> AsyncIterator[list[RecordedJudgement | None]]:
-    """All evaluations since then by the database's clock, page by page; ``None`` where the content is erased."""
+    """All evaluations since then (database time), in pages; ``None`` for erased content."""
     after = id_at(since - SKEW)
     while rows := await fetch(connection, _RECORDED, after=after, since=since, limit=page):
         yield [_recorded(row) for row in rows]
@@ -113,7 +111,7 @@ def _recorded(row: Row[Any]) -> RecordedJudgement | None:
     )
 
 
-# The database's clock decides whether a checkpoint is still observed.
+# The database's clock decides whether a checkpoint is observed.
 _INSERT = text("""
 INSERT INTO judgement (id, policy_epoch, call_id, request_id, principal, agent, requester, tool, traits, action, facts,
                        facts_failed, verdict, checkpoint_id, because, revision, grant_id, ruled, ruled_by, observed)
@@ -127,7 +125,7 @@ FROM json_to_recordset(:rows) AS t (
     revision int, grant_id uuid, ruled text, ruled_by text, observed jsonb)
 LIMIT (SELECT CAST(:many AS int))
 """)
-# OFFSET 0 keeps PostgreSQL, which does not know the size of a page, from reading whole tables for each one.
+# OFFSET 0 keeps PostgreSQL, which does not know the page's size, from reading whole tables.
 _RECORDED = text("""
 SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_failed,
        coalesce(j.ruled, j.verdict) AS verdict,

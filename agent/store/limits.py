@@ -1,12 +1,12 @@
-"""Uses of limits over time: reserved, counted, and deleted once no window reaches back to them.
+"""Uses of limits over time: reserved, counted, deleted once no window reaches back to them.
 
 A use is one row per limit and call (or program request), however often that is evaluated, asked about or attempted. Its
-state follows from the call and its attempts (the view ``limit_use_open``), so that a release cannot be lost;
-``settle_ended`` only stores final states. A trigger sums these per minute, hour and day (``limit_sum``), and the
-function ``limit_settled`` reads a window with many uses in few rows.
+state follows from the call and its attempts (view ``limit_use_open``), so no release is lost; ``settle_ended`` only
+stores final states. A trigger sums uses per minute, hour and day (``limit_sum``); the function ``limit_settled`` reads
+a window in few rows.
 
-Calls that would run without a person lock their limits, by name and subject, before summing up, and write their uses
-before COMMIT. What people approved is added without the lock: it could as well have come a moment later.
+Calls that would run without a person lock their limits by name and subject, sum up, and write their uses before COMMIT.
+Approved calls add theirs without the lock: they could as well have come a moment later.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ from agent.store.ids import digest_id
 
 
 class LimitRoom:
-    """Room under the limits that this transaction has locked, for the uses of several keys."""
+    """Room under the limits locked by this transaction, for several keys."""
 
     def __init__(self, locked: Collection[Row[Any]] = (), sums: Collection[Row[Any]] = ()) -> None:
         self._locked = {(row.name, row.subject) for row in locked if row.locked}
         self._sums = {(row.name, row.subject): _Sum.of(row) for row in sums}
 
     def holds(self, uses: Iterable[Use]) -> bool:
-        """Whether all of their limits are locked."""
         return all(use.key in self._locked for use in uses)
 
     def states(self, key: UUID, uses: Sequence[Use]) -> list[LimitState]:
-        """The limits as these uses find them, without what the key has already reserved."""
+        """The limits as these uses find them, without the key's own reservations."""
         return [
             LimitState(use, add(found.used, *found.but(key)), found.waiting)
             for use in uses
@@ -45,7 +44,7 @@ class LimitRoom:
         ]
 
     def has_room(self, key: UUID, uses: Sequence[Use]) -> bool:
-        """Whether all limits have room for these uses. What counts already needs no more room."""
+        """Whether all limits have room; what counts already needs none."""
         return all(state.verdict == "run" for state in self.states(key, self.uncounted(key, uses)))
 
     def uncounted(self, key: UUID, uses: Sequence[Use]) -> list[Use]:
@@ -53,7 +52,6 @@ class LimitRoom:
         return [use for use in uses if not self._sums[use.key].counts(key, use.amount)]
 
     def take(self, key: UUID, uses: Sequence[Use]) -> None:
-        """Count these uses for the other calls of this transaction."""
         for use in uses:
             if use.key in self._sums:
                 self._sums[use.key].own[str(key)] = use.amount or Decimal(0)
@@ -79,7 +77,7 @@ class _Sum:
 
 
 def parameters(uses: Iterable[Use], keys: Collection[UUID]) -> dict[str, Any]:
-    """Parameters of the statements below, sorted so that every transaction locks in the same order."""
+    """Statement parameters, sorted so that all transactions lock in the same order."""
     found = {use.key: use for use in uses}
     ordered = [found[key] for key in sorted(found)]
     return {
@@ -91,7 +89,7 @@ def parameters(uses: Iterable[Use], keys: Collection[UUID]) -> dict[str, Any]:
 
 
 async def states(connection: Connection, key: UUID, uses: Sequence[Use]) -> list[LimitState]:
-    """The limits as these uses find them now, without a lock."""
+    """Like ``lock``, without locking."""
     sums = await fetch(connection, SUM, **parameters(uses, [key]))
     return LimitRoom((), sums).states(key, uses)
 
@@ -104,18 +102,18 @@ async def lock(connection: Connection, key: UUID, uses: Sequence[Use]) -> LimitR
 def reserve(
     tx: Transaction, uses: Sequence[Use], *, call_id: UUID | None = None, request_id: UUID | None = None
 ) -> None:
-    """Replace the uses of a call or a program's request. Uncountable uses write nothing."""
+    """Replace the uses of a call or program's request; skips uncountable ones."""
     key = call_id or request_id
     tx.add_rows(_RESERVE, [_row(use, key, of_call=call_id is not None) for use in uses])
 
 
 def add_settled(tx: Transaction, key: UUID, uses: Sequence[Use]) -> None:
-    """Write the uses of a program that was allowed to proceed. It sends no report, so they count at once."""
+    """Write the uses of a program that may proceed. It sends no report, so they count at once."""
     tx.add_rows(_ADD_SETTLED, [_row(use, key, of_call=False) for use in uses])
 
 
 def question_key(principal: str, client_id: str, content: bytes) -> UUID:
-    """The key of a program's question under a name: equal only for equal content."""
+    """Key of a program's question under a name; equal only for equal content."""
     return digest_id(principal, client_id, content.hex())
 
 
@@ -135,14 +133,14 @@ async def settle_ended(connection: Connection, limit: int) -> int:
 
 
 async def forget_old(connection: Connection, limit: int) -> int:
-    """Delete up to ``limit`` uses that no window reaches back to. Returns how many."""
+    """Delete up to ``limit`` uses beyond all windows. Returns how many."""
     parameters = {"limit": limit, "seconds": LONGEST.total_seconds()}
     return (await connection.execute(_FORGET, parameters)).rowcount
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectUse:
-    """How much of a limit one subject has used, and how much is waiting."""
+    """How much of a limit one subject has used and waits for."""
 
     limit: str
     subject: str
@@ -151,7 +149,7 @@ class SubjectUse:
 
 
 async def by_subject(connection: Connection, windows: dict[str, timedelta], most: int) -> list[SubjectUse]:
-    """The current use of these limits by subject, largest first, at most ``most`` per limit."""
+    """Current use by subject, largest first, at most ``most`` per limit."""
     rows = await fetch(
         connection,
         _BY_SUBJECT,
@@ -172,9 +170,9 @@ SELECT name, subject, pg_try_advisory_xact_lock(hashtextextended(
            'signoff use ' || current_schema() || ' ' || name || ' ' || subject, 0)) AS locked
 FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, subject)
 """)
-# A separate statement after the lock, so that it sees the writes of the previous holder. Waiting requests count
-# whatever their age, because their action would begin only now. All parts use the same edge of the window. PostgreSQL
-# does not see how many limits there are: it would make a plan for each number, at ten times the cost.
+# Separate from the lock, to see the previous holder's writes. Waiting requests count whatever their age: their action
+# begins only now. All parts use the same edge of the window. PostgreSQL must not see the number of limits: a plan for
+# each number costs ten times as much.
 SUM = text("""
 SELECT named.name, named.subject, settled.amount + open.used - own.settled AS used, open.waiting,
        nullif(open.own || own.amounts, '{}') AS own

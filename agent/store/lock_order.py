@@ -1,8 +1,8 @@
-"""The order in which every transaction takes its locks.
+"""The order of all locks.
 
-Locks are FOR NO KEY UPDATE, so that a foreign key's check (FOR KEY SHARE), which follows no order, need not wait.
-Sweeps use SKIP LOCKED. A child run is locked before its parent; other rows of one table by id. A drain locks its
-destination first, and the next message with SKIP LOCKED, as it may still hold the previous message.
+FOR NO KEY UPDATE, so that foreign-key checks (FOR KEY SHARE), which follow no order, do not wait. Sweeps use SKIP
+LOCKED. A child run comes before its parent; other rows of a table by id. A drain locks its destination first and the
+next message with SKIP LOCKED, as it may still hold the previous one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ PAUSE = "pause switch"
 """The advisory lock of the pause switch; claims share it."""
 
 CONCURRENCY = "concurrency"
-"""Advisory locks of concurrency limits across processes, by name; taken by claims of such calls."""
+"""Advisory locks of concurrency limits by name; taken by claims."""
 
 LIMIT = "limit"
-"""Advisory locks of limits over time, by limit and subject; taken by calls that would run without a person."""
+"""Advisory locks of limits over time, by limit and subject; taken by calls that run without a person."""
 
 RETENTION = "retention"
-"""The audit head of retention. Taken only at the end of erasing, when the counts are known."""
+"""Retention's audit head, taken at the end of erasing, when the counts are known."""
 
 LOCK_ORDER = (
     PAUSE,

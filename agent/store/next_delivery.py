@@ -1,4 +1,4 @@
-"""Take a channel's next message: one statement leases the channel and chooses the message."""
+"""Lease a channel and choose its next message, in one statement."""
 
 from __future__ import annotations
 
@@ -153,21 +153,19 @@ SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind
        coalesce((SELECT NOT may_post AND NOT may_change FROM here), false) AS rests
 FROM flood LEFT JOIN first ON true LEFT JOIN held ON true
 """)
-"""Take the channel's next message, unless another drain has the channel. A post is marked before Slack can have it.
+"""Take the channel's next message unless another drain has the channel. A post is marked before Slack can have it.
 
-Waits for no lock, because its transaction may hold the previous delivery. The statement sees the database as it was
-when it began, so another drain may have been there since: the epoch, which every lease and release increments, is
-compared again under the lock.
+Waits for no lock, because its transaction may hold the previous delivery. Another drain may have come since the
+statement began, so the epoch, which every lease and release increments, is compared again under the lock.
 
-Senders take turns, for posts and updates separately: senders not in `:served` go first, then those in its order, except
-for history. An answer takes earlier lines of its thread along, unless they were postponed. A line that Slack may
-already have goes alone.
+Senders take turns, for posts and updates separately: those not in `:served` first, then in its order, except for
+history. An answer takes its thread's earlier lines along unless postponed. A line that Slack may already have goes
+alone.
 
-A channel may have very many waiting messages, so each kind is read in index order, only as far as needed, and not at
-all while none of it may go. While only new messages may go, unposted ones are read instead of the updates that wait
-before them. A limit unknown to PostgreSQL at planning time (`NULL`: none) makes it expect that a few rows are enough,
-so that it does not sort all.
+A channel may have very many messages, so each kind is read in index order, only as far as needed, and not while none of
+it may go. While only new messages may go, unposted ones are read instead of the updates before them. A limit unknown at
+planning time (`NULL`: none) makes PostgreSQL expect few rows, so it does not sort all.
 
-Until the next ANALYZE PostgreSQL assumes as few pending rows as before a flood, and would read them all to find one row
-by id. Such lookups use `IS NOT FALSE`, which keeps them from the index of pending rows.
+Until the next ANALYZE after a flood PostgreSQL assumes few pending rows, and would read them all to find one by id. `IS
+NOT FALSE` keeps such lookups off the index of pending rows.
 """

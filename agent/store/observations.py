@@ -19,7 +19,7 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class ObservedExample:
-    """An action that an observed checkpoint would have asked about, and its evaluation."""
+    """An action that would have been asked about, and its evaluation."""
 
     checkpoint_id: str
     version: str
@@ -34,7 +34,7 @@ class ObservedExample:
 async def counts(
     connection: Connection, since: datetime, until: datetime | None = None
 ) -> list[ObservedCount]:
-    """Counts by checkpoint id; each version of a changed checkpoint has its own, the latest last."""
+    """Counts by checkpoint id; one per version of a checkpoint, the latest last."""
     rows = await fetch(connection, _COUNTS, after=id_at(since - SKEW), since=since, until=until)
     return [row_as(ObservedCount, row) for row in rows]
 
@@ -46,7 +46,7 @@ async def examples(connection: Connection, since: datetime, many: int) -> list[O
 
 
 async def take_week(connection: Connection, starts: datetime) -> bool:
-    """Claim the report of this week, which COMMIT confirms. False: already reported."""
+    """Claim this week's report. False: already reported."""
     return bool(await fetch(connection, _TAKE, starts=starts))
 
 

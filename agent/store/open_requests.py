@@ -1,4 +1,4 @@
-"""Lock waiting requests that are about to end: overdue ones, and those of ended runs."""
+"""Lock waiting requests about to end: overdue ones, and those of ended runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """A waiting request, locked, that is about to end."""
-
     id: UUID
     run_id: UUID | None
     call_id: UUID | None
@@ -34,7 +32,7 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True)
 class DueRequest(OpenRequest):
-    """A request past its deadline; ``escalates``: it gets more reviewers and another window instead of ending."""
+    """A request past its deadline; ``escalates``: more reviewers and another window instead of the end."""
 
     escalates: bool
     escalate_to: tuple[str, ...]
@@ -45,7 +43,7 @@ class DueRequest(OpenRequest):
 async def lock_due(
     connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
 ) -> list[DueRequest]:
-    """Overdue waiting requests that nobody else holds, without those of ``but``; or ``only`` this one, if due."""
+    """Lock overdue waiting requests that nobody else holds, except ``but``; or ``only`` this one, if due."""
     return [
         row_as(DueRequest, row)
         for row in await fetch(connection, _DUE, limit=limit, but=list(but), only=only)
@@ -57,8 +55,7 @@ async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[Ope
     return [row_as(OpenRequest, row) for row in found]
 
 
-# As a subquery the clock is read once and can bound the index scan; a volatile function in the condition would be
-# called for every waiting row.
+# A subquery reads the clock once and can bound the index scan; a volatile function would be called per waiting row.
 _DUE = text("""
 SELECT r.id, r.run_id, r.call_id, r.agent, r.team_id, r.channel_id, r.revision, v.digest,
        coalesce(r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates, r.approvers,

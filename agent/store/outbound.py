@@ -1,4 +1,4 @@
-"""Webhooks, and notices for them and by e-mail, written in the transaction of their event."""
+"""Webhooks, and notices for them and by e-mail, written with their event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent.store.rows import columns, row_as
 
 
 def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) -> None:
-    """Queue notices of a new request: to webhooks, and to the e-mail addresses of its checkpoint."""
+    """Queue notices of a new request: webhooks, and its checkpoint's e-mail addresses."""
     _to_webhooks(tx, OutboundEvent.REQUEST_OPENED, requests=[request_id])
     recipients = list(addresses)
     if recipients:
@@ -34,12 +34,10 @@ def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) 
 
 
 def enqueue_decided(tx: Transaction, request_ids: Sequence[UUID]) -> None:
-    """Queue notices that these requests were decided or ended."""
     _to_webhooks(tx, OutboundEvent.DECISION_MADE, requests=request_ids)
 
 
 def enqueue_finished(tx: Transaction, run_id: UUID) -> None:
-    """Queue notices that the run has ended."""
     _to_webhooks(tx, OutboundEvent.RUN_FINISHED, runs=[run_id])
 
 
@@ -57,7 +55,7 @@ def _to_webhooks(
 
 
 async def lease_due(connection: Connection, target: str, limit: int, lease: float) -> list[OutboundMessage]:
-    """Lease up to ``limit`` due notices for ``lease`` seconds. Each attempt is counted, and fences the one before."""
+    """Lease up to ``limit`` due notices for ``lease`` seconds. Counts each attempt, which fences the previous one."""
     parameters = {"webhook": None if target == MAIL else UUID(target), "limit": limit, "lease": lease}
     return [_notice(row) for row in (await connection.execute(_TAKE, parameters)).all()]
 
@@ -70,7 +68,7 @@ async def settle(
     seconds: float = 0.0,
     error: str | None = None,
 ) -> bool:
-    """Store the result of an attempt. False: a later attempt exists, or the webhook was removed."""
+    """Store an attempt's result. False: a later attempt exists, or the webhook was removed."""
     parameters = {
         "id": notice.id,
         "attempts": notice.attempts,
@@ -98,7 +96,7 @@ def insert(tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], c
 
 
 def remove(tx: Transaction, webhook_id: UUID) -> None:
-    """Remove a webhook with its pending notices."""
+    """Also its pending notices."""
     tx.add(_REMOVE, id=webhook_id)
     tx.add(_LEAVE_OUT, id=webhook_id)
 
@@ -121,7 +119,7 @@ def _notice(row: Row[Any]) -> OutboundMessage:
     return row_as(OutboundMessage, row, webhook=webhook)
 
 
-# Only this statement knows how many rows there will be, so it makes their ids. The sender finds them by polling.
+# Only this statement knows the number of rows, so it makes the ids. The sender polls for them.
 _TO_WEBHOOKS = text("""
 INSERT INTO notice (id, kind, webhook_id, event, request_id, run_id)
 SELECT gen_random_uuid(), 'webhook', w.id, f.event, f.request_id, f.run_id
@@ -133,8 +131,8 @@ INSERT INTO notice (id, kind, recipient, event, request_id)
 SELECT id, 'email', recipient, :event, :request
 FROM unnest(CAST(:ids AS uuid[]), CAST(:recipients AS text[])) AS m (id, recipient)
 """)
-# Each part walks one index, whatever else waits; only that index has the order by both columns. A notice committed
-# while its webhook was being removed is found here, and left out.
+# Each part walks the one index with the order by both columns. Leaves out notices committed while their webhook was
+# removed.
 _TAKE = text("""
 WITH of_webhook AS (
     SELECT n.id, w.removed_at IS NOT NULL AS removed FROM notice AS n JOIN webhook AS w ON w.id = n.webhook_id

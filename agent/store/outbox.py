@@ -1,7 +1,7 @@
-"""The outbox of Slack messages, written in the transaction of the fact; ``slackbot.delivery.drain`` sends them.
+"""The outbox of Slack messages, written with the fact; ``slackbot.delivery.drain`` sends them.
 
-Priorities: what a person waits for, then new cards and run threads, then lines. Pending rows about the same card are
-one row (``coalesce_key``), rendered from the stored facts when it is sent.
+Priorities: what a person waits for, new cards and run threads, lines. Pending rows about one card are one row
+(``coalesce_key``), drawn from stored facts when sent.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ANSWERS = frozenset({"answer", "failed", "denied", "cancelled"})
 GRANT_LINES_WAIT = 60.0
 
 MAX_CHANGES = 10
-"""Changes of an edit shown in a thread's line; the details show all."""
+"""Changes of an edit shown in a thread's line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A channel of a team; one drain at a time sends everything to it."""
+    """A channel of a team; one drain at a time sends to it."""
 
     team_id: str
     channel_id: str
@@ -42,8 +42,6 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
-    """One message for a destination, about a request or a run."""
-
     kind: str  # run_root | run_line | card | thread_line | direct | digest
     destination: Destination
     body: Mapping[str, Any]
@@ -57,7 +55,6 @@ class OutboxMessage:
 
 
 def card(destination: Destination, request_id: UUID, *, urgent: bool = True) -> OutboxMessage:
-    """Draw the request's card in its current state."""
     priority = URGENT if urgent else CARD
     return OutboxMessage(
         "card", destination, {}, request_id=request_id, priority=priority, coalesce_key=f"card:{request_id}"
@@ -73,14 +70,14 @@ def request_line(
 
 
 def grant_used_line(destination: Destination, grant_id: UUID, **facts: Any) -> OutboxMessage:
-    """A use of a grant, in the thread of its request; uses within a minute are one message."""
+    """A use of a grant, in its request's thread; one message per minute."""
     return replace(request_line(destination, grant_id, "grant_used", **facts), wait=GRANT_LINES_WAIT)
 
 
 def edited_line(
     destination: Destination, request_id: UUID, by: Person, revision: int, changes: Sequence[Change]
 ) -> OutboxMessage:
-    """An edit, in the request's thread: long values are cut, and changes beyond the maximum are counted."""
+    """An edit, in the request's thread: long values are cut, surplus changes counted."""
     shown = [
         {"path": each.path, "before": _brief(each.before), "after": _brief(each.after)}
         for each in changes[:MAX_CHANGES]
@@ -95,7 +92,7 @@ def _brief(value: Any) -> Any:
 
 
 def run_root(destination: Destination, run_id: UUID) -> OutboxMessage:
-    """The run's first message, whose thread is the conversation."""
+    """The run's first message, above its conversation."""
     return OutboxMessage(
         "run_root", destination, {}, run_id=run_id, priority=CARD, coalesce_key=f"run:{run_id}"
     )
@@ -107,7 +104,7 @@ def run_line(destination: Destination, run_id: UUID, line: str, **facts: Any) ->
 
 
 def unreachable_line(destination: Destination, run_id: UUID, request_id: UUID, **facts: Any) -> OutboxMessage:
-    """Tell the run's thread that a request cannot be shown; pending lines about one request are one."""
+    """Tell the run's thread that a request cannot be shown; one pending line per request."""
     body = {"line": "unreachable", "request": str(request_id), **facts}
     return OutboxMessage(
         "run_line", destination, body, run_id=run_id, coalesce_key=f"unreachable:{request_id}"
@@ -129,13 +126,13 @@ def direct(
 
 
 async def was_enqueued(connection: Connection, request_id: UUID, key: str) -> bool:
-    """Whether a message about the request with this ``coalesce_key`` was enqueued, sent or not."""
+    """Whether a message with this ``coalesce_key`` was enqueued, sent or not."""
     found = await connection.execute(_WITH_KEY, {"request": request_id, "key": key})
     return bool(found.scalar_one())
 
 
 def digest(destination: Destination, sender: str) -> OutboxMessage:
-    """Draw the digest card of this sender's flood in its current state."""
+    """Draw this sender's digest card in its current state."""
     key = f"digest:{destination.team_id}:{destination.channel_id}:{sender}"
     return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=sender)
 
@@ -147,7 +144,7 @@ def digest_pointer(destination: Destination, sender: str, outdated: str, digest:
 
 
 def enqueue(tx: Transaction, outgoing: Sequence[OutboxMessage]) -> None:
-    """Enqueue these messages, and wake the drains of their channels."""
+    """Enqueue, and wake the channels' drains."""
     tx.add_rows(_INSERT, [_row(message) for message in outgoing], last=True)
     tx.wake(*(Wakeup.channel(message.destination.channel_id) for message in outgoing))
 
@@ -171,7 +168,7 @@ def _row(message: OutboxMessage) -> dict[str, Any]:
 _WITH_KEY = text("""
 SELECT EXISTS (SELECT 1 FROM delivery WHERE request_id = :request AND coalesce_key = :key)
 """)
-# Of rows with one key only the first is inserted: a statement cannot update the same row twice.
+# Of rows with one key only the first is inserted: a statement cannot update a row twice.
 _INSERT = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key,
                       not_before)

@@ -1,5 +1,3 @@
-"""Find due sweeps, in one statement."""
-
 from __future__ import annotations
 
 from sqlalchemy import text
@@ -8,13 +6,13 @@ from agent.database.transaction import Connection, fetch
 
 
 async def find(connection: Connection) -> list[str]:
-    """The sweeps with work to do, by the database's clock."""
+    """Sweeps with work to do, in one statement."""
     [row] = await fetch(connection, _OVERDUE)
     return [sweep for sweep, is_due in row._asdict().items() if is_due]
 
 
-# The earliest time is one index step, whatever the statistics. For "is a row due" (EXISTS) PostgreSQL expects to find
-# one soon, and reads the whole table when a million rows wait and none is due.
+# The earliest time is one index step. For EXISTS, PostgreSQL expects a quick hit and reads the whole table when a
+# million rows wait and none is due.
 _OVERDUE = text("""
 SELECT coalesce((SELECT min(expires_at) FROM approval_request WHERE status = 'waiting')
                 <= clock_timestamp(), false) AS expire,

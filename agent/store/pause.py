@@ -1,12 +1,12 @@
 """The pause switch: rows that name what must not begin.
 
-A claim holds the switch shared until it commits, and a pause waits for such claims: once a pause has returned, nothing
-that it names begins.
+A claim holds the switch shared until COMMIT, and a pause waits for such claims: once it has returned, nothing that it
+names begins.
 
-A run is stopped by a pause of everything, of its agent, or of an ancestor's agent. Every statement that begins
-something checks this itself, in the same words::
+A run is stopped by a pause of everything, its agent, or an ancestor's agent. Every statement that begins something
+checks this in the same words::
 
-    EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
+EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from agent.store.outbox import Destination
 HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
 """For transactions that evaluate or claim; send it before the statement that reads the switch.
 
-Applying a policy takes the same switch. A statement that starts after this one sees the policy's epoch, and no other
-policy comes into force before COMMIT.
+Applying a policy takes the same switch, so a later statement sees the policy's epoch, which cannot change before
+COMMIT.
 """
 
 TRY_HOLD = text("""
@@ -34,7 +34,7 @@ SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || cur
 
 
 async def lock_switch(connection: Connection) -> None:
-    """Hold the switch exclusively, after every running claim has committed."""
+    """Hold the switch exclusively, behind every running claim."""
     await connection.execute(_TURN)
 
 
@@ -61,7 +61,7 @@ def delete(tx: Transaction, scope: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HeldCall:
-    """An approved call that has not begun, with the place of its card."""
+    """An approved call that has not begun, with its card's place."""
 
     call_id: UUID
     agent: str
@@ -71,19 +71,19 @@ class HeldCall:
 
 
 async def held_calls(connection: Connection, scope: str) -> list[HeldCall]:
-    """Calls that the pause concerns; cards beyond the first 500 are redrawn only with their next change."""
+    """Calls that the pause concerns; cards beyond 500 are redrawn with their next change."""
     rows = (await connection.execute(_HELD_UP, {"scope": scope})).all()
     return [HeldCall(row.call_id, row.agent, row.id, row.team_id, row.channel_id) for row in rows]
 
 
 async def held_runs(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
-    """The latest running runs, whose first message shows the pause; at most 500, newest first."""
+    """Running runs whose first message shows the pause: the 500 newest."""
     rows = (await connection.execute(_HELD_RUNS, {"scope": scope})).all()
     return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 
 
 async def waiting_cards(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
-    """The latest waiting requests with a card, which shows the pause; at most 500, newest first."""
+    """Waiting requests whose card shows the pause: the 500 newest."""
     rows = (await connection.execute(_WAITING, {"scope": scope})).all()
     return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 

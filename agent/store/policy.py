@@ -1,4 +1,4 @@
-"""All policies that were ever in force, as texts. The last one is in force."""
+"""All policies ever in force, as texts; the last is in force."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
-    """A policy; ``epoch`` is its number."""
-
     epoch: int
     source: str = field(repr=False)
     digest: bytes
@@ -26,7 +24,6 @@ class StoredPolicy:
 
     @property
     def origin(self) -> int:
-        """The epoch in which its text was new."""
         return self.restores or self.epoch
 
 
@@ -41,7 +38,7 @@ async def epoch_in_force(connection: Connection) -> int:
 
 
 async def lock_epoch(connection: Connection) -> int:
-    """The epoch in force until COMMIT, because this holds the pause switch."""
+    """The epoch in force, until COMMIT: holds the pause switch."""
     *_, found = await query(connection, pause.HOLD, _EPOCH)
     epoch: int = found[0].policy_epoch
     return epoch

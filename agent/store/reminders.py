@@ -21,8 +21,6 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class DueReminder:
-    """A locked waiting request with a due reminder."""
-
     id: UUID
     destination: Destination
     approvers: tuple[str, ...]
@@ -36,13 +34,13 @@ class DueReminder:
 async def lock_due(
     connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
 ) -> list[DueReminder]:
-    """Requests with a due reminder that nobody else holds, without those of ``but``; or ``only`` this one."""
+    """Lock requests with a due reminder that nobody else holds, except ``but``; or ``only`` this one."""
     due = {"limit": limit, "but": list(but), "only": only}
     return [_due(row) for row in await connection.execute(_REMINDERS_DUE, due)]
 
 
 async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
-    """Who has voted on the current revisions."""
+    """Voters on the current revisions."""
     found: dict[UUID, set[Person]] = {}
     for row in await connection.execute(_VOTERS, {"ids": list(request_ids)}):
         found.setdefault(row.request_id, set()).add(Person(row.team_id, row.user_id))
@@ -51,8 +49,6 @@ async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UU
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """More reviewers, and the full window again."""
-
     request_id: UUID
     approvers: tuple[str, ...]
     expires_at: datetime
@@ -73,7 +69,7 @@ def escalate(tx: Transaction, escalations: Sequence[Escalation]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reminded:
-    """Progress of the reminders: how many fractions of the window have passed."""
+    """Progress of the reminders: fractions of the window that have passed."""
 
     request_id: UUID
     reminded: int

@@ -1,4 +1,4 @@
-"""Lock and read what reports on many attempts need, level by level and by id, in one round trip."""
+"""Lock and read what reports on many attempts need, in one round trip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent.store.runs import LockedRun
 
 @dataclass(frozen=True, slots=True)
 class ReportedAttempt:
-    """A locked attempt with its locked run and the head of its audit chain."""
+    """A locked attempt, its locked run and chain head."""
 
     run: LockedRun
     attempt: CallAttempt
@@ -32,7 +32,7 @@ async def lock(
     *,
     wait: bool,
 ) -> dict[UUID, ReportedAttempt]:
-    """These attempts, locked; without unknown ones and, without ``wait``, those that another transaction holds."""
+    """Lock these attempts. Unknown ones are left out; without ``wait``, also those locked elsewhere."""
     locks = (runs.TAKE, executions.TAKE, audit.TAKE_HEADS) if wait else (_TRY,)
     *taken, run_rows, attempt_rows = await query(
         connection,
@@ -54,8 +54,8 @@ async def lock(
     }
 
 
-# One statement, because nothing here waits: each part depends on those before it. A row written since the statement
-# began is locked and read in its current state.
+# One statement, because nothing waits: each part depends on those before. A row written since it began is locked and
+# read as it is now.
 _TRY = text("""
 WITH run AS MATERIALIZED (
     SELECT a.id FROM agent_run AS a WHERE a.id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))

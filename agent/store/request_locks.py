@@ -1,4 +1,4 @@
-"""Lock and read a request before use cases decide; votes and edits have `vote_locks`."""
+"""Lock and read a request for use cases; for votes and edits see `vote_locks`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class LockedRequest:
-    """A locked request, with what an act on it depends on."""
-
     id: UUID
     call_id: UUID | None
     agent: str
@@ -41,13 +39,12 @@ class LockedRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredRevision:
-    """One revision's action, as canonical bytes, and the rule of its request."""
+    """One revision's action (canonical bytes) and the request's rule."""
 
     canonical: bytes
     digest: bytes
     policy: Snapshot
     policy_epoch: int
-    """The policy in force."""
 
     @property
     def rule(self) -> Rule:
@@ -56,8 +53,6 @@ class StoredRevision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredRequest:
-    """A run's expired request, to be asked again."""
-
     id: UUID
     status: RequestStatus
     call_id: UUID
@@ -74,7 +69,7 @@ async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None
 
 
 async def lock_of_call(connection: Connection, call_id: UUID) -> None:
-    """Lock the request of a call whose run is locked; comes before the call's own lock."""
+    """Lock the request of a call whose run is locked; precedes the call's own lock."""
     await connection.execute(_TAKE_REQUEST_OF_CALL, {"call": call_id})
 
 
@@ -84,7 +79,7 @@ async def revision(connection: Connection, request_id: UUID, n: int) -> StoredRe
 
 
 async def find_by_call(connection: Connection, call_id: UUID) -> tuple[UUID, bytes] | None:
-    """The current request of the call, and its first digest."""
+    """The call's current request, and its first digest."""
     row = (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
     return (row.id, bytes(row.digest)) if row else None
 
@@ -92,7 +87,7 @@ async def find_by_call(connection: Connection, call_id: UUID) -> tuple[UUID, byt
 async def lock_client_id(
     connection: Connection, principal: str, client_id: str, *, hold: bool = False
 ) -> tuple[UUID, bytes] | None:
-    """The request of this client id and the digest of its content; a second opener waits for the first.
+    """The request of this client id and its content digest; a second opener waits for the first.
 
     ``hold``: also hold the pause switch.
     """

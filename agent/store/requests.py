@@ -1,5 +1,3 @@
-"""Writes about requests: a new question, a new revision, a vote."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +28,8 @@ from signoff.values import Action, Person
 class NewRequest:
     """A complete question for people.
 
-    ``principal`` and ``client_id`` identify it for the opener (for a run: ``"run"``, and call id with count).
-    ``pending_text`` is the model's immediate answer when the call goes on in the background.
+    ``principal`` and ``client_id`` identify it for the opener (for a run ``"run"``, and call id with count).
+    ``pending_text`` is the model's immediate answer if the call goes on in the background.
     """
 
     rule: Rule
@@ -53,24 +51,23 @@ class NewRequest:
     background: bool = False
     has_pending_hook: bool = False
     editor: Person | None = None
-    """Editor of a void approval that this request repeats, with the changes of that edit."""
+    """Editor of the void approval that this repeats, with that edit's changes."""
     changes: tuple[Change, ...] = ()
     signature_digest: bytes | None = None
     """Digest of the tool's parameters (``Signature.digest``); ``None``: not compared before execution."""
     content: bytes | None = None
-    """SHA-256 of everything that a program sent; ``None``: of what people are shown."""
+    """SHA-256 of everything a program sent; ``None``: of what people are shown."""
     api_key_id: UUID | None = None
     """Set if ``principal`` is a key."""
     facts_source: FactsSource | None = None
     limits: tuple[LimitState, ...] = ()
     """The current state of the limits over time on its action."""
     policy_epoch: int = 0
-    """The policy that requires approval."""
     judgement: Judgement | None = None
     rejected_before: UUID | None = None
-    """The request in which people rejected the same action, shown to reviewers."""
+    """The request that rejected the same action, shown to reviewers."""
     executor: str | None = None
-    """Key of the executing program, `*` for any; ``None``: the service, or the program that asks."""
+    """Key of the executing program, `*` for any; ``None``: the service, or the asking program."""
 
 
 def insert(
@@ -81,7 +78,7 @@ def insert(
     ask_no: int,
     excluded: Sequence[Exclusion],
 ) -> None:
-    """Insert the request, its first revision and the place of its card."""
+    """Insert the request, its first revision and its card's place."""
     snapshot, rule = new.rule.snapshot(), new.rule
     row = columns(
         new,
@@ -125,7 +122,7 @@ def _changes(changes: Sequence[Change]) -> Jsonb:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A reviewer's edit; ``n`` is the new revision's number, ``excluded`` who is excluded after it."""
+    """A reviewer's edit: the new revision's number ``n``, and who is ``excluded`` after it."""
 
     request_id: UUID
     n: int
@@ -140,8 +137,8 @@ class Revision:
 
 
 def revise(tx: Transaction, revision: Revision) -> None:
-    """Make this the current revision; it keeps the previous one's rationale and context."""
-    # First, so that the trigger on revisions of earlier versions finds the editor excluded and writes nothing.
+    """Make this the current revision; rationale and context stay."""
+    # First: the trigger of earlier versions then finds the editor excluded and writes nothing.
     tx.add(_ADVANCE, id=revision.request_id, n=revision.n, excluded=exclusions.as_json(revision.excluded))
     author, content = audit.actor(revision.editor), _content(revision.action, revision.facts)
     tx.add(_INSERT_EDIT, **columns(revision, author=author, changes=_changes(revision.changes), **content))
@@ -149,7 +146,7 @@ def revise(tx: Transaction, revision: Revision) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """A vote to record; ``supersedes`` is the same person's live vote, if any."""
+    """A vote to record; ``supersedes``: the person's live vote."""
 
     request_id: UUID
     revision: int
@@ -161,7 +158,7 @@ class Vote:
 
 
 def cast_vote(tx: Transaction, vote: Vote) -> None:
-    """Append the vote; an earlier one of the same person no longer counts."""
+    """Append the vote; the person's earlier one no longer counts."""
     vote_id = new_id()
     if vote.supersedes:
         tx.add_rows(_SUPERSEDE, [{"old": vote.supersedes, "new": vote_id}])
@@ -169,12 +166,12 @@ def cast_vote(tx: Transaction, vote: Vote) -> None:
 
 
 def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
-    """Store the ``ts`` of a card, if it was not saved."""
+    """Store a card's ``ts``, if not saved."""
     tx.add_rows(_BIND_PLACE, [{"nonce": nonce, "ts": ts}])
 
 
 def void(tx: Transaction, request_id: UUID) -> None:
-    """Void an approval whose facts changed before the action ran."""
+    """Void an approval whose facts changed."""
     tx.add(_VOID, id=request_id)
 
 

@@ -1,4 +1,4 @@
-"""Erase old content, with the schema owner's rights. Votes, decisions, digests and audit stay."""
+"""Erase old content with the schema owner's rights. Votes, decisions, digests and audit stay."""
 
 from __future__ import annotations
 
@@ -39,11 +39,9 @@ from agent.store.tables import (
 )
 
 FIRST = UUID(int=0)
-"""Lower than every id."""
 
 
 async def is_owner(connection: Connection) -> bool:
-    """Whether this session has the rights of the tables' owner."""
     return bool((await connection.execute(_IS_OWNER)).scalar_one())
 
 
@@ -53,24 +51,24 @@ async def cutoff(connection: Connection, ago: timedelta) -> datetime:
 
 
 async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int, int]:
-    """How many runs, requests, deliveries, notices and evaluations are due."""
+    """Due runs, requests, deliveries, notices and evaluations."""
     parameters = {"before": before, "last": _last_id(before)}
     (row,) = await fetch(connection, _COUNT, **parameters)
     return row.runs, row.requests, row.deliveries, row.notices, row.judgements
 
 
 async def runs(connection: Connection, before: datetime, after: UUID, limit: int) -> list[UUID]:
-    """The next due runs, locked; locked ones are still in use."""
+    """Lock the next due runs; those locked elsewhere are in use."""
     return await _ids(connection, _RUNS, before, after, limit)
 
 
 async def requests(connection: Connection, before: datetime, after: UUID, limit: int) -> list[UUID]:
-    """The next due requests without a run, locked."""
+    """Lock the next due requests without a run."""
     return await _ids(connection, _REQUESTS, before, after, limit)
 
 
 async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
-    """Erase these runs and their requests. Returns how many requests."""
+    """Also their requests; returns how many."""
     rows = await connection.execute(_REQUESTS_OF_RUNS, {"ids": list(ids)})
     asked = list(rows.scalars())
     await _apply(connection, _OF_RUNS, ids)
@@ -79,7 +77,7 @@ async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
 
 
 async def erase_requests(connection: Connection, ids: Sequence[UUID]) -> None:
-    """Erase these requests: all their revisions and results."""
+    """With all revisions and results."""
     await _apply(connection, _OF_REQUESTS, ids)
 
 
@@ -92,12 +90,12 @@ async def _apply(connection: Connection, statements: Sequence[TextClause], ids: 
 
 
 async def forget_deliveries(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete up to ``limit`` sent or given-up deliveries."""
+    """Delete up to ``limit`` that were sent or given up."""
     return await _forget(connection, _DELIVERIES, before, limit)
 
 
 async def forget_notices(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete up to ``limit`` sent or given-up notices."""
+    """Delete up to ``limit`` that were sent or given up."""
     return await _forget(connection, _NOTICES, before, limit)
 
 
@@ -118,7 +116,7 @@ async def _forget(connection: Connection, statement: TextClause, before: datetim
 
 
 def _last_id(before: datetime) -> UUID:
-    """An upper bound of the ids of that time; clocks may be up to a minute fast."""
+    """An upper bound of that time's ids; clocks may be a minute fast."""
     return id_at(before + timedelta(minutes=1))
 
 
@@ -227,14 +225,14 @@ _COUNT = select(
 _REQUESTS_OF_RUNS = text(
     "SELECT id FROM approval_request WHERE run_id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE"
 )
-# Lines contain what they tell, and are useless after all that time; cards are rendered from facts.
+# Lines contain what they tell and are useless by then; cards are drawn from facts.
 _FORGET_OF_RUNS = text("""
 DELETE FROM delivery WHERE run_id = ANY(:ids) AND (state <> 'pending' OR kind NOT IN ('card', 'run_root'))
 """)
 _FORGET_OF_REQUESTS = text("""
 DELETE FROM delivery WHERE request_id = ANY(:ids) AND (state <> 'pending' OR kind NOT IN ('card', 'run_root'))
 """)
-# A cause that is one of our own words is an outcome; any other is text of a model or a tool.
+# A cause among our own words is an outcome; any other is text of a model or tool.
 _OF_RUNS = (
     text("""
 UPDATE agent_run SET task = :note, answer = CASE WHEN answer IS NOT NULL THEN :note END,

@@ -1,5 +1,3 @@
-"""Convert rows to dataclasses, and dataclasses to parameters of writes."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -38,10 +36,7 @@ def row_as(kind: type[Kind], row: _Row, **given: object) -> Kind:
 
 
 def columns(value: DataclassInstance, **given: object) -> dict[str, Any]:
-    """Return the fields of a value as parameters, and those ``given``.
-
-    Persons and destinations become the columns that ``row_as`` reads.
-    """
+    """A value's fields, and those ``given``, as parameters: the inverse of ``row_as``."""
     found = dict(given)
     for name, kind, _ in _kinds(type(value)):
         if name not in given:
@@ -50,7 +45,6 @@ def columns(value: DataclassInstance, **given: object) -> dict[str, Any]:
 
 
 def person_columns(name: str, person: Person | None) -> dict[str, str | None]:
-    """The two columns of the person ``name``."""
     team_id, user_id = (person.team_id, person.user_id) if person else (None, None)
     return {f"{name}_team_id": team_id, f"{name}_user_id": user_id}
 
@@ -65,7 +59,7 @@ def _written(name: str, kind: Any, value: Any) -> Mapping[str, Any]:
 
 @cache
 def _readers(kind: type[DataclassInstance]) -> tuple[tuple[str, _Reader | None], ...]:
-    """The reader of each field; ``None``: the column is used as it is."""
+    """The reader of each field; ``None``: the column as it is."""
     return tuple((each[0], _reader(*each)) for each in _kinds(kind))
 
 
@@ -100,7 +94,6 @@ def _converter(kind: Any) -> Callable[[Any], object] | None:
 
 
 def person(team_id: str | None, user_id: str | None) -> Person | None:
-    """Two columns as a person."""
     return Person(team_id, user_id) if team_id and user_id else None
 
 

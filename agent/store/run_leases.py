@@ -1,4 +1,4 @@
-"""The lease under which one worker makes one turn of a run; its epoch fences earlier holders."""
+"""The lease for one turn of a run; its epoch fences earlier holders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TakenLease:
 async def take(
     connection: Connection, run_ids: Sequence[UUID], worker: str, seconds: float, *, wait: bool
 ) -> dict[UUID, TakenLease | None]:
-    """Lease those that are runnable and free, with a new epoch. ``wait``: for locks of other transactions."""
+    """Lease runs that are runnable and free. ``wait``: for other transactions' locks."""
     *_, locked, found_runs, messages, calls = await query(
         connection,
         *((runs.TAKE,) if wait else ()),
@@ -52,20 +52,16 @@ async def take(
 
 @dataclass(frozen=True, slots=True)
 class HeldRun:
-    """A locked run at the end of its turn."""
-
     run: LockedRun
     asked: bool
-    """Whether people were ever asked about one of its calls."""
     open: bool
-    """Whether a background call is open, whose outcome the agent will get and answer."""
+    """Whether a background call is open; the agent will get and answer its outcome."""
     webhooks: bool
-    """Whether any webhooks are known."""
     head: ChainHead | None
 
 
 async def lock(connection: Connection, run_ids: Collection[UUID]) -> dict[UUID, HeldRun]:
-    """Lock these runs; the caller locks the heads of their chains."""
+    """The caller locks the heads of their chains."""
     _, found, states = await query(connection, runs.TAKE, runs.READ, _CALLS, runs=list(run_ids))
     return _held(found, states, [])
 
@@ -73,7 +69,7 @@ async def lock(connection: Connection, run_ids: Collection[UUID]) -> dict[UUID, 
 async def try_lock(
     connection: Connection, run_ids: Collection[UUID], subjects: Collection[str]
 ) -> dict[UUID, HeldRun]:
-    """Lock these runs and chain heads that nobody else holds."""
+    """Skips runs and heads locked elsewhere."""
     *taken, found, states = await query(
         connection, _TRY, runs.READ, _CALLS, runs=list(run_ids), subjects=list(subjects)
     )
@@ -126,12 +122,10 @@ def record_turn(
 
 
 def release(tx: Transaction, run_id: UUID, heard: int) -> None:
-    """Release the lease without a turn."""
     tx.add(_REST, run=run_id, heard=heard)
 
 
 def drop(tx: Transaction, run_id: UUID, worker: str) -> None:
-    """Release any lease of the worker."""
     tx.add(_DROP, run=run_id, worker=worker)
 
 
@@ -159,7 +153,7 @@ WITH locked AS (
 SELECT locked.id, taken.id IS NOT NULL AS taken, taken.lease_epoch, taken.inputs, taken.model_failures, taken.at
 FROM locked LEFT JOIN taken ON taken.id = locked.id
 """)
-# One statement, because nothing here waits. A head written since it began is locked and read in its current state.
+# One statement, because nothing waits. A head written since it began is locked and read as it is now.
 _TRY = text("""
 WITH run AS MATERIALIZED (
     SELECT a.id FROM agent_run AS a WHERE a.id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
@@ -176,7 +170,7 @@ SELECT run_id, bool_or(ask_no > 0) AS asked, bool_or(state <> 'answered') AS ope
        EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks
 FROM tool_call WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) GROUP BY run_id
 """)
-# Many rows at once, in no defined order: a locked one is left to the next heartbeat instead of waiting.
+# Many rows in no defined order: a locked one is left to the next heartbeat instead of waiting.
 _BEAT = text("""
 UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id IN (SELECT r.id FROM agent_run AS r

@@ -1,4 +1,4 @@
-"""Writes about runs: the model's next inputs, and their end. The caller locks the run's row."""
+"""Writes about runs: new inputs, and the end. The caller locks the run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class LockedRun:
-    """A run as its locking statement found it."""
-
     id: UUID
     status: RunStatus
     agent: str
@@ -41,12 +39,12 @@ class LockedRun:
 
     @property
     def over(self) -> bool:
-        """Ended; only a person's new message wakes it."""
+        """Only a person's new message wakes it."""
         return self.status.over
 
     @property
     def done(self) -> bool:
-        """The agent has answered; a background call may still wait."""
+        """A background call may still wait."""
         return self.status is RunStatus.COMPLETED
 
 
@@ -56,7 +54,7 @@ async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
 
 
 def locked(row: Row[Any]) -> LockedRun:
-    """A run from a row of ``READ``, which follows its lock."""
+    """From a row of ``READ``, which follows its lock."""
     return row_as(LockedRun, row)
 
 
@@ -73,34 +71,32 @@ async def run_by_start_key(connection: Connection, start_key: str | None) -> UUI
 
 
 def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person | None) -> None:
-    """Insert the task as the transcript's first row."""
     row = {"run_id": run_id, "seq": 1, "turn": 0, "role": "user", "text": task}
     tx.add_rows(_INSERT_MESSAGES, [row | person_columns("author", author)])
 
 
 def set_status(tx: Transaction, run_id: UUID, progress: str | None, label: str | None) -> None:
-    """Set the agent's own progress and label texts; None: unchanged."""
+    """The agent's own texts; None: unchanged."""
     tx.add(_PUBLISH, run=run_id, progress=progress, label=label_of(label))
 
 
 async def has_message(connection: Connection, source_key: str) -> bool:
-    """Whether this message is already in a transcript."""
     return (await connection.execute(_MESSAGE_EXISTS, {"key": source_key})).one_or_none() is not None
 
 
 def reopen(tx: Transaction, run_id: UUID, agent: str) -> None:
-    """Let an ended run continue with its new input, unless it was cancelled."""
+    """Let an ended run continue with its new input, unless cancelled."""
     tx.add(_REOPEN, run=run_id)
     add_input(tx, run_id, agent)
 
 
 def end(tx: Transaction, run_id: UUID, status: RunStatus, cause: str) -> None:
-    """End the run: void its lease and its unread inputs."""
+    """Also voids its lease and unread inputs."""
     tx.add(_END_RUN, run=run_id, status=status.value, cause=cause)
 
 
 def reset_limits(tx: Transaction, run_id: UUID) -> None:
-    """Start its limits over, and forget its model's failures."""
+    """Restart its limits; forget its model's failures."""
     tx.add(_RESTART, run=run_id)
 
 
@@ -115,7 +111,7 @@ def add_message(
     offset: int = 1,
     turn: int | None = None,
 ) -> None:
-    """Append a transcript row; ``offset`` counts messages added in the same transaction."""
+    """Append a transcript row; ``offset`` counts messages of the same transaction."""
     row = {
         "run_id": run.id,
         "seq": run.last_seq + offset,
@@ -128,29 +124,28 @@ def add_message(
 
 
 async def destination(connection: Connection, run_id: UUID) -> Destination | None:
-    """Where the run's thread is, if any."""
     row = (await connection.execute(_DESTINATION, {"id": run_id})).one_or_none()
     return Destination(row.team_id, row.channel_id) if row else None
 
 
 def add_input(tx: Transaction, run_id: UUID, agent: str) -> None:
-    """Count a new input for the model; wakes the run unless it has ended."""
+    """Count a new input; wakes the run unless it has ended."""
     tx.add(_ADD_INPUT, run=run_id)
     tx.wake(Wakeup.run(run_id, agent))
 
 
 def park(tx: Transaction, run_id: UUID) -> None:
-    """Park the run: a blocking call waits for people."""
+    """A blocking call waits for people."""
     tx.add(_PARK, run=run_id)
 
 
 def work_again(tx: Transaction, run_id: UUID) -> None:
-    """Let a parked run work again, unless people are asked about another of its blocking calls."""
+    """Let a parked run work again, unless people are asked about another blocking call."""
     tx.add_rows(_WORK_AGAIN, [{"id": run_id}])
 
 
 def count_answer(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
-    """Count the answer of a blocking call. ``last``: the model now reads its answers."""
+    """Count a blocking call's answer. ``last``: the model now reads its answers."""
     tx.add_rows(_DECREMENT_AWAITED, [{"id": run_id, "inputs": int(last)}])
     if last:
         tx.wake(Wakeup.run(run_id, agent))
@@ -169,7 +164,7 @@ FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid) LIMIT (SELECT CAST(:
 WHERE a.id = e.id AND a.status = 'pending_approval'
   AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.state = 'asked' AND c.blocking)
 """)
-# PostgreSQL keeps a plan for an array only if it cannot know the length, hence ARRAY(…).
+# PostgreSQL keeps a plan for an array only if it cannot know its length, hence ARRAY(…).
 READ = text("""
 SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
        principal, requester_team_id, requester_user_id, awaiting_calls, branches, inputs, heard, turn,
@@ -185,7 +180,7 @@ TRY = text("""
 SELECT id FROM agent_run WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 """)
-# A statement evaluates its sub-selects before it waits for a row lock, so the lock comes first, alone.
+# Sub-selects are evaluated before a row lock is awaited, so the lock comes first, alone.
 _TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
 _INSERT_RUN = text("""
 INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,

@@ -17,8 +17,6 @@ from agent.store.rows import columns, row_as
 
 @dataclass(frozen=True, slots=True)
 class DueSchedule:
-    """A due schedule, and the current time."""
-
     schedule: Schedule
     now: datetime
 
@@ -39,13 +37,13 @@ async def read(connection: Connection, schedule_id: UUID) -> Schedule:
 
 
 async def due(connection: Connection, limit: int = 100) -> list[DueSchedule]:
-    """Due schedules, longest due first."""
+    """Longest due first."""
     rows = await fetch(connection, _DUE, limit=limit)
     return [DueSchedule(row_as(Schedule, row), row.now) for row in rows]
 
 
 async def all_schedules(connection: Connection) -> list[Schedule]:
-    """All schedules, in the order of creation."""
+    """In the order of creation."""
     return [row_as(Schedule, row) for row in await fetch(connection, _ALL)]
 
 
@@ -54,12 +52,12 @@ async def unknown_agents(connection: Connection, known: Sequence[str]) -> list[s
 
 
 async def matching(connection: Connection, id_prefix: str) -> list[UUID]:
-    """At most two ids with this prefix."""
+    """At most two ids."""
     return [row.id for row in await fetch(connection, _LIKE, prefix=id_prefix.lower())]
 
 
 async def claim(connection: Connection, schedule_id: UUID, due_at: datetime, run_id: UUID) -> bool:
-    """Claim this time for this run, which is inserted later; only one process can."""
+    """Claim this time for this run, inserted later; only one process can."""
     found = await fetch(connection, _CLAIM, schedule=schedule_id, due=due_at, run=run_id)
     return bool(found)
 
@@ -69,7 +67,7 @@ def note_missed(tx: Transaction, schedule_id: UUID, due_at: datetime, why: str) 
 
 
 def set_next(tx: Transaction, schedule_id: UUID, next_at: datetime | None) -> None:
-    """Set the next time; None pauses the schedule."""
+    """None pauses the schedule."""
     tx.add(_NEXT, id=schedule_id, next_at=next_at)
 
 

@@ -1,4 +1,4 @@
-"""Store the search words of requests; triggers of the schema mark due requests."""
+"""The search words of requests; triggers mark due requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.database.transaction import Connection, Transaction, fetch
 
 @dataclass(frozen=True, slots=True)
 class SearchWords:
-    """The masked words of a request; ``recorded`` is its number of audit events at that time."""
+    """The masked words of a request, as of ``recorded`` audit events."""
 
     request_id: UUID
     recorded: int
@@ -22,13 +22,13 @@ class SearchWords:
 
 
 async def take_due(connection: Connection, limit: int) -> list[UUID]:
-    """Take requests with due words that nobody else holds; COMMIT makes them no longer due."""
+    """Take due requests that nobody else holds; COMMIT clears the mark."""
     rows = await fetch(connection, _TAKE, limit=limit)
     return sorted({row.request_id for row in rows})
 
 
 def store(tx: Transaction, found: Sequence[SearchWords]) -> None:
-    """Store these words, unless newer ones exist."""
+    """Unless newer ones exist."""
     rows = [
         {"request_id": each.request_id, "recorded": each.recorded, "words": list(each.words)}
         for each in found

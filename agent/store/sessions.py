@@ -1,4 +1,4 @@
-"""Sessions of the inbox page, and sign-in links: stored as SHA-256 of secrets with 256 random bits."""
+"""Inbox sessions and sign-in links, stored as SHA-256 of 256 random bits."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ def insert_link(tx: Transaction, digest: bytes, person: Person, life: timedelta)
 
 
 async def link_for(connection: Connection, digest: bytes) -> Person | None:
-    """The person of an unused, unexpired link."""
     row = (await connection.execute(_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
 
 async def use_link(connection: Connection, digest: bytes) -> Person | None:
-    """Use a link up; of concurrent uses one succeeds."""
+    """Of concurrent uses one succeeds."""
     row = (await connection.execute(_USE_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
@@ -58,13 +57,12 @@ async def find(connection: Connection, digest: bytes) -> Session | None:
 
 
 async def end(connection: Connection, digest: bytes) -> Person | None:
-    """End an unexpired session. Returns its person."""
     row = (await connection.execute(_END, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
 
 def delete_old(tx: Transaction) -> None:
-    """Delete what expired a day ago; the audit log has who was signed in when."""
+    """Delete what expired a day ago; the audit log keeps who was signed in."""
     tx.add(_FORGET_LINKS)
     tx.add(_FORGET)
 

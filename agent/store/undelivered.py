@@ -37,14 +37,13 @@ async def note_trouble(
 async def run_to_inform(
     connection: Connection, team_id: str, channel_id: str, request_id: UUID
 ) -> tuple[UUID, Destination] | None:
-    """The run of a waiting request, if its thread is elsewhere and does not know of this trouble."""
+    """The run of a waiting request, if its thread is elsewhere and not yet informed."""
     key = {"team": team_id, "channel": channel_id, "request": request_id}
     row = (await connection.execute(_UNNOTIFIED, key)).one_or_none()
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
 
 async def run_thread(connection: Connection, request_id: UUID) -> tuple[UUID, Destination] | None:
-    """The run of a request, and where its thread is."""
     row = (await connection.execute(_RUN_THREAD, {"request": request_id})).one_or_none()
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
@@ -56,7 +55,7 @@ def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
 def forget_message(
     tx: Transaction, ids: Sequence[UUID], destination: Destination, ts: str | None, *, again: bool
 ) -> None:
-    """The card, digest or root ``ts`` was deleted: post it ``again``, or leave it."""
+    """Forget the deleted card, digest or root ``ts``: post it ``again``, or leave it."""
     if again:
         key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
         tx.add(_FORGET_ROOT, **key)
@@ -66,12 +65,12 @@ def forget_message(
 
 
 async def bound_destinations(connection: Connection, pause: float, lease: float) -> int:
-    """Limit pauses of channels to ``pause``, and their leases to ``lease`` (seconds)."""
+    """Limit channels' pauses to ``pause`` and leases to ``lease`` seconds."""
     return (await connection.execute(_BOUND_DESTINATIONS, {"pause": pause, "lease": lease})).rowcount
 
 
 async def bound_messages(connection: Connection, pause: float) -> int:
-    """Limit pauses of messages to ``pause`` seconds."""
+    """Limit pauses to ``pause`` seconds."""
     return (await connection.execute(_BOUND_MESSAGES, {"pause": pause})).rowcount
 
 
@@ -85,7 +84,7 @@ async def count_dead(connection: Connection, most: int) -> int:
 
 
 async def revive(connection: Connection, delivery_id: UUID | None) -> list[str]:
-    """Make one due again, or all, except those that are due under another row. Returns their channels."""
+    """Make one due again, or all, except those due under another row. Returns their channels."""
     rows = (await connection.execute(_REVIVE, {"id": delivery_id})).all()
     return [row.channel_id for row in rows]
 

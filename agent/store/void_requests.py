@@ -1,5 +1,3 @@
-"""Void a program's request, and open the one that asks again."""
-
 from __future__ import annotations
 
 from uuid import UUID
@@ -18,7 +16,7 @@ from signoff.values import Action
 async def void(tx: Transaction, request_id: UUID) -> NewRequest:
     """Void a program's approved request. Returns its question, to be asked again under the same client id."""
     row = (await tx.execute(_QUESTION, {"id": request_id})).one()
-    # At once: the request that asks again takes over the client id that this one gives up.
+    # At once: the request that asks again takes over this client id.
     await tx.execute(_VOID, {"id": request_id})
     return NewRequest(
         rule=Rule.from_snapshot(row.policy),
@@ -43,7 +41,7 @@ async def void(tx: Transaction, request_id: UUID) -> NewRequest:
 
 
 async def find_successor(connection: Connection, principal: str, client_id: str) -> UUID | None:
-    """The request that asks again in place of a void one, with its client id and number."""
+    """The request that asks again for a void one, with its client id and number."""
     key = {"principal": principal, "client": client_id.rpartition("#")[0]}
     found: UUID | None = (await connection.execute(_NAMED, key)).scalar_one_or_none()
     return found
@@ -56,7 +54,7 @@ SELECT r.policy, r.team_id, r.channel_id, r.principal, r.client_id, r.source, r.
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.id = :id
 """)
-# It also lapses, so that processes of older versions, which do not know void requests, refuse its claim.
+# It also lapses, so that older versions, which do not know void requests, refuse its claim.
 _VOID = text("""
 UPDATE approval_request
 SET voided_at = clock_timestamp(), lapse_at = NULL, lapsed_at = clock_timestamp(),

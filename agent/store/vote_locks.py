@@ -1,7 +1,7 @@
-"""Lock and read what votes and edits need before they are decided, in one round trip for any number.
+"""Lock and read what any number of votes and edits need, in one round trip.
 
 Locks come first, level by level and by id, then reads: PostgreSQL evaluates a locking statement's own expressions
-before it waits. Many at once wait for nothing; a row that is locked elsewhere is then locked alone.
+before it waits. Many at once wait for nothing; a row locked elsewhere is then locked alone.
 """
 
 from __future__ import annotations
@@ -35,21 +35,18 @@ class StoredVote:
 
 @dataclass(frozen=True, slots=True)
 class TopRun:
-    """A locked run without a parent."""
-
     id: UUID
     agent: str
     requester: Person | None
 
     @property
     def root_id(self) -> UUID:
-        """The run whose trace it belongs to."""
         return self.id
 
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """A call that its decision may claim: the run is not paused, and nothing was edited, repeated or prepared."""
+    """A call that its decision may claim: not paused, edited, repeated or prepared."""
 
     id: UUID
     run: TopRun
@@ -71,13 +68,12 @@ class AskedCall:
 
     @property
     def digest_recorded(self) -> bytes:
-        """As the decision will be recorded."""
         return self.digest_decided
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRequest(LockedRequest):
-    """A locked request, with reviewers' acts as they are under the lock."""
+    """A locked request, with reviewers' acts under the lock."""
 
     digest: bytes  # of the current revision
     editor: Person | None  # the editor of this revision
@@ -86,9 +82,8 @@ class ReviewedRequest(LockedRequest):
     place: StoredPlace | None
     head: ChainHead
     background: bool
-    """Its call goes on in the background of its run."""
     run_channel: str | None
-    """Where the run's first message is."""
+    """Of the run's first message."""
     webhooks: bool
     """Whether any exist."""
     call: AskedCall | None
@@ -102,11 +97,10 @@ async def lock(
     claims: Collection[UUID] = (),
     judged: bool = False,
 ) -> dict[UUID, ReviewedRequest]:
-    """These requests, locked, each with the place of its nonce; unknown ones are left out.
+    """Lock these requests, each with the place of its nonce; unknown ones are left out.
 
-    Without ``wait``, requests that another transaction holds are left out, too. Those of ``claims`` come with their
-    calls, if claimable; this waits neither for the pause switch nor for runs. ``judged``: hold the switch, for the
-    result of an evaluation.
+    Without ``wait``, also those locked elsewhere. Those of ``claims`` come with their calls, if claimable, without
+    waiting for pause switch or runs. ``judged``: hold the switch, for an evaluation's result.
     """
     first = (pause.TRY_HOLD, _TRY_RUNS) if claims and wait else (pause.HOLD,) if judged else ()
     locks = (_TAKE_REQUESTS, call_locks.TAKE_ASKED, audit.TAKE_HEADS) if wait else (_TRY,)
@@ -134,7 +128,7 @@ async def lock(
 
 
 def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) -> bool:
-    """Whether everything that an act on the request may write is locked."""
+    """Whether everything that an act may write is locked."""
     of_call = row.status != RequestStatus.WAITING or row.call_id is None or row.call_id in locked
     return row.id in locked and of_call and request_subject(row.id) in heads
 
@@ -163,8 +157,8 @@ def _vote(stored: Mapping[str, Any]) -> StoredVote:
     return StoredVote(UUID(stored["id"]), by, Verdict(stored["verdict"]), stored["revision"])
 
 
-# PostgreSQL keeps a plan only if it expects it to be as good as one made for the actual values: for an array, only if
-# it cannot know the length, hence ARRAY(…). OFFSET 0 keeps it from joining whole tables.
+# PostgreSQL keeps a plan for an array only if it cannot know its length, hence ARRAY(…). OFFSET 0 keeps it from joining
+# whole tables.
 _TRY_RUNS = text("""
 SELECT id FROM agent_run WHERE id = ANY (ARRAY(
     SELECT run_id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:claims AS uuid[]))))))
@@ -174,8 +168,8 @@ _TAKE_REQUESTS = text("""
 SELECT id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE
 """)
-# One statement, because nothing here waits: each part depends on those before it. A row written since the statement
-# began is locked and read in its current state.
+# One statement, because nothing waits: each part depends on those before. A row written since it began is locked and
+# read as it is now.
 _TRY = text("""
 WITH switch AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0)) AS held

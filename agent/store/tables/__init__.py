@@ -1,6 +1,6 @@
-"""Tables and columns used by composed reads. Migrations are the source of the schema.
+"""Tables and columns for composed reads. Migrations are the source of the schema.
 
-No schema is named: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) decides.
+The connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) names the schema.
 """
 
 from agent.store.tables.audit import audit_event, audit_head

@@ -1,5 +1,3 @@
-"""Shared by all tables: the metadata, and column types."""
-
 from __future__ import annotations
 
 from enum import StrEnum
@@ -12,7 +10,7 @@ Timestamp = DateTime(timezone=True)
 
 
 def enum_of(values: type[StrEnum], name: str) -> Enum:
-    """A PostgreSQL enum that stores the values (``waiting``), not Python's member names (``WAITING``)."""
+    """A PostgreSQL enum of the values (``waiting``), not of Python's member names."""
     return Enum(values, name=name, values_callable=lambda kind: [member.value for member in kind])
 
 

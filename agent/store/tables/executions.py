@@ -1,5 +1,3 @@
-"""Attempts at calls, and settlements of those in doubt."""
-
 from __future__ import annotations
 
 from sqlalchemy import (

@@ -1,5 +1,3 @@
-"""Grants and their uses."""
-
 from __future__ import annotations
 
 from sqlalchemy import Column, Integer, Numeric, Table, Text, Uuid

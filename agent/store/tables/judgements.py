@@ -1,5 +1,3 @@
-"""The inputs of each policy evaluation."""
-
 from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Integer, LargeBinary, Table, Text, Uuid

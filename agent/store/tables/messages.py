@@ -1,5 +1,3 @@
-"""Outgoing messages: for Slack, webhooks and e-mails."""
-
 from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Enum, Integer, SmallInteger, Table, Text, Uuid

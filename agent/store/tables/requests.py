@@ -53,10 +53,10 @@ approval_request = Table(
     Column("lapsed_at", Timestamp),
     Column("handed_over_at", Timestamp),  # its asker has read the approval
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
-    Column("limits", JSONB),  # the limits on its action when it was opened: [{name, used, …}, …]
+    Column("limits", JSONB),  # limits on its action when opened: [{name, used, …}, …]
     Column("policy_epoch", Integer),  # of the policy that evaluated it
     Column("rejected_before", Uuid),  # the request in which people rejected the same action
-    Column("executor", Text),  # the key of the program that executes a run's call, "*" for any
+    Column("executor", Text),  # key of the program that executes a run's call, "*" for any
 )
 
 request_revision = Table(

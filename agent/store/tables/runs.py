@@ -1,5 +1,3 @@
-"""Runs, their transcripts and their calls."""
-
 from __future__ import annotations
 
 from sqlalchemy import (
@@ -86,9 +84,9 @@ tool_call = Table(
     Column("answer_kind", answer_kind),
     Column("answer", Text),
     Column("answered_at", Timestamp),
-    Column("retry_at", Timestamp),  # ready from then on: the end of a sleep, or the next attempt
+    Column("retry_at", Timestamp),  # end of a sleep, or the next attempt
     Column("claim_until", Timestamp),  # handed out: an external program may claim it until then
     created(),
-    Column("agent", Text),  # of its run; null if version 0006 or earlier answered the call
+    Column("agent", Text),  # of its run; null if version 0006 or earlier answered
     Column("place", Text),  # of a function agent's call: its task, and its number there
 )

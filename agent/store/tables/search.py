@@ -1,5 +1,3 @@
-"""The search words of requests."""
-
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Table, Uuid

@@ -1,4 +1,4 @@
-"""What begins when workers start: after an outage, remaining work; after a restore, perhaps work already done."""
+"""What begins when workers start: after a restore, perhaps work already done."""
 
 from __future__ import annotations
 
@@ -13,22 +13,19 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The number of each kind, up to 1,000; ``latest`` is the time of the last audit event."""
+    """Counts by kind, up to 1,000; ``latest``: time of the last audit event."""
 
     calls: int
-    """Allowed calls that have not begun."""
     outdated: int
-    """Of these, calls whose approval is too old: people are asked again."""
+    """Calls whose approval is too old: people are asked again."""
     approvals: int
-    """Approvals that a program may still claim."""
+    """Claimable by programs."""
     attempts: int
-    """Open attempts, which people will be asked about."""
     runs: int
-    """Runs with a due model turn."""
+    """Due model turns."""
     messages: int
     """Messages for Slack, webhooks and mail."""
     paused: bool
-    """Whether everything is paused."""
     latest: datetime | None
     now: datetime
 

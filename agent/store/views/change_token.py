@@ -1,5 +1,3 @@
-"""Detect changes since the last check."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ async def change_token(connection: Connection) -> str:
 
 
 async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> dict[str, str]:
-    """Subjects (``request:<id>``, ``run:<id>``) whose token has changed. Runs change with their descendants."""
+    """Subjects (``request:<id>``, ``run:<id>``) whose token changed; runs change with their descendants."""
     runs = {name.removeprefix("run:"): token for name, token in known.items() if name.startswith("run:")}
     others = {name: token for name, token in known.items() if not name.startswith("run:")}
     parameters = {
@@ -30,7 +28,7 @@ async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> 
 
 
 async def recently_changed(connection: Connection) -> dict[str, str]:
-    """Requests with an event in the last two seconds, and their tokens. A hint: slow transactions are missing."""
+    """Requests with an event in the last two seconds, and tokens. A hint: slow transactions are missing."""
     return {row.subject: row.token for row in await connection.execute(_TOUCHED)}
 
 
@@ -38,7 +36,7 @@ _TOUCHED = text("""
 SELECT subject, max(seq)::text AS token FROM audit_event
 WHERE at > now() - interval '2 seconds' AND subject LIKE 'request:%' GROUP BY subject
 """)
-# Returns only changes: a few rows per poll, even with thousands of waiters.
+# Only changes: a few rows per poll, even with thousands of waiters.
 _CHANGED = text("""
 WITH RECURSIVE family AS (
     SELECT id AS watched, known, id FROM unnest(CAST(:runs AS uuid[]), CAST(:runs_known AS text[])) AS run (id, known)

@@ -1,4 +1,4 @@
-"""The latest decided calls of a tool, for comparison with a grant."""
+"""A tool's latest decided calls, for comparison with a grant."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from signoff.values import Person
 
 LOOKED_AT = 200
 MAX_SCANNED = 2000
-"""Maximum decided requests of the agent, of any tool, to search."""
+"""Decided requests of the agent, of any tool, to search."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedCall:
-    """A decided call, as it was proposed; action and facts are canonical bytes."""
+    """A decided call as proposed; action and facts are canonical bytes."""
 
     id: UUID
     status: RequestStatus

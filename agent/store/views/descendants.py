@@ -1,4 +1,4 @@
-"""The descendants of a run: child runs of its unanswered delegated calls, and their child runs."""
+"""A run's descendants: child runs of its unanswered delegated calls, and theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.store.tables import agent_run, tool_call
 
 
 def descendants(run_id: ColumnElement[UUID]) -> CTE:
-    """The descendants (``id``, ``agent``) of this run, which is a parameter or a column of the enclosing statement."""
+    """The descendants (``id``, ``agent``) of this run, a parameter or an enclosing statement's column."""
     call, child = tool_call.alias("call"), agent_run.alias("child")
     works_for = and_(child.c.parent_run_id == call.c.run_id, child.c.parent_call_id == call.c.id)
     below = (
@@ -30,14 +30,13 @@ def descendants(run_id: ColumnElement[UUID]) -> CTE:
 
 
 def with_descendants(run_id: ColumnElement[UUID]) -> FromClause:
-    """The ids of this run and its descendants."""
     return union_all(select(run_id.label("id")).correlate_except(), select(descendants(run_id).c.id)).lateral(
         "family"
     )
 
 
 def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
-    """The agent of each waiting request of a descendant, oldest first."""
+    """Agents of descendants' waiting requests, oldest first."""
     below, asked = descendants(run_id), tool_call.alias("asked")
     return (
         select(func.array_agg(aggregate_order_by(below.c.agent, asked.c.id)))
@@ -48,7 +47,6 @@ def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
 
 
 def descendant_waits(run_id: ColumnElement[UUID]) -> ColumnElement[bool]:
-    """Whether a descendant has a waiting request."""
     below, asked = descendants(run_id), tool_call.alias("asked")
     waiting = and_(asked.c.run_id == below.c.id, asked.c.state == CallState.ASKED)
     return exists(select(1).select_from(below.join(asked, waiting)))

@@ -1,4 +1,4 @@
-"""Events of requests and runs, by the time in the audit log: only ids and outcomes."""
+"""Events of requests and runs by audit time: only ids and outcomes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[datetime, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """An audit event. ``outcome``: the state of the request or run after it, if the event tells."""
+    """An audit event. ``outcome``: the state after it, if the event tells."""
 
     subject: str
     seq: int

@@ -1,4 +1,4 @@
-"""The content of a digest card: a sender's waiting requests without cards in a channel."""
+"""A digest card's content: a sender's waiting, folded requests in a channel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signoff.values import Risk
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """Number of waiting requests, their highest risk and first deadline, counts by tool, and whom to mention."""
+    """Waiting requests, highest risk, first deadline, counts by tool, and whom to mention."""
 
     waiting: int = 0
     highest: Risk = Risk.LOW
@@ -24,7 +24,7 @@ class Flood:
 
 
 async def flood(connection: Connection, team_id: str, channel_id: str, sender: str) -> Flood:
-    """Folded, waiting requests of this sender (an agent, or `key:NAME`) in the channel."""
+    """The folded, waiting requests of this sender (agent, or `key:NAME`)."""
     key = {"team": team_id, "channel": channel_id, "sender": sender}
     rows = (await connection.execute(_FLOOD, key)).all()
     if not rows:

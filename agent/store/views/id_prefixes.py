@@ -1,4 +1,4 @@
-"""Find requests and runs by a typed id: the full id, a prefix, or the short form."""
+"""Find requests and runs by a full id, a prefix, or the short form."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agent.store.tables import agent_run, approval_request
 
 
 async def requests_like(connection: Connection, *, id_prefix: str, team_id: str | None = None) -> list[UUID]:
-    """Up to two matching requests, of one team if given; two mean ambiguous."""
+    """Up to two matching requests; two mean ambiguous."""
     return await _ids_like(connection, approval_request, id_prefix, team_id)
 
 
 async def runs_like(connection: Connection, *, id_prefix: str, team_id: str | None = None) -> list[UUID]:
-    """Up to two matching runs, of one team if given; two mean ambiguous."""
+    """Up to two matching runs; two mean ambiguous."""
     return await _ids_like(connection, agent_run, id_prefix, team_id)
 
 

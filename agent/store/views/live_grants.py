@@ -18,8 +18,6 @@ MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class LiveGrant:
-    """A grant as one line of a list."""
-
     id: UUID
     description: str
     agent: str
@@ -35,7 +33,7 @@ class LiveGrant:
 
 
 async def live_grants(connection: Connection) -> Sequence[LiveGrant]:
-    """Approved grants that have not ended, earliest end first, at most 200."""
+    """Approved live grants, earliest end first, at most 200."""
     return [row_as(LiveGrant, row) for row in await fetch(connection, _LIVE, most=MOST)]
 
 

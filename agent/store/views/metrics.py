@@ -1,4 +1,4 @@
-"""Bounded counts of waiting work, through indexes, whatever the size of the tables."""
+"""Bounded counts of waiting work, through indexes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.database.transaction import Connection
 from agent.store.undelivered import count_dead
 
 MOST = 10_000
-"""Maximum that is counted exactly. Beyond it, waiting requests are the planner's estimate."""
+"""Maximum counted exactly; beyond it, the planner's estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ServiceCounts:
 
 
 async def service_counts(connection: Connection) -> ServiceCounts:
-    """All counts, in four statements."""
+    """In four statements."""
     waits = (await connection.execute(_WAITS, {"most": MOST})).one()
     delivery_counts = (await connection.execute(_DELIVERY_COUNTS, {"most": MOST})).one()
     works = (await connection.execute(_WORKS, {"most": MOST})).all()
@@ -57,7 +57,7 @@ async def service_counts(connection: Connection) -> ServiceCounts:
     )
 
 
-# The oldest per team, from team to team through the index: one step per team, however much waits.
+# The oldest per team: one index step per team.
 _WAITS = text("""
 WITH RECURSIVE team AS (
     (SELECT team_id, created_at FROM approval_request WHERE status = 'waiting' ORDER BY team_id, created_at LIMIT 1)

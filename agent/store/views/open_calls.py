@@ -19,7 +19,7 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call that waits for people, or is ready and has not begun; ``action`` is in canonical bytes."""
+    """A call that waits for people, or is ready; ``action`` is in canonical bytes."""
 
     id: UUID
     run_id: UUID
@@ -36,7 +36,7 @@ class OpenCall:
 
 
 async def open_calls(connection: Connection) -> AsyncIterator[OpenCall]:
-    """All open calls, oldest first, page by page."""
+    """Oldest first, page by page."""
     after = UUID(int=0)
     while rows := (await connection.execute(_CALLS, {"after": after, "limit": PAGE})).all():
         for row in rows:
@@ -47,7 +47,7 @@ async def open_calls(connection: Connection) -> AsyncIterator[OpenCall]:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedVersion:
-    """A running run that waits for nobody, with the version of its agent that people last approved."""
+    """A running run that waits for nobody, and its agent's version at the last approval."""
 
     run_id: UUID
     agent: str
@@ -57,13 +57,13 @@ class ApprovedVersion:
 async def approved_versions(
     connection: Connection, agents: Sequence[str], resumed: str
 ) -> list[ApprovedVersion]:
-    """Such runs of these agents, oldest first; without runs resumed since (a newer ``resumed`` in the transcript)."""
+    """Such runs of these agents, oldest first; without runs resumed since (``resumed`` in the transcript)."""
     rows = (await connection.execute(_APPROVED, {"agents": list(agents), "resumed": resumed})).all()
     return [ApprovedVersion(row.id, row.agent, row.agent_version) for row in rows]
 
 
 async def runs_of_others(connection: Connection, agents: Sequence[str]) -> list[tuple[str, UUID]]:
-    """Running or parked runs of agents not in ``agents``: (agent, run)."""
+    """Running or parked: (agent, run)."""
     rows = (await connection.execute(_OF_OTHERS, {"agents": list(agents)})).all()
     return [(row.agent, row.id) for row in rows]
 
@@ -87,7 +87,7 @@ WHERE a.status IN ('working', 'pending_approval') AND a.agent = ANY(CAST(:agents
                   WHERE m.run_id = a.id AND m.role = 'user' AND m.text = :resumed AND m.created_at > r.decided_at)
 ORDER BY a.id
 """)
-# From one agent to the next through the index: served agents may have very many runs.
+# From agent to agent through the index: served agents may have very many runs.
 _OF_OTHERS = text("""
 WITH RECURSIVE each AS (
     SELECT min(agent) AS agent FROM agent_run

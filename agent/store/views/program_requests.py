@@ -18,12 +18,12 @@ from agent.store.tables import approval_request, execution, request_revision
 from agent.store.views.request_parts import last_position, present_revision
 
 MAX_BYTES = 2**20
-"""Maximum size of a page, because the process that people wait for reads, masks and encodes it."""
+"""Maximum bytes of a page: the process that serves people reads, masks and encodes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """The request of a client id, and the digest of its content."""
+    """The request of a client id, and its content's digest."""
 
     request_id: UUID
     content_digest: bytes
@@ -36,7 +36,7 @@ async def client_request(connection: Connection, principal: str, client_id: str)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Number of a key's waiting requests, and their displayed bytes, counted up to the limit."""
+    """A key's waiting requests and their displayed bytes, counted up to the limit."""
 
     requests: int
     size: int
@@ -49,14 +49,14 @@ async def waiting_of_key(connection: Connection, principal: str, limit: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class RequestPage:
-    """The ids of a page, and where the next one begins; ``None``: no more."""
+    """The ids of a page, and where the next begins."""
 
     ids: Sequence[UUID]
     next: UUID | None
 
 
 async def requests_by_client_id(connection: Connection, team_id: str, client_id: str) -> Sequence[UUID]:
-    """Up to two requests of programs of this team with this client id; two mean ambiguous."""
+    """Up to two requests of the team's programs with this client id; two mean ambiguous."""
     return list((await connection.execute(_NAMED, {"team": team_id, "client": client_id})).scalars())
 
 
@@ -72,7 +72,7 @@ async def requests_page(
     most: int = MAX_BYTES,
     after: UUID | None = None,
 ) -> RequestPage:
-    """A page of requests, newest first, of about ``most`` bytes; ``after`` is the last one of the previous page."""
+    """A page of requests, newest first, of about ``most`` bytes; ``after``: the previous page's last."""
     given = {"principal": principal, "agent": agent, "since": since, "after": after}
     filters = frozenset(name for name, value in given.items() if value is not None)
     page = _page(status, filters)
@@ -96,7 +96,7 @@ SELECT count(*) AS requests, coalesce(sum(w.size), 0)::bigint AS size FROM (
 _NAMED = text(
     "SELECT id FROM approval_request WHERE client_id = :client AND team_id = :team AND source = 'api' LIMIT 2"
 )
-# Adding nothing to a context unpacks it, which gives its true size without writing it out as text.
+# Adding nothing to a context unpacks it: its true size without writing it as text.
 _EMPTY: ColumnElement[Any] = literal_column("'{}'::jsonb")
 _REQUEST = approval_request.c
 _FILTERS = {
@@ -115,12 +115,12 @@ def _page(status: RequestStatus | None, filters: frozenset[str]) -> Select[tuple
         .order_by(_REQUEST.created_at.desc(), _REQUEST.id.desc())
         .limit(bindparam("limit"))
     )
-    # Part of the statement, so that the index of waiting requests can be used.
+    # Part of the statement, so that the index of waiting requests is used.
     return _cut(page if status is None else page.where(_REQUEST.status == status))
 
 
 def _cut(page: Select[Any]) -> Select[tuple[UUID, int]]:
-    """As much of the page as fits, at least one request; ``found`` is the full page's count."""
+    """As much of the page as fits, at least one; ``found`` is the full page's count."""
     listed = page.cte("listed").prefix_with("MATERIALIZED")
     order = (listed.c.created_at.desc(), listed.c.id.desc())
     results = select(func.sum(func.octet_length(execution.c.result))).where(

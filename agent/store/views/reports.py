@@ -1,4 +1,4 @@
-"""Counts for reports. Reads a bounded number of rows: waiting requests, and the latest outcomes."""
+"""Counts for reports, from a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent.store.rows import row_as
 from signoff.values import Person, Risk
 
 MOST = 20_000
-"""Maximum waiting requests, and outcomes, that are read."""
+"""Maximum waiting requests, and outcomes, read."""
 
 Audience = tuple[tuple[str, ...], str]
 """Approvers, and the channel of the card."""
@@ -25,7 +25,7 @@ Audience = tuple[tuple[str, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
-    """Whose requests a report covers: all, or the reader's own and those of these audiences."""
+    """What a report covers: all requests, or the reader's own and these audiences'."""
 
     reader: Person
     everything: bool = False
@@ -44,7 +44,7 @@ class ReportScope:
 
 
 async def report_audiences(connection: Connection, team_id: str, days: int) -> list[Audience]:
-    """The distinct pairs of approvers and channel among the requests of a report."""
+    """The distinct pairs of approvers and channel in a report."""
     (rows,) = await query(
         connection, _AUDIENCES, team=team_id, since=_first_day(await now(connection), days), most=MOST
     )

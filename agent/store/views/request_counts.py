@@ -1,4 +1,4 @@
-"""Requests and filter values, counted by audience: the database does not know who may see a request."""
+"""Requests and filter values by audience: the database does not know who may see a request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class AudienceCount:
-    """Number of requests of one audience. ``own``: the person asked or decided them."""
+    """One audience's requests. ``own``: the person asked or decided them."""
 
     approvers: tuple[str, ...]
     channel_id: str
@@ -43,7 +43,7 @@ class FilterChoice:
 async def audience_counts(
     connection: Connection, person: Person, kind: RequestKind, wanted: RequestFilter, at_most: int
 ) -> list[AudienceCount]:
-    """Requests that match a filter, by audience; of more than ``at_most`` the newest are counted."""
+    """Matching requests by audience; of more than ``at_most``, the newest are counted."""
     given = request_filters.values(wanted)
     of_whom = (
         {"person_team": wanted.person.team_id, "person_user": wanted.person.user_id} if wanted.person else {}
@@ -92,7 +92,7 @@ def _counts(kind: RequestKind, names: frozenset[str], limit: int, *, of_person: 
             decision.c.user_id == bindparam("person_user"),
         )
         found = found.where(or_(asked, decided))
-    # In index order: otherwise PostgreSQL reads the table from its beginning, where the oldest rows are.
+    # In index order; otherwise PostgreSQL reads the table from its oldest rows.
     newest = request_filters.order_by(kind, RequestOrder.NEWEST)
     some = found.order_by(*newest).limit(limit).subquery("some")
     return select(*some.c, func.count().label("number")).group_by(*some.c)

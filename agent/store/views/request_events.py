@@ -1,5 +1,3 @@
-"""The audit events of a request, in order."""
-
 from __future__ import annotations
 
 from uuid import UUID
@@ -10,5 +8,5 @@ from agent.store import audit
 
 
 async def request_events(connection: Connection, request_id: UUID) -> list[AuditEvent]:
-    """The request's whole chain; its details hold ids and digests, never arguments."""
+    """The request's whole chain; details hold ids and digests, never arguments."""
     return await audit.events(connection, request_subject(request_id))

@@ -1,4 +1,4 @@
-"""Filters and orders of requests as parts of statements, composed once for each set of names."""
+"""Filters and orders of requests as parts of statements, composed once per set of names."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from agent.store.views.request_parts import last_position
 EVERYTHING = RequestFilter()
 
 MAX_FOUND = 10_000
-"""Maximum requests found by words, newest first; older ones are not found."""
+"""Maximum requests found by words, newest first."""
 
 _OF_KIND: Mapping[RequestKind, ColumnElement[bool]] = {
     RequestKind.WAITING: and_(request.c.status == RequestStatus.WAITING, of_team),
     RequestKind.DECIDED: and_(request.c.decided_at.is_not(None), of_team),
     RequestKind.ANY: of_team,
 }
-# Newest first and limited, so that the search for very common words ends early. PostgreSQL takes an array for short, so
-# it looks these requests up instead of walking through all others in the order of the list.
+# Newest first and limited, so that very common words end early. PostgreSQL takes an array for short, so it looks these
+# up instead of walking through all others.
 _HAVE_WORDS = (
     select(request_search.c.request_id)
     .where(request_search.c.words.op("@@")(cast(bindparam("words", type_=Text), TSQUERY)))
@@ -65,7 +65,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 
 
 def values(wanted: RequestFilter) -> dict[str, Any]:
-    """The filter's values by parameter name, without ``person``."""
+    """By parameter name, without ``person``."""
     asked = wanted.requester
     given = {
         "agent": wanted.agent or None,
@@ -85,31 +85,30 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
 
 
 def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
-    """The conditions that a request is of this kind and matches parameters of these names."""
+    """The conditions for this kind and for parameters of these names."""
     found = [_OF_KIND[kind], *(condition for name, condition in _CONDITIONS.items() if name in names)]
     return [*found, time_of(kind) >= bindparam("since")] if "since" in names else found
 
 
 def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """The columns that a list is sorted by."""
     column, down = _sorted_by(kind, order)
     return (column.desc(), request.c.id.desc()) if down else (column.asc(), request.c.id.asc())
 
 
 def comes_after(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
-    """Whether a row comes after the request ``:after``."""
+    """Whether a row follows the request ``:after``."""
     column, down = _sorted_by(kind, order)
     position, last = tuple_(column, request.c.id), last_position(column)
     return position < last if down else position > last
 
 
 def time_of(kind: RequestKind) -> Column[Any]:
-    """The time at which a request became one of this kind."""
+    """When a request became one of this kind."""
     return request.c.decided_at if kind is RequestKind.DECIDED else request.c.created_at
 
 
 def _sorted_by(kind: RequestKind, order: RequestOrder) -> tuple[Column[Any], bool]:
-    """The column, and whether it and the id are descending."""
+    """And whether it and the id are descending."""
     time = time_of(kind)
     match order:
         case RequestOrder.OLDEST:

@@ -1,4 +1,4 @@
-"""A request's line in a list, and the statement that reads the lines of a page."""
+"""A request's line in a list, and the statement for a page of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _LINES = (
         *request.c["id", "revision", "agent", "risk", "status", "requester_team_id", "requester_user_id"],
         *request.c["created_at", "expires_at", "channel_id", "approvers", "approvals_required", "excluded"],
         *request.c["voided_at", "lapsed_at", "handed_over_at"],
-        # Subqueries, because the planner orders no more than eight joined tables freely.
+        # Subqueries: the planner orders at most eight joined tables freely.
         case((_approved, _attempt)).label("attempt"),
         case((_approved, _call)).label("call"),
         approvals(request).label("approvals"),
@@ -76,9 +76,9 @@ _LINES = (
 
 
 def lines(page: SelectBase, *order: ColumnElement[Any]) -> Select[Any]:
-    """What a line shows, looked up only for the requests of a page.
+    """What a line shows, looked up only for a page's requests.
 
-    A page's limit is part of its statement: PostgreSQL keeps no plan for a limit unknown in advance.
+    The limit is part of the statement: PostgreSQL keeps no plan for a limit unknown in advance.
     """
     ids = page.cte("page").prefix_with("MATERIALIZED")
     return _LINES.join(ids, ids.c.id == request.c.id).order_by(*order)

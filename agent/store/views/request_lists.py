@@ -1,4 +1,4 @@
-"""Requests of a requester, or by a search, one page at a time after the id ``after``."""
+"""Requests of a requester or a search, one page after the id ``after``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from signoff.values import Person
 async def requests_of(
     connection: Connection, person: Person, limit: int = 20, after: UUID | None = None
 ) -> list[RequestLine]:
-    """What this person requested, newest first."""
     page = _requests_of(limit, later=after is not None)
     rows = await fetch(connection, page, team=person.team_id, user=person.user_id, after=after)
     return [request_line(row) for row in rows]
@@ -68,7 +67,7 @@ def _found(
     page = select(request.c.id).where(*conditions).order_by(*by).limit(limit)
     if not of_person:
         return lines(page, *by)
-    # Two index walks: what the person requested, and what they decided.
+    # Two index walks: requested, and decided.
     person_team: ColumnElement[str] = bindparam("person_team")
     person_user: ColumnElement[str] = bindparam("person_user")
     asked = page.where(request.c.requester_team_id == person_team, request.c.requester_user_id == person_user)

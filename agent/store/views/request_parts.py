@@ -1,5 +1,3 @@
-"""Parts of the statements that read requests."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -26,7 +24,6 @@ EMPTY_LIST: ColumnElement[Any] = literal_column("'[]'::json")
 
 
 def present_revision(request: FromClause, revision: FromClause) -> ColumnElement[bool]:
-    """Joins a request to its current revision."""
     return and_(revision.c.request_id == request.c.id, revision.c.n == request.c.revision)
 
 
@@ -35,7 +32,7 @@ def channel_card(request: FromClause, place: FromClause) -> ColumnElement[bool]:
 
 
 def is_live(ballot: FromClause, request: FromClause) -> ColumnElement[bool]:
-    """Whether a vote counts: it is on the current revision and not superseded."""
+    """Whether a vote is on the current revision and not superseded."""
     return and_(
         ballot.c.request_id == request.c.id,
         ballot.c.revision == request.c.revision,
@@ -52,7 +49,7 @@ def approvals(request: FromClause) -> ColumnElement[int]:
 
 
 def notes(request: FromClause) -> ColumnElement[Any]:
-    """Notes of the approving votes, oldest first; NULL for none."""
+    """Of the approving votes, oldest first; NULL for none."""
     ballot = vote.alias("ballot")
     words = func.json_agg(aggregate_order_by(ballot.c.reason, ballot.c.id))
     found = select(words).where(
@@ -62,7 +59,7 @@ def notes(request: FromClause) -> ColumnElement[Any]:
 
 
 def voters(request: FromClause) -> ColumnElement[Any]:
-    """Voters, as a list of ``[team, user]``."""
+    """As ``[team, user]``."""
     ballot = vote.alias("ballot")
     people = func.json_agg(func.json_build_array(ballot.c.team_id, ballot.c.user_id))
     found = select(func.coalesce(people, EMPTY_LIST)).where(is_live(ballot, request))
@@ -70,7 +67,7 @@ def voters(request: FromClause) -> ColumnElement[Any]:
 
 
 def last_position(time: Column[Any]) -> Tuple:
-    """The time and the id of the request ``:after``, to be compared with those columns of an index."""
+    """Time and id of the request ``:after``, to compare with those index columns."""
     last = approval_request.alias("last")
     its_time = select(last.c[time.name]).where(last.c.id == bindparam("after")).scalar_subquery()
     return tuple_(its_time, bindparam("after", type_=Uuid))

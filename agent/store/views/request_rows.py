@@ -1,5 +1,3 @@
-"""The statements behind `request_view` and `request_views`: one row per request."""
-
 from __future__ import annotations
 
 from sqlalchemy import Text, Uuid, and_, any_, bindparam, case, cast, func, literal, or_, select, true
@@ -57,7 +55,7 @@ _previous_facts = func.coalesce(
     _earlier_facts.where(
         _earlier.c.call_id == _request.c.call_id, _earlier.c.ask_no == _request.c.ask_no - 1
     ).scalar_subquery(),
-    # A program's request that asks again took over the client id of the earlier one.
+    # A program's request that asks again took over the earlier one's client id.
     _earlier_facts.where(
         _earlier.c.principal == _request.c.principal,
         _earlier.c.client_id == _request.c.client_id + literal("#") + cast(_request.c.ask_no - 1, Text),
@@ -187,10 +185,10 @@ _ids = bindparam("ids", type_=ARRAY(Uuid))
 
 ONE = _VIEW.where(_request.c.id == bindparam("id"))
 MANY = _VIEW.where(_request.c.id == any_(_ids))
-# Planning these joins takes longer than running them for a few requests. PostgreSQL keeps a plan only if it expects it
-# to be as good as one made for the actual values: for one id it does, for an array only if it cannot know the length,
-# hence the ARRAY. OFFSET 0 keeps it from joining whole tables. A kept plan is only as good as the statistics at its
-# time, so for many requests a new one is made.
+# Planning these joins takes longer than running them for few requests. PostgreSQL keeps a plan only if it expects it to
+# be as good as one for the actual values: for an array, only if it cannot know its length, hence ARRAY. OFFSET 0 keeps
+# it from joining whole tables. A kept plan is only as good as the statistics at its time, so many requests get a new
+# one.
 _asked = (
     func.unnest(func.array(select(func.unnest(_ids)).scalar_subquery()))
     .table_valued("id")

@@ -1,4 +1,4 @@
-"""Requests as values: what a card, a list or a vote needs, one query each."""
+"""Requests as values for cards, lists and votes, one query each."""
 
 from __future__ import annotations
 
@@ -33,13 +33,11 @@ from signoff.canonical import parse_canonical
 from signoff.values import Action, Person, Risk
 
 FEW = 32
-"""Up to this many requests are read with a kept plan."""
+"""Up to so many are read with a kept plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoteContext:
-    """What is needed to check somebody's vote on a request."""
-
     request_id: UUID
     revision: int
     approvers: tuple[str, ...]
@@ -57,13 +55,13 @@ async def vote_context(connection: Connection, request_id: UUID) -> VoteContext 
 
 
 async def request_view(connection: Connection, request_id: UUID) -> RequestView | None:
-    """Everything that may be shown of a request, with the place of its channel card."""
+    """Everything that may be shown of a request, with its channel card's place."""
     found = await fetch(connection, request_rows.ONE, id=request_id)
     return _view(found[0]) if found else None
 
 
 async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> list[RequestView]:
-    """``request_view`` of several requests, in the order asked for; unknown ids are left out."""
+    """Several ``request_view`` in this order; unknown ids are left out."""
     ids = list(dict.fromkeys(request_ids))
     rows = await fetch(connection, request_rows.FEW if len(ids) <= FEW else request_rows.MANY, ids=ids)
     found = {row.id: _view(row) for row in rows}
@@ -84,8 +82,6 @@ async def request_at(
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A rejection in force."""
-
     request_id: UUID
     reason: str | None
 
@@ -93,7 +89,7 @@ class Rejection:
 async def lasting_rejection(
     connection: Connection, agent: str, digest: bytes, within: timedelta
 ) -> Rejection | None:
-    """The agent's latest rejection of exactly this action within that time, in any run or of any program."""
+    """The agent's latest rejection of exactly this action within that time, in any run or program."""
     parameters = {"agent": agent, "digest": digest, "seconds": within.total_seconds()}
     row = (await connection.execute(_LASTING_REJECTION, parameters)).one_or_none()
     return Rejection(row.id, row.reason) if row is not None else None
@@ -160,7 +156,6 @@ def _grant(row: Row[Any], action: Action) -> GrantView | None:
 
 
 def stored_changes(rows: Sequence[dict[str, Any]] | None) -> tuple[Change, ...]:
-    """The changes of an edit, from their column."""
     return tuple(Change(each["path"], each["before"], each["after"]) for each in rows or ())
 
 

@@ -1,5 +1,3 @@
-"""The calls of runs as values."""
-
 from __future__ import annotations
 
 from collections import defaultdict
@@ -24,7 +22,7 @@ from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, 
 
 @dataclass(frozen=True, slots=True)
 class OpenCallDetails:
-    """A call to evaluate or execute; ``facts`` as shown to people (RFC 8785), ``policy`` of their decision."""
+    """A call to evaluate or execute; ``facts`` as shown (RFC 8785), ``policy`` of its decision."""
 
     call: CallView
     run: RunView
@@ -44,7 +42,7 @@ class OpenCallDetails:
     asked_version: str | None  # of its agent, when people were asked
     attempts: int
     outdated: bool  # the approval is older than its checkpoint's `execute_within`
-    retried_later: bool  # the last attempt failed temporarily, and the next is not due yet
+    retried_later: bool  # failed temporarily, and the next attempt is not due
     handed_out: bool  # an external program may claim it now
     claim_over: bool  # no external program claimed it in time
 
@@ -72,15 +70,13 @@ async def question_context(connection: Connection, run_id: UUID, digest: bytes) 
 
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
-    """The run's calls by turn and index."""
+    """By turn and index."""
     rows = await fetch(connection, _CALLS, runs=[run_id])
     return tuple(_call(row) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A run with everything that its model reads."""
-
     run: RunView
     messages: tuple[Message, ...]
     calls: tuple[CallView, ...]
@@ -89,7 +85,7 @@ class Transcript:
 def transcripts(
     found: Sequence[Row[Any]], said: Sequence[Row[Any]], proposed: Sequence[Row[Any]]
 ) -> dict[UUID, Transcript]:
-    """Transcripts of runs, from the rows of ``TRANSCRIPTS``."""
+    """From the rows of ``TRANSCRIPTS``."""
     messages: defaultdict[UUID, list[Message]] = defaultdict(list)
     for row in said:
         messages[row.run_id].append(message_of(row))
@@ -100,13 +96,12 @@ def transcripts(
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
-    """Pending calls of descendants that the run waits for."""
+    """Of descendants that the run waits for."""
     rows = await fetch(connection, _ASKED_BELOW, run=run_id)
     return tuple(_call(row) for row in rows)
 
 
 async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDetails | None:
-    """A call as ``advance_call`` finds it."""
     found = await query(connection, _CALL, _RUN_OF_CALL, _AT_WORK, call=call_id)
     if not all(found):
         return None
@@ -115,7 +110,6 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
 
 
 async def prepared_action(connection: Connection, call_id: UUID) -> bytes | None:
-    """The action that a call's tool has prepared, or is preparing."""
     found: bytes | None = (await connection.execute(_HELD, {"call": call_id})).scalar_one_or_none()
     return found
 

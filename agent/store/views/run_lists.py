@@ -1,4 +1,4 @@
-"""Lists of runs by status: each is a page of one index after the id ``after``, newest first."""
+"""Lists of runs by status: pages of one index after the id ``after``, newest first."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MAX_BYTES = 2**18
 """Maximum size of a page, which is masked in one go."""
 
 MAX_ASKED = 20
-"""Waiting requests named in a line."""
+"""Maximum waiting requests in a line."""
 
 
 class RunList(StrEnum):
-    """The lists. A run whose background call or child waits for people is in ``waiting``, not in ``approved``."""
+    """A run whose background call or child waits for people is in ``waiting``, not ``approved``."""
 
     ACTIVE = "active"
     WAITING = "waiting"
@@ -55,8 +55,6 @@ class RunList(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Lines, and where the next page begins; ``None``: no more."""
-
     lines: Sequence[RunLine]
     next: UUID | None
 
@@ -71,7 +69,7 @@ async def run_lines(
     most: int = MAX_BYTES,
     after: UUID | None = None,
 ) -> RunPage:
-    """A page of a list, of about ``most`` bytes; only runs that ``principal`` started, if given."""
+    """A page of about ``most`` bytes; only runs that ``principal`` started, if given."""
     page = _page(which, of_principal=principal is not None, later=after is not None)
     given = {"team": team_id, "principal": principal, "after": after, "limit": limit, "most": most}
     rows = await fetch(connection, page, **given)
@@ -80,13 +78,13 @@ async def run_lines(
 
 
 async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
-    """One run with what it and its descendants wait for, or ``None``."""
+    """One run, with what it and its descendants wait for."""
     rows = await fetch(connection, _LINE, id=run_id)
     return _line(rows[0]) if rows else None
 
 
 async def run_of_session(connection: Connection, principal: str, session_id: str, agent: str) -> UUID | None:
-    """The principal's latest run of this agent in this conversation."""
+    """The latest one."""
     parameters = {"principal": principal, "session": session_id, "agent": agent}
     found: UUID | None = (await connection.execute(_OF_SESSION, parameters)).scalar_one_or_none()
     return found
@@ -95,7 +93,7 @@ async def run_of_session(connection: Connection, principal: str, session_id: str
 async def sessions_of(
     connection: Connection, principal: str, agent: str | None, *, limit: int, skip: int
 ) -> tuple[list[RunView], int]:
-    """The latest run of each of the principal's conversations, newest first, and how many there are.
+    """The latest run of each conversation, newest first, and their number.
 
     Among the principal's latest 1,000 runs.
     """
@@ -119,9 +117,9 @@ async def run_started_with(connection: Connection, start_key: str) -> UUID | Non
 
 
 async def is_busy(connection: Connection, run_id: UUID) -> bool:
-    """Whether the run, or a descendant that it waits for, has a due turn or a call being evaluated or executed.
+    """Whether the run, or a descendant it waits for, has a due turn or a call in work.
 
-    A call handed out to an external program counts only once claimed.
+    A call handed out to a program counts only once claimed.
     """
     (row,) = await fetch(connection, _BUSY, id=run_id)
     return bool(row.busy)
@@ -170,7 +168,7 @@ def _page(which: RunList, *, of_principal: bool, later: bool) -> Select[Any]:
 
 
 def _asking(conditions: Sequence[ColumnElement[bool]], *, later: bool) -> Select[tuple[UUID]]:
-    """Runs with a waiting request, through the index of requests, starting at the page."""
+    """Runs with a waiting request, through the index of requests."""
     begin = [_request.c.run_id < bindparam("after")] if later else []
     return (
         select(_request.c.run_id)
@@ -197,7 +195,7 @@ def _delegating(of_team: Select[tuple[UUID]]) -> Select[tuple[UUID]]:
 
 
 def _newest(*runs: Select[tuple[UUID]]) -> SelectBase:
-    """The newest of all these; each part reads no more of its index than the page needs."""
+    """The newest of all these; each part reads no more than the page needs."""
     pages = [ids.order_by(ids.selected_columns[0].desc()).limit(bindparam("limit")) for ids in runs]
     if len(pages) == 1:
         return pages[0]
@@ -206,7 +204,7 @@ def _newest(*runs: Select[tuple[UUID]]) -> SelectBase:
 
 
 def _cut(page: SelectBase) -> Select[Any]:
-    """As much of the page as fits, at least one run; ``found`` is the full page's count."""
+    """As much of the page as fits, at least one; ``found`` is the full page's count."""
     listed = page.cte("listed").prefix_with("MATERIALIZED")
     run_id = listed.c[0]
     of_calls = select(func.sum(func.octet_length(tool_call.c.raw_arguments))).where(
@@ -227,7 +225,7 @@ def _cut(page: SelectBase) -> Select[Any]:
 
 
 def _lines(page: SelectBase) -> Select[Any]:
-    """The runs of a page with what they and their descendants wait for."""
+    """The runs of a page, with what they and their descendants wait for."""
     ids = page.cte("page").prefix_with("MATERIALIZED")
     run_id, *others = ids.c
     return (

@@ -1,5 +1,3 @@
-"""Runs, their messages and their calls as values."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -32,20 +30,19 @@ async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
 
 
 async def waiting_card(connection: Connection, run_id: UUID) -> tuple[str, str] | None:
-    """Channel and `ts` of this run's first posted card that waits for people."""
+    """Channel and `ts` of the run's first posted waiting card."""
     rows = await fetch(connection, _WAITING_CARD, id=run_id)
     return (rows[0].channel_id, rows[0].ts) if rows else None
 
 
 async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
-    """The root ancestor of this run, or the run itself."""
     return UUID(str((await connection.execute(_ROOT, {"id": run_id})).scalar() or run_id))
 
 
 async def recent_runs(
     connection: Connection, *, team_id: str | None = None, limit: int = 20
 ) -> list[RunView]:
-    """The latest runs, newest first; of one team, if given."""
+    """Newest first; of one team, if given."""
     rows = await fetch(connection, _OF_ALL if team_id is None else _OF_TEAM, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
@@ -58,7 +55,7 @@ async def running(connection: Connection, team_id: str, limit: int = 20) -> list
 
 @dataclass(frozen=True, slots=True)
 class CancelContext:
-    """Who may cancel a run; ``audiences`` decide requests of the run or its descendants."""
+    """Who may cancel a run; ``audiences`` decide its or its descendants' requests."""
 
     run_id: UUID
     team_id: str | None
@@ -67,7 +64,6 @@ class CancelContext:
 
 
 async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext | None:
-    """Who may cancel this run; ``None``: no such run."""
     rows = (await connection.execute(_CANCEL_CONTEXT, {"id": run_id})).all()
     if not rows:
         return None
@@ -78,7 +74,7 @@ async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext 
 
 
 async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
-    """Values in the calls of these runs and their descendants, in one query."""
+    """Values in the calls of these runs and their descendants."""
     rows = (await connection.execute(_VALUES, {"ids": list(run_ids)})).all()
     return {
         row.root: RunValues(
@@ -97,7 +93,7 @@ async def run_in_thread(connection: Connection, team_id: str, channel_id: str, t
 
 
 async def messages(connection: Connection, run_id: UUID) -> tuple[Message, ...]:
-    """The transcript's rows in order."""
+    """In order."""
     return tuple(message_of(row) for row in await fetch(connection, MESSAGES, runs=[run_id]))
 
 
@@ -146,11 +142,11 @@ RUN_VIEW = select(
     .label("paused_by"),
     select(func.min(pause.c.scope)).where(_pauses_run).scalar_subquery().label("paused_scope"),
 )
-"""Runs with what `run_of` reads."""
+"""What `run_of` reads."""
 
 _ids = func.unnest(bindparam("runs", type_=ARRAY(Uuid)))
 NAMED = func.any(func.array(select(_ids).scalar_subquery()))
-"""The runs that a statement names. The planner cannot know their number, so it keeps the plan."""
+"""The runs that a statement names; their number is hidden from the planner, so it keeps the plan."""
 
 RUNS = RUN_VIEW.where(agent_run.c.id == NAMED)
 _RUN = RUN_VIEW.where(agent_run.c.id == bindparam("id"))

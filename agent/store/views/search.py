@@ -1,4 +1,4 @@
-"""Requests, runs and their events, for operators. Pages by id, which is by time; filters go agent by agent."""
+"""Requests, runs and their events, for operators. Pages by id (time); filters go agent by agent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agent.store.views.descendants import descendant_waits
 from signoff.values import Person
 
 SKEW = timedelta(minutes=5)
-"""Maximum difference between the clock of a process that makes ids and the database's."""
+"""Maximum difference between a process's clock, in its ids, and the database's."""
 
 
 async def search_requests(
@@ -47,7 +47,6 @@ async def search_requests(
     since: datetime | None = None,
     limit: int = 20,
 ) -> list[UUID]:
-    """The latest requests that match all filters, newest first."""
     return await _newest(connection, approval_request, status, agent, since, limit)
 
 
@@ -59,7 +58,7 @@ async def search_runs(
     since: datetime | None = None,
     limit: int = 20,
 ) -> list[UUID]:
-    """The latest runs that match all filters; ``status`` is that of ``RunView.shown``."""
+    """The latest matching runs; ``status`` is that of ``RunView.shown``."""
     return await _newest(connection, agent_run, status, agent, since, limit)
 
 
@@ -80,14 +79,14 @@ async def _newest(
 async def requests_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[UUID]:
-    """The next requests opened or decided from ``since`` until before ``until``, oldest first."""
+    """The next requests opened or decided in ``since``..``until``, oldest first."""
     parameters = {"since": since, "until": until, "after": after or UUID(int=0), "limit": limit}
     return list((await connection.execute(_REQUESTS_BETWEEN, parameters)).scalars())
 
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """A vote as cast, even if superseded since."""
+    """Even if superseded since."""
 
     id: UUID
     request_id: UUID
@@ -104,7 +103,7 @@ class CastVote:
 async def votes_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[CastVote]:
-    """The next votes of that time, by id."""
+    """By id."""
     parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
     return [row_as(CastVote, row) for row in await connection.execute(_VOTES_BETWEEN, parameters)]
 
@@ -112,7 +111,7 @@ async def votes_between(
 async def events_between(
     connection: Connection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
 ) -> list[AuditEvent]:
-    """The next audit events of that time, by time."""
+    """By time."""
     parameters = {
         "until": until,
         "at": after.at if after else since,
@@ -131,7 +130,7 @@ def _before(at: datetime) -> UUID:
 def _search(
     table: Table, status: RequestStatus | RunStatus | None, *, of_agent: bool, later: bool
 ) -> Select[tuple[UUID]]:
-    """The newest rows of requests or runs, from the primary key, or from the newest of each agent and status."""
+    """The newest rows, from the primary key, or from the newest per agent and status."""
     conditions: list[ColumnElement[bool]] = []
     if later:
         conditions += [table.c.id >= bindparam("first"), table.c.created_at >= bindparam("since")]
@@ -149,7 +148,7 @@ def _search(
 
 
 def _agents(table: Table) -> CTE:
-    """From one agent to the next through the index, without reading rows in between."""
+    """From agent to agent through the index, without reading rows in between."""
     each = select(func.min(table.c.agent).label("agent")).cte("each", recursive=True)
     following = select(func.min(table.c.agent)).where(table.c.agent > each.c.agent).scalar_subquery()
     return each.union_all(select(following).where(each.c.agent.is_not(None)))

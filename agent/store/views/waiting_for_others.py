@@ -1,4 +1,4 @@
-"""Waiting requests that others decide: read by audience, so that hidden requests are never read."""
+"""Waiting requests that others decide, by audience, so that hidden requests are never read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from agent.store.views.waiting_lists import USER, is_in, order_in_audience, wait
 from signoff.values import Person
 
 LOOKED_AT = 500
-"""A person's latest requests and votes and oldest reviews to search for ones that wait for others."""
+"""A person's latest requests and votes and oldest reviews that are searched."""
 
 
 async def waiting_for_others(
@@ -63,7 +63,7 @@ async def count_waiting_for_others(
     wanted: RequestFilter,
     at_most: int = 1000,
 ) -> Count:
-    """How many ``waiting_for_others`` would list on all pages, up to ``at_most``."""
+    """On all pages, up to ``at_most``."""
     given = request_filters.values(wanted)
     whose = _parameters(person, roles, channels, seen)
     ((found,),) = await fetch(connection, _count(frozenset(given), at_most + 1), **whose, **given)

@@ -1,4 +1,4 @@
-"""Waiting requests, by audience; every list is one page of an index. ``after`` is the previous page's last id."""
+"""Waiting requests by audience; each list is a page of an index. ``after``: the previous page's last id."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from agent.store.views.request_parts import is_live
 
 
 async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 1000) -> int:
-    """How many wait, counted up to ``at_most`` to stay cheap."""
+    """Up to ``at_most``, to stay cheap."""
     parameters = {"team": team_id, "limit": at_most}
     found: int = (await connection.execute(_COUNT_WAITING, parameters)).scalar_one()
     return found
@@ -56,7 +56,7 @@ async def waiting_for(
     wanted: RequestFilter = EVERYTHING,
     order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[RequestLine]:
-    """Requests waiting for this person's approval: neither voted on nor excluded. ``roles``: their user groups."""
+    """Requests for this person to decide: neither voted on nor excluded. ``roles``: their user groups."""
     given = request_filters.values(wanted)
     rows = await fetch(
         connection,
@@ -80,7 +80,7 @@ async def count_waiting_for(
     at_most: int = 1000,
     wanted: RequestFilter = EVERYTHING,
 ) -> Count:
-    """How many ``waiting_for`` would list, up to ``at_most``; reads at most twice as many rows."""
+    """How many ``waiting_for`` lists, up to ``at_most``; reads at most twice as many rows."""
     given = request_filters.values(wanted)
     (row,) = await fetch(
         connection,
@@ -95,7 +95,7 @@ async def count_waiting_for(
 
 
 async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
-    """The distinct pairs of approvers and card channel among waiting requests: few, however many wait."""
+    """The distinct pairs of approvers and card channel among waiting requests: few."""
     rows = await fetch(connection, _AUDIENCES, team=team_id)
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
@@ -109,14 +109,14 @@ SELECT count(*) FROM (SELECT 1 FROM approval_request WHERE status = 'waiting' AN
 
 
 USER = select(bindparam("user", type_=Text)).scalar_subquery()
-"""The reader, as a subquery: otherwise PostgreSQL makes a new plan for each person it knows to be rare."""
+"""A subquery: otherwise PostgreSQL makes a new plan for each person it knows to be rare."""
 
-# PostgreSQL keeps a plan for an array only if it cannot know the length, hence ARRAY(…).
+# PostgreSQL keeps a plan for an array only if it cannot know its length, hence ARRAY(…).
 _CHANNELS = select(func.unnest(bindparam("channels", type_=ARRAY(Text)))).scalar_subquery()
 
 
 def _audiences() -> CTE:
-    """From one audience to the next through the index, without reading rows in between."""
+    """From audience to audience through the index, without reading rows in between."""
     order = (request.c.approvers, request.c.channel_id)
     first = select(*order).where(_waits).order_by(*order).limit(1)
     audience = first.cte("audience", recursive=True)
@@ -129,7 +129,6 @@ def _audiences() -> CTE:
 
 
 def is_in(audience: CTE) -> ColumnElement[bool]:
-    """Whether the person may decide."""
     return or_(
         func.jsonb_exists_any(audience.c.approvers, bindparam("roles", type_=ARRAY(Text))),
         and_(
@@ -140,8 +139,8 @@ def is_in(audience: CTE) -> ColumnElement[bool]:
 
 
 def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
-    """Whether the person's approval would count, and they have not voted."""
-    # A subquery, so that it is built once instead of for each row.
+    """Whether their approval would count and they have not voted."""
+    # A subquery, built once instead of per row.
     person = select(
         func.jsonb_build_array(func.jsonb_build_object("team", team, "user", bindparam("user", type_=Text)))
     ).scalar_subquery()
@@ -151,7 +150,7 @@ def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
 
 
 def order_in_audience(order: RequestOrder) -> tuple[ColumnElement[Any], ...]:
-    """The columns of an index of audiences; ids within an audience are in order of creation."""
+    """The index columns of an audience; its ids are in order of creation."""
     match order:
         case RequestOrder.OLDEST:
             return (request.c.id.asc(),)
@@ -215,7 +214,7 @@ def _count_waiting_for(names: frozenset[str], at_most: int) -> Select[int, int]:
         .cte("looked")
         .prefix_with("MATERIALIZED")
     )
-    # PostgreSQL reads the rows of `looked` on demand, and no more than needed.
+    # PostgreSQL reads `looked` on demand, no more than needed.
     some = select(looked.c.id).where(waits_for_person(looked)).limit(enough).subquery("some")
     counted = select(func.count().label("theirs")).select_from(some).subquery("counted")
     looked_at = select(func.count()).select_from(looked).scalar_subquery()
