@@ -1,4 +1,4 @@
-"""What an agent needs to ask people before it acts; independent of Slack."""
+"""Ask people before an agent acts; independent of Slack."""
 
 import sys
 

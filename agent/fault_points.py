@@ -1,7 +1,7 @@
-"""Named points at which a crash test may kill the process; without `SIGNOFF_FAULT` they do nothing.
+"""Points at which a crash test may kill the process; without `SIGNOFF_FAULT` they do nothing.
 
-`after_claim` ends the process when it first passes that point, `after_claim:3` at the third time, like `kill -9`. With
-the prefix `freeze@` the process is stopped there instead (SIGSTOP).
+`after_claim` kills the process at its first pass, `after_claim:3` at the third, like `kill -9`. With the prefix
+`freeze@` it is stopped instead (SIGSTOP).
 """
 
 import itertools
@@ -26,7 +26,7 @@ POINTS = frozenset(
         "in_expiry_batch",  # some requests are expired, not committed
     }
 )
-"""All points. Other names are refused as mistakes."""
+"""Other names are refused as mistakes."""
 
 
 FREEZE = "freeze@"
@@ -49,10 +49,10 @@ _ARMED = _armed(os.environ.get("SIGNOFF_FAULT", ""))
 
 
 def point(name: str) -> None:
-    """Pass a named point. Raises ValueError for a name that is not in `POINTS`."""
+    """ValueError for a name that is not in `POINTS`."""
     if name not in POINTS:
         raise ValueError(f"no fault point {name!r}; there are: {_names()}")
-    # The counter is one C call, so that only one thread sees the pass that counts.
+    # The counter is one C call, so only one thread sees the pass that counts.
     if _ARMED is not None and _ARMED[0] == name and next(_ARMED[1]) == 0:
         if _ARMED[2]:
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Counters of this process for `/metrics`, updated after COMMIT. Labels have few, fixed values."""
+"""This process's counters for `/metrics`, updated after COMMIT. Labels have few, fixed values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DECISIONS = Counter(
 EXECUTIONS = Counter("signoff_executions", "Ended attempts at executing an action, by outcome.", ["outcome"])
 GRANT_USES = Counter("signoff_grant_uses", "Calls that began under a grant, without asking people.")
 
-# Prometheus misses the first increase of a counter that did not exist before, so each begins at 0.
+# Prometheus misses a new counter's first increase, so each begins at 0.
 for status in RequestStatus:
     if status is not RequestStatus.WAITING:
         DECISIONS.labels(status.word)

@@ -25,7 +25,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCod
 log = structlog.get_logger(__name__)
 
 MAX_NOTED = 10_000
-"""Maximum endings kept until they are reported; more push out the oldest."""
+"""Endings kept until reported; more push out the oldest."""
 
 Kind = Literal["run", "request", "attempt"]
 Attributes = Mapping[str, str | int | float | bool | None]
@@ -33,7 +33,7 @@ Attributes = Mapping[str, str | int | float | bool | None]
 
 @dataclass(frozen=True, slots=True)
 class EndedSpan:
-    """Something that ended in a transaction of this process; an attempt has its request's id."""
+    """An attempt has its request's id."""
 
     kind: Kind
     id: UUID
@@ -42,7 +42,7 @@ class EndedSpan:
 
 @dataclass
 class _Following:
-    """The tracer, and what has ended since the last report; empty unless tracing is on."""
+    """What has ended since the last report; empty unless tracing is on."""
 
     provider: TracerProvider | None = None
     noted: deque[EndedSpan] | None = None
@@ -50,7 +50,7 @@ class _Following:
 
 _following = _Following()
 wanted_span: ContextVar[int | None] = ContextVar("wanted_span", default=None)
-"""The id for the next span: of a run or a request, so that other processes know it already."""
+"""The next span's id: a run's or request's, so that other processes know it."""
 
 wanted_trace: ContextVar[int | None] = ContextVar("wanted_trace", default=None)
 

@@ -1,18 +1,17 @@
-"""Display names of agents: after the agents that delegated the task, with the run's label."""
+"""Display names of agents, with the delegating agents and the run's label."""
 
 from collections.abc import Iterable
 
 MAX_LABEL = 80
-"""Maximum characters of a run's label."""
 
 
 def ancestor_names(above: Iterable[str], agent: str, label: str | None = None) -> str:
-    """One line of names for people: ``orders › refunds “EU, Monday”``."""
+    """``orders › refunds “EU, Monday”``."""
     names = " › ".join((*above, agent))
     return f"{names} “{label}”" if label else names
 
 
 def label_of(text: str | None) -> str | None:
-    """A label as stored: one line, without the quotation marks that enclose it."""
+    """A label as stored: one line, without enclosing quotation marks."""
     line = " ".join((text or "").replace("“", '"').replace("”", '"').split())
     return (line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…") or None

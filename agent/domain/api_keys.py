@@ -1,4 +1,4 @@
-"""API keys of programs: what a key may do, and for whom."""
+"""API keys of programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from signoff.values import Person
 
 
 class Scope(StrEnum):
-    """What a key may do. A key that asks for actions can never decide on them."""
+    """What a key may do. A key that asks can never decide."""
 
     REQUEST = "request"
     ON_BEHALF = "on_behalf"
@@ -24,7 +24,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """An authenticated key; ``owner`` asks and votes with it, ``agent`` is the agent of its requests, if fixed."""
+    """An authenticated key. ``owner`` asks and votes with it; ``agent``: the fixed agent of its requests."""
 
     key_id: UUID
     key: str
@@ -34,12 +34,11 @@ class Principal:
 
     @property
     def name(self) -> str:
-        """Its name in requests and the audit log."""
+        """In requests and the audit log."""
         return f"key:{self.key}"
 
     @property
     def sees_all(self) -> bool:
-        """Whether it may see every request and run of the workspace."""
         return self.may(Scope.READ) or self.may(Scope.ADMIN)
 
     def may(self, scope: Scope) -> bool:
@@ -48,7 +47,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
-    """A key in a list; its secret is not stored. ``prefix`` is how it begins."""
+    """Its secret is not stored; ``prefix`` is how it begins."""
 
     id: UUID
     name: str

@@ -1,7 +1,7 @@
-"""The audit log as hash chains, one per subject: each event's hash covers its content and the previous hash.
+"""The audit log: a hash chain per subject.
 
-With a copy of a chain's head (the last event's number and hash) any change can be detected. Details hold ids and
-digests, never arguments.
+Each event's hash covers its content and the previous hash. A copy of a chain's head (last event's number and hash)
+reveals any change. Details hold ids and digests, never arguments.
 """
 
 import hashlib
@@ -18,12 +18,10 @@ from signoff.errors import MalformedArguments
 FIRST_SEQ = 1
 
 DIRECT = "direct"
-"""The `path` of an act without an interface: a program called the use case itself."""
+"""`path` of an act without an interface: a program called the use case itself."""
 
 
 class AuditKind(StrEnum):
-    """Kinds of events, as written in the audit log."""
-
     POLICY_LOADED = "policy.loaded"
     POLICY_APPLIED = "policy.applied"
     RUN_STARTED = "run.started"
@@ -79,7 +77,7 @@ class AuditKind(StrEnum):
 
 @dataclass(frozen=True)
 class AuditEvent:
-    """One stored audit event. `seq` counts from 1 within the subject; `at` has a time zone."""
+    """`seq` counts from 1 within the subject; `at` has a time zone."""
 
     subject: str
     seq: int
@@ -93,7 +91,7 @@ class AuditEvent:
 
 @dataclass(frozen=True)
 class Head:
-    """A saved head of a chain: the last event's number (0: none) and hash."""
+    """A saved head: the last event's number (0: none) and hash."""
 
     subject: str
     seq: int
@@ -102,8 +100,6 @@ class Head:
 
 @dataclass(frozen=True)
 class ChainProblem:
-    """Where a chain is broken, and why."""
-
     subject: str
     seq: int
     what: str
@@ -121,12 +117,12 @@ def run_subject(run_id: UUID) -> str:
 
 
 def call_subject(run_id: UUID, request_id: UUID | None) -> str:
-    """The chain of a call: its request's, or its run's if nobody was asked."""
+    """Its request's chain, or its run's if nobody was asked."""
     return request_subject(request_id) if request_id else run_subject(run_id)
 
 
 def genesis(subject: str) -> bytes:
-    """The hash before the first event of this subject: SHA-256, 32 bytes."""
+    """The hash before the first event: SHA-256, 32 bytes."""
     return hashlib.sha256(canonical_bytes({"genesis": subject})).digest()
 
 
@@ -153,10 +149,10 @@ def event_hash(
 
 
 def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list[ChainProblem]:
-    """The problems of one subject's chain, in stored order.
+    """The problems of one chain, in stored order.
 
-    A cut at the end, or a chain rewritten from some point on, shows only against the `head`. After a problem the check
-    continues from the stored hashes, so that one edit is one problem.
+    Only the `head` reveals a cut end or a chain rewritten from some point on. After a problem the check continues
+    from the stored hashes: one edit is one problem.
     """
     chain = list(events)
     if not chain:
@@ -173,7 +169,7 @@ def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list
 
 
 def against_kept(chain: Sequence[AuditEvent], kept: Head | None) -> list[ChainProblem]:
-    """The problems of a chain that once had this head: since then it may only have grown."""
+    """The problems of a chain that once had this head and may only have grown."""
     if kept is None or kept.seq < FIRST_SEQ:
         return []
     if len(chain) < kept.seq:

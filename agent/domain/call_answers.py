@@ -1,4 +1,4 @@
-"""What a call's answer means for the model, for its run, and for parent runs."""
+"""What a call's answer means for model, run and parent runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
-    """A call with its answer, and what decides how its run goes on."""
-
     id: UUID
     tool: str
     raw_arguments: str
@@ -23,10 +21,10 @@ class EndedCall:
     repeats: UUID | None
     """The expired call that its requester had asked again."""
     approval: str = ""
-    """The reviewers' changes and notes of the approval, in words."""
+    """The reviewers' changes and notes, in words."""
 
     def note(self, given: CallAnswer) -> str:
-        """What the model reads if the call went on in the background."""
+        """What the model reads about a background call."""
         about = f" (request {self.request_id})" if self.request_id else ""
         words = f": {given.text}" if given.text else ""
         outcome = f"Outcome of {self.tool} {self.raw_arguments}{about}: {given.kind.value}{words}"
@@ -42,12 +40,12 @@ _AFTER = {
 
 
 def call_after(outcome: RequestStatus) -> tuple[CallState, AnswerKind | None]:
-    """The next state of a call after its request ends, and the kind of refusal, if refused."""
+    """The call's state after its request ends, and the kind of refusal."""
     return _AFTER[outcome]
 
 
 def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:
-    """The cause with which a refused call ends its run; ``None``: the model gets the answer instead."""
+    """The cause with which a refused call ends its run; ``None``: the model gets the answer."""
     if on_reject != "stop":
         return None
     if kind is AnswerKind.REJECTED:
@@ -56,7 +54,7 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
 
 
 def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
-    """Whether a background call's outcome wakes its run. Not a run stopped by a person, except for a repeated call."""
+    """Whether a background call's outcome wakes its run. A run stopped by a person wakes only for a repeated call."""
     if not status.over:
         return True
     if given.kind is AnswerKind.WITHDRAWN or stop_cause(given.kind, call.on_reject) is not None:

@@ -1,4 +1,4 @@
-"""The changes of an edit: values that differ between two sets of arguments, with their paths."""
+"""The changes of an edit, with their paths."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,8 +16,8 @@ Difference = tuple[tuple[Step, ...], Any, Any]
 def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[Difference]:
     """Differences between two JSON values, as steps with both values.
 
-    Objects are compared key by key (a missing key is None), lists of equal length item by item, everything else in
-    canonical form: `1` and `1.0` are equal, `1` and `true` are not.
+    Objects by key (a missing key is None), lists of equal length by item, all else in canonical form: `1` equals
+    `1.0`, not `true`.
     """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
@@ -38,14 +38,13 @@ def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]
 
 
 def as_changes(made: Sequence[Difference]) -> tuple[Change, ...]:
-    """The differences as shown to people."""
     return tuple(Change(format_path(steps), before, after) for steps, before, after in made)
 
 
 def touches_hidden(
     made: Sequence[Difference], before: Mapping[str, Any], after: Mapping[str, Any], redact: Sequence[str]
 ) -> bool:
-    """Whether a value hidden by its name or by policy differs, or a mask was entered as a value."""
+    """Whether a hidden value (by name or policy) differs, or a mask was entered as a value."""
     hidden = {
         secret.path
         for arguments in (before, after)
@@ -58,7 +57,7 @@ def touches_hidden(
 
 
 def approval_note(made: Sequence[Change], notes: Sequence[str]) -> str:
-    """What a model reads about its call's approval: the changes, and the reviewers' notes."""
+    """What a model reads about the approval: changes and notes."""
     lines = [f"Note given by a reviewer with the approval: {each}" for each in notes]
     if made:
         parts = "; ".join(f"{each.path} from {_shown(each.before)} to {_shown(each.after)}" for each in made)

@@ -1,4 +1,4 @@
-"""Find contradictory keys in a checkpoints file: an unreachable quorum, an empty escalation."""
+"""Find contradictory keys in a checkpoints file, such as an unreachable quorum."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from agent.domain import checkpoint_fields
 from agent.domain.rules import Terms
 
 Problem = tuple[str | None, str]
-"""A key of a table (None: the table itself) and what is wrong with it."""
+"""A key of a table (None: the table) and its problem."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where terms are in the file, and the keys written there, valid or not."""
+    """Terms' place in the file, and the keys written there, valid or not."""
 
     table: str
     index: int
@@ -27,12 +27,11 @@ class Place:
         return isinstance(self.written, dict) and key in self.written
 
     def first(self, *keys: str) -> str | None:
-        """The first of these keys that is written here; None: all inherited, so the problem names the table."""
+        """The first of these keys written here; None: all inherited, so the problem names the table."""
         return next((key for key in keys if self.has(key)), None)
 
 
 def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
-    """Terms that cannot be enforced as written."""
     yield from _quorum(place, terms)
     yield from _escalation(place, terms)
     yield from _mail(place, terms)
@@ -41,7 +40,7 @@ def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
 
 
 def _quorum(place: Place, terms: Terms) -> Iterator[Problem]:
-    """Checked only if all approvers are single people: otherwise their number is unknown before somebody clicks."""
+    """Checked only if all approvers are single people; else their number is known only at the click."""
     if not all(checkpoint_fields.is_user(approver) for approver in terms.approvers):
         return
     key = place.first("approvals_required", "allow_edit", "approvers")

@@ -1,4 +1,4 @@
-"""Parse each key of a checkpoints file, or raise a ValueError whose text follows the key's name."""
+"""Parse each key of a checkpoints file. A ValueError's text follows the key's name."""
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
 
@@ -18,7 +18,7 @@ SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=365)
 MAX_REASONS = 20
 MAX_REASON = 75
-"""Maximum characters of a choice in a Slack menu."""
+"""Slack's limit for a choice in a menu, in characters."""
 MAX_REMINDERS = 10
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -29,7 +29,7 @@ _PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
 
 
 def is_user(approver: str) -> bool:
-    """Whether this names one person, so that the number of approvers is known."""
+    """Whether this names one person, so that approvers can be counted."""
     return _USER.match(approver) is not None
 
 
@@ -49,7 +49,7 @@ def boolean(value: Any) -> bool:
 
 
 def checkpoint_id(value: Any) -> str:
-    """A short name that fits a log line and is not reserved by policy."""
+    """Fits a log line, and is not reserved by policy."""
     if not isinstance(value, str) or not _ID.match(value):
         raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
     if value in RESERVED_IDS:
@@ -83,7 +83,7 @@ def template(value: Any) -> str:
 
 
 def link_template(value: Any) -> str:
-    """A template of a URL on the operator's own host."""
+    """A URL template on the operator's own host."""
     try:
         check_link(text(value))
     except ValueError as error:
@@ -92,7 +92,6 @@ def link_template(value: Any) -> str:
 
 
 def reason_required(value: Any) -> tuple[NeedsReason, ...]:
-    """A list of approve and reject."""
     given = {_one_of(entry, ["approve", "reject"]) for entry in _listed(value)}
     both: tuple[NeedsReason, ...] = ("approve", "reject")
     return tuple(answer for answer in both if answer in given)
@@ -148,7 +147,7 @@ def email_facts(value: Any) -> tuple[str, ...]:
 
 
 def email(value: Any) -> tuple[str, ...]:
-    """E-mail addresses; may be empty."""
+    """May be empty."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _MAIL.match(entry):
             raise ValueError(f"{entry!r} is not an e-mail address such as finance@example.com")
@@ -156,7 +155,6 @@ def email(value: Any) -> tuple[str, ...]:
 
 
 def risk(value: Any) -> Risk:
-    """low, medium, high or critical."""
     return Risk(_one_of(value, [level.value for level in Risk]))
 
 
@@ -177,7 +175,7 @@ def unmatched(value: Any) -> Unmatched:
 
 
 def approvers(value: Any) -> tuple[str, ...]:
-    """Slack users, user groups, or "channel"; at least one, or nobody could ever decide."""
+    """Slack users, user groups, or "channel"; at least one, or nobody could decide."""
     entries = _ids(value, 'a Slack user id (U…, W…), a user group id (S…) or "channel"', {"channel"})
     if not entries:
         raise ValueError("must not be empty: its requests would have no reviewer")
@@ -185,7 +183,7 @@ def approvers(value: Any) -> tuple[str, ...]:
 
 
 def notify(value: Any) -> tuple[str, ...]:
-    """Slack users and user groups; may be empty."""
+    """Slack users and user groups."""
     return _ids(value, "a Slack user id (U…, W…) or a user group id (S…)", set())
 
 
@@ -198,21 +196,20 @@ def escalate_to(value: Any) -> tuple[str, ...]:
 
 
 def approvals_required(value: Any) -> int:
-    """A whole number from 1."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError("must be a whole number, 1 or more")
     return value
 
 
 def cards_per_minute(value: Any) -> int:
-    """A whole number from 1 to 60: Slack takes about one message per second and channel."""
+    """1 to 60: Slack takes about one message per second and channel."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 60:
         raise ValueError("must be a whole number from 1 to 60")
     return value
 
 
 def duration(value: Any) -> timedelta:
-    """A time such as "72h" or "1h30m", or a number of seconds, from 1 second to 365 days."""
+    """ "72h", "1h30m", or seconds: from 1 second to 365 days."""
     amount = seconds_of(value)
     if not SHORTEST.total_seconds() <= amount <= LONGEST.total_seconds():
         raise ValueError("must be between 1 second and 365 days")

@@ -1,4 +1,4 @@
-"""Read a checkpoints file (TOML) into a policy, or report with file and line why it cannot be enforced.
+"""Read a checkpoints file (TOML) into a policy, or report its problems with file and line.
 
 All problems are reported together. A key that would not be enforced is an error: a control without effect is worse than
 none.
@@ -77,11 +77,11 @@ def load(
     no_lookups: str | None = None,
     now: datetime | None = None,
 ) -> Policy:
-    """The policy of this text; with an empty text, everything that is not read-only needs approval.
+    """The policy of this text; an empty text: everything not read-only needs approval.
 
-    `no_mail`: why e-mail cannot be sent, which makes `email` a problem; `no_lookups`: why facts cannot be looked up,
-    which makes `[[facts]]` one. `now` bounds `observe_until`; a policy applied earlier needs none. PolicyError has a
-    line per problem: `checkpoints.toml:12: …`.
+    `no_mail`: why e-mail cannot be sent, which makes `email` a problem; `no_lookups`: the same for `[[facts]]`.
+    `now` bounds `observe_until`; a policy applied earlier needs none. PolicyError has a line per problem:
+    `checkpoints.toml:12: …`.
     """
     try:
         tables = tomllib.loads(text)
@@ -99,8 +99,6 @@ def load(
 
 
 class _Reader:
-    """Collects a policy and all problems of one file."""
-
     def __init__(
         self,
         filename: str,
@@ -183,7 +181,7 @@ class _Reader:
     def _table(
         self, name: str, index: int, label: str, table: Any, known: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The valid keys of this table; the others become problems."""
+        """The table's valid keys; the others become problems."""
         if not isinstance(table, dict):
             self._problem(self._lines.of(name, index), f"{label}: must be a table")
             return {}
@@ -240,14 +238,14 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _ReadRule:
-    """A checkpoint, and the end of its observation if it is only observed."""
+    """A checkpoint, and the end of its observation if only observed."""
 
     rule: Rule
     observe_until: datetime | None
 
 
 def _split(read: Iterable[_ReadRule | None]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
-    """The rules, and the observed rules with their positions among them."""
+    """Rules, and observed rules with their positions among them."""
     rules: list[Rule] = []
     observed: list[ObservedRule] = []
     for each in read:

@@ -1,9 +1,8 @@
-"""`description_template`: the description of an action on its card, filled in from its arguments and facts.
+"""`description_template`: an action's description, filled in from its arguments and facts.
 
-`{args.order_id}` and `{facts.price}` name a value by its path, also nested as in `{args.a.b}` and `{args.items.0}`.
-`{{` and `}}` are braces, `$` is a dollar sign; a number named like `price` is written as money, like everywhere. A
-template reads only its JSON. Texts are put in quotation marks that they cannot close, so that all other words are the
-operator's. The caller escapes the result for display.
+`{args.order_id}` and `{facts.price}` name a value by its path, also nested: `{args.a.b}`, `{args.items.0}`. `{{` and
+`}}` are braces, `$` is a dollar sign; a number named like `price` is written as money. Texts are put in quotation marks
+that they cannot close, so all other words are the operator's. The caller escapes the result.
 """
 
 import re
@@ -19,23 +18,23 @@ ROOTS = ("args", "facts")
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
 MISSING = object()
-"""Result of `value_at` for a path that leads nowhere."""
+"""For a path that leads nowhere."""
 
 
 def check(template: str) -> None:
-    """Raise ValueError, naming the place, for a template that `render` could not fill in."""
+    """ValueError, naming the place, if `render` could not fill it in."""
     parts(template)
 
 
 def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
-    """Fill in the template; a missing value shows as `⟨missing: args.x⟩`. ValueError if `check` refuses it."""
+    """A missing value shows as `⟨missing: args.x⟩`. ValueError if `check` refuses the template."""
     roots = {"args": args, "facts": facts or {}}
     return "".join(part if path is None else _show(path, roots) for part, path in parts(template))
 
 
 @lru_cache(maxsize=1024)
 def parts(template: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
-    """The template as literal texts (without a path) and placeholders (with one). Raises ValueError."""
+    """Literal texts (without a path) and placeholders (with one). Raises ValueError."""
     found: list[tuple[str, tuple[str, ...] | None]] = []
     for match in _PART.finditer(template):
         text, name = match.group(), match.group(1)

@@ -25,7 +25,7 @@ _REFUSALS = {
 }
 _RANKS = {why: rank for rank, why in enumerate(Involvement)}
 _MAY_NOT_APPROVE = (Involvement.ADVISER, Involvement.EDITOR)
-"""All other involvements exclude from every act of a reviewer."""
+"""All other involvements exclude from every reviewer's act."""
 
 
 class Reviewed(Protocol):
@@ -36,8 +36,6 @@ class Reviewed(Protocol):
 
 
 class Reviewable(Reviewed, Protocol):
-    """What a reviewer's act on a request depends on."""
-
     @property
     def status(self) -> RequestStatus: ...
     @property
@@ -53,16 +51,16 @@ class Reviewable(Reviewed, Protocol):
 
 
 class Doubtful(Reviewed, Protocol):
-    """What a person's verdict on an execution in doubt depends on."""
+    """What a verdict on an execution in doubt depends on."""
 
     @property
-    def asked(self) -> bool: ...  # whether people were asked about the call
+    def asked(self) -> bool: ...  # people were asked about the call
     @property
     def requester(self) -> Person | None: ...
 
 
 class WaitingRequest(Protocol):
-    """A request that a run waits for, with what cancelling the run depends on."""
+    """What cancelling depends on, for a request that a run waits for."""
 
     @property
     def approvers(self) -> tuple[str, ...]: ...
@@ -73,7 +71,7 @@ class WaitingRequest(Protocol):
 def exclusions(
     involved: Iterable[Exclusion], *, prevent_self_review: bool, editor_may_approve: bool
 ) -> tuple[Exclusion, ...]:
-    """People whose approval does not count under this policy, each with their strongest involvement."""
+    """People whose approval does not count, each with their strongest involvement."""
     found: dict[Person, Exclusion] = {}
     for each in sorted(involved, key=lambda each: _RANKS[each.why]):
         if _counts_against(each.why, prevent_self_review, editor_may_approve):
@@ -84,19 +82,17 @@ def exclusions(
 def with_editor(
     excluded: tuple[Exclusion, ...], editor: Person, *, editor_may_approve: bool
 ) -> tuple[Exclusion, ...]:
-    """The exclusions after this person's edit."""
     if editor_may_approve or exclusion_of(excluded, editor) is not None:
         return excluded
     return (*excluded, Exclusion(editor, Involvement.EDITOR))
 
 
 def exclusion_of(excluded: Iterable[Exclusion], person: Person) -> Exclusion | None:
-    """This person's entry, if they are excluded."""
     return next((each for each in excluded if each.person == person), None)
 
 
 def reviewer_refusal(request: Reviewed, who: Standing, verdict: Verdict | None = None) -> Refusal | None:
-    """Why this person may not review the request, or not with this verdict, or ``None``."""
+    """Why this person may not review the request, or not with this verdict."""
     if who.refusal is not None:
         return who.refusal
     if not request.approvers:
@@ -112,7 +108,7 @@ def reviewer_refusal(request: Reviewed, who: Standing, verdict: Verdict | None =
 def vote_refusal(
     request: Reviewable, voter: Standing, verdict: Verdict, revision: int, now: datetime
 ) -> Refused | None:
-    """Why this verdict on this revision does not count, or ``None``; ``now`` is the database's time."""
+    """Why this verdict on this revision does not count; ``now`` is database time."""
     if (refused := _review_refusal(request, voter, revision, now)) is not None:
         return refused
     refusal = reviewer_refusal(request, voter, verdict)
@@ -120,7 +116,7 @@ def vote_refusal(
 
 
 def state_refusal(request: Reviewable, revision: int) -> Refused | None:
-    """Why nobody may act on this revision any more, or ``None``. Ignores the deadline."""
+    """Why nobody may act on this revision any more. Ignores the deadline."""
     match request.status:
         case RequestStatus.CANCELLED:
             return Refused(Refusal.WITHDRAWN)
@@ -134,7 +130,7 @@ def state_refusal(request: Reviewable, revision: int) -> Refused | None:
 
 
 def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: datetime) -> Refused | None:
-    """Why this person may not edit this revision or prepare an edit, or ``None``."""
+    """Why this person may not edit this revision or prepare an edit."""
     if (refused := _review_refusal(request, editor, revision, now)) is not None:
         return refused
     return None if request.allow_edit else Refused(Refusal.EDIT_NOT_ALLOWED)
@@ -153,17 +149,17 @@ def settlement_refusal(
 
 
 def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | None:
-    """Why this person may not have an expired request asked again, or ``None``."""
+    """Why this person may not have an expired request asked again."""
     return by.refusal or (None if by.person == requester else Refusal.NOT_YOURS_TO_ASK)
 
 
 def cancel_refusal(
     requester: Person | None, waiting: Iterable[WaitingRequest], by: Standing, channels: Collection[str]
 ) -> Refusal | None:
-    """Why this person may not cancel a run: its requester may, and reviewers of requests that it waits for."""
+    """Why this person may not cancel: the requester may, and reviewers of requests that the run waits for."""
     if by.refusal is not None or by.person == requester:
         return by.refusal
-    roles = by.roles - {CHANNEL}  # membership counts only for the channel of the request
+    roles = by.roles - {CHANNEL}  # membership counts only for the request's channel
     reviews = any(
         roles.intersection(each.approvers) or (CHANNEL in each.approvers and each.channel_id in channels)
         for each in waiting
@@ -172,14 +168,14 @@ def cancel_refusal(
 
 
 def resume_refusal(requester: Person | None, by: Standing, *, administrator: bool) -> Refusal | None:
-    """Why this person may not resume a failed run, or ``None``."""
+    """Why this person may not resume a failed run."""
     if by.refusal is not None:
         return by.refusal
     return None if by.person == requester or administrator else Refusal.NOT_YOURS_TO_RESUME
 
 
 def revocation_refusal(approvers: Collection[str], by: Standing, *, administrator: bool) -> Refusal | None:
-    """Why this person may not revoke a grant, or ``None``. All reviewers may, even if involved in a call."""
+    """Why this person may not revoke a grant: all reviewers may, even if involved in a call."""
     if by.refusal is not None:
         return by.refusal
     return None if administrator or not by.roles.isdisjoint(approvers) else Refusal.NOT_YOURS_TO_REVOKE
@@ -192,7 +188,7 @@ def _counts_against(why: Involvement, prevent_self_review: bool, editor_may_appr
 
 
 def _review_refusal(request: Reviewable, who: Standing, revision: int, now: datetime) -> Refused | None:
-    """Why this person may do nothing with this revision, or ``None``."""
+    """Why this person may do nothing with this revision."""
     if (refusal := reviewer_refusal(request, who)) is not None:
         return Refused(refusal)
     late = request.status is RequestStatus.WAITING and request.expires_at <= now

@@ -21,7 +21,7 @@ from signoff.former_names import former_name
 
 
 class PolicyError(SignoffError):
-    """A checkpoints file that cannot be enforced; `problems` has one line each, with file and line number."""
+    """`problems` has one line each, with file and line number."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = list(problems)
@@ -40,11 +40,11 @@ class OutdatedPolicy(SignoffError):
 
 
 class NotFound(SignoffError):
-    """No such thing; gives no details, so that ids cannot be probed."""
+    """Gives no details, so that ids cannot be probed."""
 
 
 class GrantRefused(SignoffError):
-    """No such grant can be given. `sentence` is the message to the person."""
+    """`sentence` is the message to the person."""
 
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence
@@ -52,11 +52,11 @@ class GrantRefused(SignoffError):
 
 
 class LeaseLost(SignoffError):
-    """This worker's lease has expired and another worker may hold it: write nothing more."""
+    """Another worker may hold the lease: write nothing more."""
 
 
 class NoRoom(SignoffError):
-    """The tool or agent runs as many calls as allowed; retried when one of them ends."""
+    """Retried when one of the running calls ends."""
 
 
 class Refusal(StrEnum):
@@ -105,7 +105,6 @@ DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
 """Slack did not identify the person; a retry may help."""
 
 OUTDATED = frozenset({Refusal.EXPIRED, Refusal.ALREADY_DECIDED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
-"""The person saw an outdated state."""
 
 _SENTENCES: dict[Refusal, str] = {
     Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your answer does not count.",
@@ -192,10 +191,9 @@ _SENTENCES: dict[Refusal, str] = {
 
 
 def sentence(code: Refusal, **facts: object) -> str:
-    """The message to the refused person, not yet escaped. Missing facts are left out.
+    """The message to the refused person, unescaped. Missing facts are left out.
 
-    `already_decided` uses the facts `outcome`, `by` and `at` (a datetime, shown in UTC, or ready text); `expired` uses
-    `at`.
+    `already_decided` uses `outcome`, `by` and `at` (datetime, shown in UTC, or ready text); `expired` uses `at`.
     """
     at = _moment(facts.get("at"))
     if code is Refusal.ALREADY_DECIDED:
@@ -206,7 +204,7 @@ def sentence(code: Refusal, **facts: object) -> str:
 
 
 class Refused(SignoffError):
-    """Somebody may not do this. `code` is the reason, `sentence` the message to them."""
+    """`code` is the reason, `sentence` the message to the person."""
 
     def __init__(self, code: Refusal, **facts: object) -> None:
         self.code = code
@@ -229,5 +227,5 @@ def _moment(at: object) -> str:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Errors that pickles of earlier versions look for here."""
+        """Errors that older pickles look for here."""
         return former_name(__name__, name)

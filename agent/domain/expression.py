@@ -1,11 +1,11 @@
-"""`when`: a condition in CEL (Common Expression Language) over an action. In doubt the checkpoint applies.
+"""`when`: a condition in CEL (Common Expression Language). In doubt the checkpoint applies.
 
 Only a boolean `false` means that a checkpoint does not apply; an error, a missing field, another type or too long an
 evaluation do not.
 
-cel-rust compares int with double by value, as JSON needs it, but its arithmetic is strict about types: write
-`double(facts.price) * 1.2`. Regular expressions run in linear time. Loops over large arguments have no limit, so their
-work is bounded in advance. Its `duration` accepts "nans" and "1h?", so it is replaced by a stricter one.
+cel-rust compares int with double by value, as JSON needs, but its arithmetic is strict about types: write
+`double(facts.price) * 1.2`. Regular expressions run in linear time. Loops have no limit, so their work is bounded in
+advance. Its `duration` accepts "nans" and "1h?", so a stricter one replaces it.
 """
 
 import re
@@ -31,10 +31,9 @@ FUNCTIONS = frozenset({
 })
 # fmt: on
 MAX_LENGTH = 4_000
-"""Maximum characters in one expression."""
 
 MAX_WORK = 1_000_000
-"""Maximum steps of one evaluation in the worst case: well below a second, at a measured 0.4 µs per step."""
+"""Worst-case steps of one evaluation: well below a second, at a measured 0.4 µs each."""
 
 _DURATION = re.compile(r"([-+]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:h|ms|us|m|s))+|0)\Z", re.ASCII)
 _PART = re.compile(r"([\d.]+)(h|ms|us|m|s)")
@@ -52,7 +51,7 @@ _POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.+?)(?: expect
 
 @dataclass(frozen=True)
 class Applies:
-    """Whether a checkpoint's condition matches an action, and why, as a phrase for the audit log."""
+    """Whether a condition matches, and why, as a phrase for the audit log."""
 
     applies: bool
     because: str
@@ -60,18 +59,18 @@ class Applies:
 
 @dataclass(frozen=True)
 class Subject:
-    """One action as conditions see it; read once for all conditions."""
+    """An action as conditions see it, read once for all of them."""
 
     args: Mapping[str, Any]
     facts: Mapping[str, Any] | None
     agent: str
     requester: str | None
     is_plain: bool = False
-    """Whether arguments and facts are known to be plain JSON (`signoff.canonical`)."""
+    """Known to be plain JSON (`signoff.canonical`)."""
     _contexts: "dict[frozenset[str], cel.Context]" = field(default_factory=dict, init=False, compare=False)
 
     def context(self, variables: frozenset[str]) -> "cel.Context":
-        """Only the variables that a condition reads, because passing arguments takes most of its time.
+        """Only the variables that a condition reads: passing arguments takes most of its time.
 
         Raises MalformedArguments for values that are not JSON.
         """
@@ -96,7 +95,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class When:
-    """A compiled condition, made by `compile_when`. Thread-safe."""
+    """Made by `compile_when`. Thread-safe."""
 
     text: str
     variables: frozenset[str]
@@ -128,7 +127,7 @@ class When:
 
 @lru_cache(maxsize=1024)
 def compile_when(text: str) -> When:
-    """Compile a condition. ValueError for broken syntax and unknown names, with which every action would ask."""
+    """ValueError for broken syntax and unknown names, with which every action would ask."""
     import cel  # noqa: PLC0415 - it imports its own command line, which takes a while
 
     if len(text) > MAX_LENGTH:
@@ -151,7 +150,7 @@ def compile_when(text: str) -> When:
 
 @lru_cache(maxsize=1024)
 def compile_pattern(text: str) -> None:
-    """Raise ValueError for an invalid regular expression, by the syntax of `matches` in conditions."""
+    """ValueError for an invalid regular expression, by the syntax of `matches` in conditions."""
     import cel  # noqa: PLC0415 - as above
 
     try:
@@ -165,7 +164,7 @@ def compile_pattern(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def matches_from_start(pattern: str, text: str) -> bool:
-    """Whether the pattern matches at the start of the text. Linear time."""
+    """Linear time."""
     import cel  # noqa: PLC0415 - as above
 
     return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True
@@ -173,14 +172,14 @@ def matches_from_start(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def whole_pattern(text: str) -> str:
-    """The pattern, if it can be matched as a whole. Raises ValueError."""
+    """The pattern, if it can match as a whole. Raises ValueError."""
     compile_pattern(text)  # by itself: "a)|(b" would be valid within the parentheses
     compile_pattern(f"^(?:{text})$")
     return text
 
 
 def matches_whole(pattern: str, text: str) -> bool:
-    """Whether the pattern matches the whole text; false for an invalid pattern. Never raises."""
+    """False for an invalid pattern. Never raises."""
     import cel  # noqa: PLC0415 - as above
 
     try:
@@ -194,7 +193,7 @@ _MATCHES = "text.matches(pattern)"
 
 
 def _duration(text: str) -> timedelta:
-    """A duration by CEL's grammar: decimal numbers, each with its unit. Raises ValueError for anything else."""
+    """By CEL's grammar: decimal numbers, each with its unit. Raises ValueError."""
     match = _DURATION.match(text)
     if match is None:
         raise ValueError("not a duration")
@@ -214,7 +213,7 @@ def _exponent(loops: list[str], functions: set[str]) -> int:
 
 
 def _weight(root: Any) -> int:
-    """The number of values; strings count by their length in units of 64 characters."""
+    """The number of values; a string counts 1 per 64 characters."""
     weight, rest = 0, [root]
     while rest:
         value = rest.pop()

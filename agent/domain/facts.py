@@ -1,7 +1,7 @@
-"""Facts about an action that do not come from the model, and whether an approval covers the current facts.
+"""Facts about an action that do not come from the model, and whether an approval covers the current ones.
 
-Our tools look up their own facts. For a program's request the program sends them, or Signoff looks them up. People see
-all facts, so all count: an approval covers exactly the facts that were shown, byte by byte in canonical form.
+Our tools look up their own. For a program's request the program sends them, or Signoff looks them up. People see all
+facts, so all count: an approval covers exactly those shown, byte by byte in canonical form.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from signoff.canonical import canonical_bytes, plain_object
 from signoff.errors import MalformedArguments
 
 MAX_BYTES = 64 * 1024
-"""Maximum size of the facts about one action, in canonical form."""
+"""Per action, in canonical form."""
 
 
 FACTS_MAX_AGE = timedelta(seconds=60)
-"""Maximum age of facts from a program at its claim, unless policy says otherwise."""
+"""Maximum age of a program's facts at its claim, unless policy says otherwise."""
 
 
 class FactsSource(StrEnum):
@@ -35,7 +35,7 @@ class FactsSource(StrEnum):
 class Facts:
     """What is known about an action. `failed`: there should be facts, but there are none.
 
-    `source` is `None` if the tool looks them up itself, or nobody does.
+    `source` is `None` if the tool looks them up, or nobody does.
     """
 
     values: Mapping[str, Any] | None = None
@@ -44,24 +44,24 @@ class Facts:
 
     @property
     def canonical(self) -> bytes | None:
-        """The bytes by which facts are compared with those shown to people."""
+        """For comparison with the facts shown to people."""
         return None if self.values is None else canonical_bytes(dict(self.values))
 
     @property
     def on_record(self) -> dict[str, object]:
-        """The audit details of a program's facts: their source and digest."""
+        """Audit details of a program's facts: source and digest."""
         if self.source is None:
             return {}
         return {"facts": self.canonical_digest, "facts_source": self.source.value}
 
     @property
     def canonical_digest(self) -> str | None:
-        """SHA-256 of the canonical bytes, in hex."""
+        """In hex."""
         return None if self.canonical is None else hashlib.sha256(self.canonical).hexdigest()
 
 
 def read_facts(values: Any, source: FactsSource) -> Facts:
-    """Read facts from outside. Raises MalformedArguments, with the path."""
+    """Raises MalformedArguments, with the path."""
     facts = Facts(plain_object(values), source=source)
     if len(facts.canonical or b"") > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
@@ -79,8 +79,6 @@ class ApprovedFacts:
 
 
 class Coverage(StrEnum):
-    """Whether an approval covers the facts at the claim."""
-
     COVERED = "covered"
     CHANGED = "changed"
     NEEDED = "needed"
@@ -89,8 +87,8 @@ class Coverage(StrEnum):
 def coverage(approved: ApprovedFacts, now: Facts | None, *, are_read: bool) -> Coverage:
     """Whether the approval covers the facts of ``now``; ``None``: none were sent or looked up.
 
-    A program must send its facts again if they are too old and a rule reads them (``are_read``), or if they were
-    missing when people decided. Facts that Signoff looks up are looked up for every claim.
+    A program must send facts again if they are too old and a rule reads them (``are_read``), or if they were
+    missing when people decided. Signoff looks its own up for every claim.
     """
     if now is not None and not now.failed:
         return Coverage.COVERED if now.canonical == approved.canonical else Coverage.CHANGED

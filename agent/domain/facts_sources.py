@@ -1,4 +1,4 @@
-"""`[[facts]]` of the policy: where Signoff looks up the facts of programs' actions."""
+"""`[[facts]]`: where Signoff looks up the facts of programs' actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
 _ANYWHERE = networks("0.0.0.0/0, ::/0")
 
 Problem = Callable[[int, str | None, str], None]
-"""Called with the table's index, the key (None: the table itself), and the problem."""
+"""Called with the table's index, the key (None: the table), and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class FactsLookup:
 
 
 def read_lookups(tables: Any, problem: Problem) -> tuple[FactsLookup, ...]:
-    """The valid lookups; everything else becomes a problem."""
+    """The valid lookups; all else becomes a problem."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         problem(0, None, "write [[facts]], with two brackets")
         return ()

@@ -1,4 +1,4 @@
-"""Which values of an argument or fact a grant covers: the exact value, or a range or set.
+"""Which values of an argument or fact a grant covers.
 
 A value of an unexpected type is not allowed; `allows` never raises. Up to 50 grants are compared with a call, whose
 arguments may be long, so expensive results are computed once per value.
@@ -28,7 +28,7 @@ class FieldValue:
         return canonical_bytes(self.value)
 
     def fits(self, pattern: str) -> bool:
-        """Whether it is a text that the pattern matches as a whole."""
+        """Whether it is a text that matches as a whole."""
         if pattern not in self._patterns:
             self._patterns[pattern] = isinstance(self.value, str) and matches_whole(pattern, self.value)
         return self._patterns[pattern]
@@ -43,7 +43,7 @@ class Exact:
         return canonical_bytes(self.value)
 
     def allows(self, given: FieldValue) -> bool:
-        # In Python true equals 1, so == proves equality only for texts. For other values it is a fast way to see a
+        # In Python true equals 1, so == proves equality only for texts; otherwise it is a fast way to see a
         # difference.
         same_text = isinstance(given.value, str) and isinstance(self.value, str)
         return bool(given.value == self.value) and (same_text or given.canonical == self.canonical)
@@ -63,7 +63,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of these values: booleans, or choices that the tool's parameters list."""
+    """Booleans, or choices that the tool's parameters list."""
 
     values: tuple[Any, ...]
 
@@ -109,7 +109,7 @@ def constraint_as_json(constraint: Constraint) -> dict[str, Any]:
 
 
 def read_constraint(stored: Any) -> Constraint:
-    """Read it back. Raises ValueError."""
+    """Raises ValueError."""
     match stored:
         case {"is": value, **more} if not more:
             return Exact(value)
@@ -140,6 +140,6 @@ def constraint_in_words(name: str, constraint: Constraint) -> str | None:
 
 
 def freed(constraints: Mapping[str, Constraint]) -> list[str]:
-    """The phrases of everything that may vary."""
+    """Phrases of all that may vary."""
     words = (constraint_in_words(name, each) for name, each in constraints.items())
     return [each for each in words if each is not None]

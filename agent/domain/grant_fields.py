@@ -1,6 +1,6 @@
-"""Parse the keys about grants in a checkpoints file: the table `[grants]`, and those of checkpoints.
+"""Parse the keys about grants: the table `[grants]`, and those of checkpoints.
 
-Errors are ValueErrors with a phrase that follows the key's name.
+A ValueError's text follows the key's name.
 """
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?:(?:args|facts)\.)?[^.\s\x00]+\Z")
 
 
 def grant_free(value: Any) -> tuple[tuple[str, str], ...]:
-    """Arguments, and facts as `facts.<name>`, each with the pattern that must match its whole text."""
+    """Arguments, and facts as `facts.<name>`, each with the pattern for its whole text."""
     if not isinstance(value, dict):
         raise ValueError('must be a table such as { order_id = "[0-9]+" }')
     found: dict[str, str] = {}
@@ -36,7 +36,6 @@ def grant_free(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def most_uses(value: Any) -> int:
-    """A whole number from 1 to 10,000."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10_000:
         raise ValueError("must be a whole number from 1 to 10,000")
     return value

@@ -1,4 +1,4 @@
-"""What a reviewer may allow in advance: within `[grants]`, and only what the checkpoint lets vary."""
+"""What a reviewer may allow in advance: within `[grants]`, and what the checkpoint lets vary."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agent.domain.rules import GrantLimits, Rule
 from signoff.json_paths import is_redacted
 
 MAX_LIVE = 50
-"""Maximum live grants of one agent for one tool."""
+"""Per agent and tool."""
 
 
 def limits_problem(
     limits: GrantLimits, lasts: timedelta, uses: int, sum_of: str | None, max_sum: Decimal | None
 ) -> str | None:
-    """What exceeds the policy, as a sentence, or ``None``."""
+    """What exceeds the policy, as a sentence."""
     if not timedelta() < lasts <= limits.max_for:
         return f"A grant can last at most {_hours(limits.max_for)}, and not less than a second."
     if not 1 <= uses <= limits.max_uses:
@@ -31,7 +31,7 @@ def limits_problem(
 def freeing_problem(
     rule: Rule, root: str, name: str, value: Any, constraint: Constraint, choices: Sequence[Any]
 ) -> str | None:
-    """Why this argument or fact of an approved call cannot vary in this way, as a sentence, or ``None``."""
+    """Why this argument or fact cannot vary in this way, as a sentence."""
     match constraint:
         case Exact():
             allowed = constraint.allows(FieldValue(value))
@@ -49,7 +49,7 @@ def freeing_problem(
 
 
 def rule_of_grant(rule: Rule) -> Rule:
-    """The rule of a grant's request: the people and the quorum of the calls that it covers."""
+    """The rule of a grant's request: people and quorum of the calls that it covers."""
     return rule.model_copy(
         update={
             "when": None,

@@ -1,8 +1,8 @@
-"""Grants: consent that reviewers give in advance, for calls like the one that they approve.
+"""Grants: consent in advance, for calls like the one that reviewers approve.
 
-A grant is the action of its own request: the arguments say everything that it allows, and it takes effect once that
-request is approved. A call is covered only if each of its arguments and facts matches; anything that cannot be compared
-does not match. Objections name fields, never values.
+A grant is the action of its own request: its arguments say all that it allows, and it takes effect once the request is
+approved. A call is covered only if each argument and fact matches; what cannot be compared does not match. Objections
+name fields, never values.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ from signoff import formats
 from signoff.values import Action, Person, Risk
 
 GRANT = "allow_similar"
-"""The action, and the `source`, of a request for a grant."""
+"""Action and `source` of a request for a grant."""
 
 GRANT_VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
 class CallKind:
-    """What must be identical for a grant to cover a call."""
+    """What must be identical in the call and the grant."""
 
     principal: str
-    """`run`, or the API key of a program: a key without a fixed agent may name any."""
+    """`run`, or a program's API key: a key without a fixed agent may name any."""
     agent: str
     agent_version: str
     above: tuple[str, ...]
-    """The agents that delegated the task, root first."""
+    """Agents that delegated the task, root first."""
     tool: str
     version: str
     parameters: str | None
-    """The digest of the tool's parameters, in hexadecimal; ``None`` for programs."""
+    """Digest of the tool's parameters, in hex; ``None`` for programs."""
     checkpoint: str
     policy: str
-    """The digest of the rule that asks, in hexadecimal."""
+    """Digest of the rule that asks, in hex."""
     facts_source: str | None
-    """The source of a program's facts; ``None``: the tool itself, or none."""
+    """``None``: the tool itself, or none."""
 
 
 @dataclass(frozen=True)
 class CallToCover:
-    """A call that policy asks people about, prepared once for comparison with grants."""
+    """A call that policy asks about, prepared once for comparison with grants."""
 
     action: Action
     facts: Facts
@@ -76,7 +76,7 @@ class CallToCover:
     signature: bytes | None = None
     principal: str = "run"
     judgement: Judgement | None = field(default=None, compare=False)
-    """The evaluation that would ask people, for the audit log."""
+    """The evaluation that would ask, for the audit log."""
 
     @cached_property
     def kind(self) -> CallKind:
@@ -116,7 +116,7 @@ class CallToCover:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What people allow. ``requester``: the only requester of its calls, unless ``anyone``."""
+    """What people allow. ``requester``: the only one of its calls, unless ``anyone``."""
 
     kind: CallKind
     arguments: Mapping[str, Constraint]
@@ -126,10 +126,10 @@ class Grant:
     until: datetime
     max_uses: int
     sum_of: str | None = None
-    """The number to add up: `args.amount`, `facts.price`."""
+    """`args.amount`, `facts.price`."""
     max_sum: Decimal | None = None
     like: str = field(default="", compare=False)
-    """The id of the request on whose card it was made."""
+    """The request on whose card it was made."""
 
     def as_action(self) -> Action:
         """The action of its request. Raises MalformedArguments."""
@@ -150,7 +150,7 @@ class Grant:
 
     @classmethod
     def from_action(cls, action: Action) -> Grant:
-        """Read it back. Raises ValueError for anything that `as_action` would not make."""
+        """Raises ValueError for anything that `as_action` would not make."""
         stored = action.arguments
         try:
             behalf, facts = Behalf.read(stored["requester"]), stored["facts"]
@@ -175,7 +175,7 @@ class Grant:
         return read
 
     def describe(self) -> str:
-        """One line: what may vary, for which requester, how often and until when."""
+        """One line: what may vary, for whom, how often and until when."""
         open_fields = [*freed(self.arguments), *freed(self.facts or {})]
         same = "for the same requester" if self.requester else "without a requester in Slack"
         times = "once" if self.max_uses == 1 else f"{self.max_uses:,} times"
@@ -195,7 +195,7 @@ class Grant:
         return call.uncoverable or _kind_mismatch(self.kind, call.kind) or self.mismatch(call)
 
     def mismatch(self, call: CallToCover) -> str | None:
-        """Why the arguments, facts or requester do not match, whatever the kind of the call, or ``None``."""
+        """Why arguments, facts or requester do not match, whatever the call's kind."""
         for_another = not self.anyone and call.requester != self.requester
         return (
             ("the requester is another person" if for_another else None)
@@ -205,11 +205,11 @@ class Grant:
         )
 
     def amount(self, call: CallToCover) -> Decimal:
-        """What a covered call adds to the sum."""
+        """What the call adds to the sum."""
         return (_field(self.sum_of, call) if self.sum_of else None) or Decimal(0)
 
     def exhausted(self, now: datetime, uses: int, used_sum: Decimal, amount: Decimal) -> str | None:
-        """Why there is no room for one more use of this amount at ``now`` (the database's time), or ``None``."""
+        """Why there is no room for one more use of this amount at ``now`` (database time)."""
         if now >= self.until:
             return "it has expired"
         if uses >= self.max_uses:
@@ -226,7 +226,7 @@ class Grant:
 
 
 def granters_refusal(granters: Iterable[Standing], call: Reviewed) -> Standing | None:
-    """The first granter who could not approve this call now, or ``None``."""
+    """The refusal of the first granter who could not approve this call now."""
     for each in granters:
         if eligibility.reviewer_refusal(call, each, Verdict.APPROVE) is not None:
             return each

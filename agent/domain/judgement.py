@@ -1,4 +1,4 @@
-"""The policy's evaluation of one action, and its inputs."""
+"""The policy's evaluation of one action."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,6 @@ Ruling = Literal["run", "ask", "deny"]
 
 @dataclass(frozen=True)
 class ToolTraits:
-    """What a tool declares about itself."""
-
     name: str
     version: str
     requires_approval: bool = False
@@ -28,7 +26,7 @@ class ToolTraits:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The policy's decision on one action. `rule` is set for "ask"; `because` is a phrase for the audit log."""
+    """`rule` is set for "ask"; `because` is a phrase for the audit log."""
 
     verdict: Ruling
     rule: Rule | None
@@ -38,16 +36,15 @@ class Judgement:
     """The policy that decided."""
     inputs: "Inputs | None" = field(default=None, compare=False)
     observed: tuple[Observation, ...] = field(default=(), compare=False)
-    """What observed checkpoints would have decided."""
     rejected: UUID | None = field(default=None, compare=False)
-    """The request in which people rejected this exact action. The card shows it."""
+    """The request that rejected this exact action, shown on the card."""
     ruled: tuple[Ruling, str | None] | None = field(default=None, compare=False)
-    """The decision and id of the checkpoints alone, if a limit or an earlier rejection changed it."""
+    """Decision and id of the checkpoints alone, if a limit or an earlier rejection changed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of an evaluation, with valid facts."""
+    """An evaluation's inputs, with valid facts."""
 
     tool: ToolTraits
     action: Action
@@ -58,13 +55,12 @@ class Inputs:
 
     @property
     def subject(self) -> Subject:
-        """The action as conditions see it."""
         return Subject(self.action.arguments, self.facts, self.agent, self.requester, is_plain=True)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRuling:
-    """The checkpoints' decision on one action: `rule` matches it, or one made of the defaults (`caught_as`)."""
+    """`rule` matches the action, or is made of the defaults (`caught_as`)."""
 
     verdict: Ruling
     because: str

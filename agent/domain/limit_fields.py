@@ -1,6 +1,6 @@
-"""Parse the ``[[limit]]`` tables of a policy, and report their problems.
+"""Parse the ``[[limit]]`` tables of a policy.
 
-As in ``checkpoint_fields``, the phrase of a ValueError follows the key's name.
+As in ``checkpoint_fields``, a ValueError's text follows the key's name.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ _OF = re.compile(r"(?:facts|args)(?:\.[^.\s\x00]+)+\Z")
 
 
 def name(value: Any) -> str:
-    """A short name that fits a log line."""
+    """Fits a log line."""
     if not isinstance(value, str) or not _NAME.match(value):
         raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
     return value
 
 
 def of(value: Any) -> str:
-    """``count``, or the path of a number."""
     if value != COUNT and not (isinstance(value, str) and _OF.match(value)):
         raise ValueError('must be "count", or a number such as "facts.price" or "args.amount"')
     return str(value)
@@ -43,7 +42,7 @@ def per(value: Any) -> Per:
 
 
 def within(value: Any) -> timedelta:
-    """A time such as "24h", up to 31 days."""
+    """ "24h"; up to 31 days."""
     window = checkpoint_fields.duration(value)
     if window > LONGEST:
         raise ValueError(f"must be at most {length(LONGEST)}")
@@ -78,7 +77,7 @@ REQUIRED = ("name", "action_pattern", "of", "per", "within", "max")
 
 
 def read(tables: Any, lines: Lines, problem: Callable[[int, str], None]) -> tuple[Limit, ...]:
-    """The valid limits; problems of others go to ``problem``, with the line."""
+    """The valid limits; problems go to ``problem``, with the line."""
     if not isinstance(tables, list):
         problem(lines.of("limit"), "write [[limit]], with two brackets")
         return ()

@@ -1,8 +1,8 @@
 """Limits over time: how much may run in a sliding window without a person.
 
-A limit never loosens a policy: without room, an action that policy would let run is asked about or denied. Approved
-actions count, but are not refused. Amounts are exact: a JSON number is read as its decimal digits, without rounding.
-What cannot be counted (a missing field, text, a boolean, NaN, an infinity, a negative number) is asked about.
+A limit never loosens a policy: without room, an action that would run is asked about or denied. Approved actions count,
+but are not refused. Amounts are exact: a JSON number is read as its decimal digits. What cannot be counted (a missing
+field, text, boolean, NaN, infinity, negative number) is asked about.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from agent.domain.field_constraints import exact_number
 from signoff.values import Action, Person
 
 COUNT = "count"
-"""Value of ``of`` for a limit that counts calls."""
+"""``of`` for a limit that counts calls."""
 
 LONGEST = timedelta(days=31)
-"""The longest window. Uses are kept as long, so that a longer window is correct at once."""
+"""Uses are kept as long, so that a longer window is correct at once."""
 
 Per = Literal["agent", "requester", "all"]
 Then = Literal["ask", "deny"]
@@ -35,10 +35,10 @@ _EXACT = Context(prec=2_000)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most ``max`` within any window of this length, per subject."""
+    """At most ``max`` in any window of this length, per subject."""
 
     name: str
-    """Its identity: uses are counted under this name, even when the policy changes."""
+    """Uses are counted under this name, even when the policy changes."""
     action_pattern: str
     of: str
     """``count``, or the path of a number: ``facts.price``, ``args.order.amount``."""
@@ -57,7 +57,7 @@ class Limit:
         return matches_from_start(self.action_pattern, tool)
 
     def amount(self, action: Action, facts: Mapping[str, Any] | None) -> Decimal | None:
-        """The action's use of it; ``None``: unknown."""
+        """``None``: unknown."""
         if self.of == COUNT:
             return Decimal(1)
         root, *steps = self.of.split(".")
@@ -70,7 +70,7 @@ class Limit:
         return None if exact is None or exact < 0 else exact.copy_abs()  # no -0
 
     def subject(self, agent: str, requester: Person | None) -> str:
-        """Whose uses are added up. All actions without a requester share one subject."""
+        """Whose uses are added up. Actions without a requester share one subject."""
         if self.per == "agent":
             return f"agent:{agent}"
         if self.per == "requester":
@@ -79,13 +79,13 @@ class Limit:
 
     @property
     def described(self) -> str:
-        """What it bounds, as a phrase: `limit "refunds": 5,000 of facts.price in 24h for each agent, then ask`."""
+        """`limit "refunds": 5,000 of facts.price in 24h for each agent, then ask`."""
         what = "calls" if self.of == COUNT else f"of {self.of}"
         whose = "all together" if self.per == "all" else f"for each {self.per}"
         return f'limit "{self.name}": {written(self.max)} {what} in {length(self.within)} {whose}, then {self.then}'
 
     def snapshot(self) -> dict[str, Any]:
-        """The limit as JSON, for the digest of the policy."""
+        """For the policy's digest."""
         return {
             "name": self.name,
             "action_pattern": self.action_pattern,
@@ -99,31 +99,29 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One action's use of a limit."""
-
     limit: Limit
     subject: str
     amount: Decimal | None
 
     @property
     def key(self) -> tuple[str, str]:
-        """The name of its lock; locks are taken in this order."""
+        """Of its lock; locks are taken in this order."""
         return self.limit.name, self.subject
 
 
 @dataclass(frozen=True)
 class LimitState:
-    """A limit as an action finds it, without what the action itself has reserved."""
+    """A limit as an action finds it, without the action's own reservations."""
 
     use: Use
     used: Decimal
-    """Used by calls that ran, are running, or are in doubt."""
+    """By calls that ran, are running, or are in doubt."""
     waiting: Decimal
-    """Used by calls that wait for people or are approved, and have not begun."""
+    """By calls that wait for people or have not begun."""
 
     @cached_property
     def verdict(self) -> Literal["run", "ask", "deny"]:
-        """Whether there is room. Waiting calls may still be rejected, so they never cause a denial."""
+        """Waiting calls may still be rejected, so they never cause a denial."""
         amount, limit = self.use.amount, self.use.limit
         if amount is None:
             return "ask"
@@ -154,7 +152,7 @@ class LimitState:
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """A stored limit as it was when people were asked."""
+    """A limit as it was when people were asked."""
 
     name: str
     of: str
@@ -163,11 +161,11 @@ class LimitView:
     waiting: Decimal
     max: Decimal
     reached: bool
-    """It is a reason for asking, if perhaps not the only one."""
+    """It is a reason for asking, perhaps not the only one."""
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> LimitView:
-        """Read what ``LimitState.shown`` has written."""
+        """Read what ``LimitState.shown`` wrote."""
         numbers = {name: Decimal(stored[name]) for name in ("used", "waiting", "max")}
         within = timedelta(seconds=stored["within"])
         return cls(name=stored["name"], of=stored["of"], within=within, reached=stored["reached"], **numbers)
@@ -179,7 +177,7 @@ def add(*amounts: Decimal) -> Decimal:
 
 
 def decisive(states: Sequence[LimitState]) -> LimitState | None:
-    """The state that keeps an action from running: one that denies, else the first that asks."""
+    """The state that stops an action: one that denies, else the first that asks."""
     for verdict in ("deny", "ask"):
         for state in states:
             if state.verdict == verdict:
@@ -196,7 +194,7 @@ def written(amount: Decimal) -> str:
 
 
 def length(window: timedelta) -> str:
-    """``24h``, ``7d``, ``1h30m``: as written in the policy."""
+    """As in the policy: ``24h``, ``7d``, ``1h30m``."""
     seconds = round(window.total_seconds())
     if seconds % 86_400 == 0 and seconds > 86_400:
         return f"{seconds // 86_400}d"

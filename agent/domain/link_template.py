@@ -1,7 +1,7 @@
-"""`link_template`: the only link on a card. It leads to the operator's own host, whatever the arguments are.
+"""`link_template`: the only link on a card, always to the operator's own host.
 
 Scheme and host are literal; placeholders come after the first "/" and are URL-encoded (RFC 3986, no reserved
-characters), so that a value stays one part of a path or query.
+characters), so a value stays one part of a path or query.
 """
 
 import re
@@ -13,14 +13,14 @@ from agent.domain.description_template import MISSING, parts, value_at
 from signoff.canonical import canonical_bytes
 
 MAX_LINK = 3000
-"""Slack's maximum length of a button's URL, in characters."""
+"""Slack's maximum for a button's URL."""
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?/")
 _UNFIT = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
 def check_link(template: str) -> None:
-    """Raise ValueError for a template that could lead to another host."""
+    """ValueError for a template that could lead to another host."""
     found = parts(template)
     text, path = found[0] if found else ("", None)
     if path is not None or not _ORIGIN.match(text):
@@ -34,12 +34,12 @@ def check_link(template: str) -> None:
 
 
 def placeholder_names(template: str) -> list[tuple[str, ...]]:
-    """The paths of a template's placeholders: `("args", "order_id")`. Raises ValueError."""
+    """The placeholders' paths: `("args", "order_id")`. Raises ValueError."""
     return [path for _, path in parts(template) if path is not None]
 
 
 def render_link(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str | None:
-    """The URL, or None when a value is missing, is not a plain value, or would leave its place."""
+    """None when a value is missing, is not a plain value, or would leave its place."""
     roots = {"args": args, "facts": facts or {}}
     rendered = ""
     for text, path in parts(template):

@@ -1,4 +1,4 @@
-"""An action as people see it: secrets masked, with the digest of the real action."""
+"""An action as people see it: secrets masked."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from signoff.values import Action
 
 @dataclass(frozen=True)
 class MaskedAction(Action):
-    """An action as shown. Its arguments are masked; its digest is that of the action that would run."""
+    """Arguments are masked; the digest is that of the action that would run."""
 
     true_digest: bytes = b""
     secrets: tuple[Secret, ...] = ()
@@ -22,12 +22,12 @@ class MaskedAction(Action):
 
     @property
     def digest(self) -> bytes:
-        """Of the unmasked action, so that it can be compared with the stored one."""
+        """For comparison with the stored one."""
         return self.true_digest
 
 
 def masked_action(action: Action, redacted: RedactedValue, *, others_unseen: bool = False) -> Action:
-    """The action to show; the same one if nothing is masked, in it or (`others_unseen`) beside it."""
+    """The action itself if nothing is masked, in it or (`others_unseen`) beside it."""
     if not redacted.secrets and not others_unseen:
         return action
     shown, secrets = redacted.value, redacted.secrets
@@ -35,7 +35,7 @@ def masked_action(action: Action, redacted: RedactedValue, *, others_unseen: boo
     hidden = frozenset(name for name, value in shown.items() if action.arguments.get(name) != value)
     try:
         return MaskedAction(action.tool, action.tool_version, shown, action.digest, secrets, hidden, unseen)
-    except MalformedArguments:  # masking thousands of short values can exceed the size limit of arguments
+    except MalformedArguments:  # masking thousands of short values can exceed the arguments' size limit
         whole = Secret("$", 0, len(canonical_bytes(dict(action.arguments)).decode()), NOT_SCANNED)
         shown, every = {"arguments": sign(whole.kind, whole.length)}, frozenset(action.arguments)
         return MaskedAction(

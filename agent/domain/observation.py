@@ -1,4 +1,4 @@
-"""What checkpoints in observe mode would have asked: one entry per evaluation, and their counts."""
+"""What checkpoints in observe mode would have asked."""
 
 from __future__ import annotations
 
@@ -8,38 +8,36 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 LONGEST = timedelta(days=30)
-"""Maximum distance of `observe_until` when a policy is applied, so that no observation is forgotten."""
+"""Maximum distance of `observe_until` when applied, so that no observation is forgotten."""
 
 MAX_LINES = 20
-"""Maximum checkpoints in one summary."""
+"""Checkpoints in one summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one observed checkpoint would have decided about one call, had it been in force."""
+    """What one observed checkpoint would have decided about one call."""
 
     checkpoint_id: str
     version: str
-    """Identifies the text of the checkpoint. A changed checkpoint starts a new count."""
+    """Identifies its text; a changed checkpoint starts a new count."""
     until: datetime
     applies: bool
     verdict: Literal["run", "ask", "deny"]
-    """The decision of the whole policy with this checkpoint in force."""
+    """By the whole policy with this checkpoint in force."""
     because: str
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCount:
-    """What an observed checkpoint would have done over a period."""
-
     checkpoint_id: str
     version: str
     judged: int
-    """Evaluated calls whose tool the checkpoint names."""
+    """Evaluated calls whose tool it names."""
     asks: int = 0
-    """Of these calls, how many it would have asked about."""
+    """Of these, how many it would have asked about."""
     asked_anyway: int = 0
-    """How many of these another rule asked about."""
+    """Of these, how many another rule asked about."""
     frees: int = 0
     """How many were asked about, but would have run."""
     first: datetime | None = None
@@ -47,7 +45,7 @@ class ObservedCount:
 
 
 def week_before(at: datetime) -> tuple[datetime, datetime]:
-    """The last whole week, Monday to Monday, in the time zone of ``at``."""
+    """Monday to Monday, in the time zone of ``at``."""
     today = at.replace(hour=0, minute=0, second=0, microsecond=0)
     end = today - timedelta(days=today.weekday())
     return end - timedelta(days=7), end
@@ -61,7 +59,6 @@ def summary(counts: Sequence[ObservedCount]) -> str:
 
 
 def described(count: ObservedCount) -> str:
-    """The numbers as a phrase."""
     sentence = f"would have asked {count.asks:,} of {_calls(count.judged)}"
     if count.asks:
         sentence += f", of which {count.asked_anyway:,} were asked anyway"

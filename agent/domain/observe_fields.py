@@ -1,6 +1,6 @@
-"""Parse the keys of observed checkpoints: `mode` and `observe_until`.
+"""Parse `mode` and `observe_until` of observed checkpoints.
 
-As in ``checkpoint_fields``, the phrase of a ValueError follows the key's name.
+As in ``checkpoint_fields``, a ValueError's text follows the key's name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def mode(value: Any) -> str:
 
 
 def observe_until(value: Any) -> datetime:
-    """A date, whose beginning counts, or a time; UTC without a zone."""
+    """A date (its beginning) or a time; UTC without a zone."""
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else value
         if isinstance(at, date) and not isinstance(at, datetime):
@@ -38,9 +38,9 @@ KEYS = {"mode": mode, "observe_until": observe_until}
 def problems(
     read: Mapping[str, Any], written: Mapping[str, Any], now: datetime | None
 ) -> Iterator[tuple[str, str]]:
-    """Problems of these keys of a checkpoint, each with its key.
+    """Problems of these keys, each with its key.
 
-    ``read``: the valid ones. ``now``: when the policy is applied; ``None`` for a policy applied earlier.
+    ``read``: the valid ones. ``now``: when the policy is applied; ``None``: applied earlier.
     """
     is_observed, until = read.get("mode") == OBSERVE, read.get("observe_until")
     if is_observed and "observe_until" not in written:

@@ -1,4 +1,4 @@
-"""Outbound notices: webhooks for programs, e-mail for people whom policy names."""
+"""Outbound notices: webhooks for programs, e-mail for people named by policy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from uuid import UUID
 
 
 class OutboundEvent(StrEnum):
-    """Events that a webhook can receive."""
-
     REQUEST_OPENED = "request.opened"
     DECISION_MADE = "decision.made"
     RUN_FINISHED = "run.finished"
@@ -22,8 +20,6 @@ MAIL = "mail"
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where notices go, and the secret that signs them."""
-
     id: UUID
     name: str
     url: str
@@ -32,21 +28,19 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class WebhookLine:
-    """A webhook in a list, without its secret."""
-
     name: str
     url: str
     events: tuple[OutboundEvent, ...]
     created_by: str
     created_at: datetime
-    pending: int  # notices still to be delivered
+    pending: int  # still to be delivered
     dead: int  # given-up notices
     last_sent_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundMessage:
-    """One notice for one target, taken for sending. ``attempts`` includes this one."""
+    """One notice for one target. ``attempts`` includes this one."""
 
     id: UUID
     event: OutboundEvent
@@ -60,7 +54,7 @@ class OutboundMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeadMessage:
-    """A given-up notice; ``target`` is the webhook's name or the e-mail address."""
+    """A given-up notice; ``target``: the webhook's name or e-mail address."""
 
     id: UUID
     target: str

@@ -1,4 +1,4 @@
-"""Pausing: approved calls do not begin while their agent, or every agent, is paused."""
+"""Approved calls do not begin while their agent, or every agent, is paused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause in force; ``agent`` is ``None`` for a pause of all. ``by`` is the actor in the audit log."""
+    """``agent`` is ``None`` for a pause of all. ``by``: the actor in the audit log."""
 
     agent: str | None
     by: str

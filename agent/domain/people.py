@@ -1,4 +1,4 @@
-"""People, as far as approvals need to know them: identity, and what disqualifies their vote."""
+"""People's identity, and what disqualifies their vote."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from agent.domain.errors import Refusal
 from signoff.values import Person
 
 CHANNEL = "channel"
-"""The entry of `approvers` for all current members of the review channel."""
+"""All current members of the review channel, in `approvers`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known about a person at the moment of a click.
+    """What is known about a person at a click.
 
     ``refusal``: why they may not act at all (guest, bot, failed lookup …). ``roles``: the ``approvers`` that they
-    match: their user id, their current groups, ``"channel"`` as a current member of the review channel. An empty set is
-    never consent.
+    match: their user id, current groups, ``"channel"`` as a current member. An empty set is never consent.
     """
 
     person: Person
@@ -27,18 +26,18 @@ class Standing:
 
 
 class Involvement(StrEnum):
-    """How a person was involved in a request before or while it waited; the strongest involvement first."""
+    """The strongest first."""
 
     REQUESTER = "requester"  # asked for the action
-    KEY_OWNER = "key_owner"  # their program asked, for any requester
-    INSTRUCTOR = "instructor"  # told the agent or an ancestor what to do before it proposed the call
-    ADVISER = "adviser"  # their own reason or note reached the agent before it proposed the call
-    EDITOR = "editor"  # changed the arguments, in any revision
+    KEY_OWNER = "key_owner"  # their program asked
+    INSTRUCTOR = "instructor"  # told the agent or an ancestor what to do before it proposed
+    ADVISER = "adviser"  # their own words reached the agent before it proposed
+    EDITOR = "editor"  # changed arguments, in any revision
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A person whose approval of a request does not count, and why; stored with the request."""
+    """A person whose approval does not count, and why; stored with the request."""
 
     person: Person
     why: Involvement

@@ -1,8 +1,8 @@
 """Which actions people must see first, who decides them, and how.
 
 The first checkpoint, in file order, that names the tool and whose `when` is not false applies. A call runs if `when` is
-false in all checkpoints that name its tool; `unmatched` is for tools that none names. What a tool declares about itself
-can only be stricter. Missing facts and failing conditions are reasons to ask.
+false in all checkpoints that name its tool; `unmatched` is for tools that none names. A tool's own declarations can
+only be stricter. Missing facts and failing conditions are reasons to ask.
 """
 
 import re
@@ -37,7 +37,7 @@ from signoff.values import Action, Person
 
 @dataclass(frozen=True)
 class Policy:
-    """All checkpoints, in file order, defaults and limits. `Policy()`, without a file, asks for everything."""
+    """All checkpoints, defaults and limits. `Policy()`, without a file, asks for everything."""
 
     rules: tuple[Rule, ...] = ()
     defaults: Defaults = field(default_factory=Defaults)
@@ -45,17 +45,15 @@ class Policy:
     """``None``: no grant is given or used."""
     limits: tuple[Limit, ...] = ()
     lookups: tuple[FactsLookup, ...] = ()
-    """Where Signoff looks up the facts of programs' actions."""
     observed: tuple[ObservedRule, ...] = ()
     """Kept apart from the rules, so that they can change no decision."""
     source: str = field(default="", repr=False, compare=False)
-    """The text that it was read from."""
     epoch: int = field(default=0, compare=False)
-    """Its number among the policies of this database; 0: not from a database."""
+    """Its number in this database; 0: not from a database."""
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the canonical JSON of the policy, without comments and key order."""
+        """SHA-256 of its canonical JSON, so without comments and key order."""
         rules = [rule.snapshot() for rule in self.rules]
         limits = {"limits": [limit.snapshot() for limit in self.limits]} if self.limits else {}
         lookups = [{"tool": each.tool, "url": each.url} for each in self.lookups]
@@ -67,13 +65,13 @@ class Policy:
 
     @property
     def channels(self) -> frozenset[str]:
-        """Every channel that it names, by name or id."""
+        """By name or id."""
         named = (*(rule.channel for rule in self.rules), self.defaults.channel, self.defaults.admin_channel)
         return frozenset(name for name in named if name)
 
     @property
     def in_file_order(self) -> tuple[Rule, ...]:
-        """All checkpoints in file order, including observed ones."""
+        """Observed ones included."""
         rules = list(self.rules)
         for each in reversed(self.observed):
             rules.insert(each.place, each.rule)
@@ -89,7 +87,7 @@ class Policy:
         *,
         facts_failed: bool = False,
     ) -> Judgement:
-        """Whether this action runs, is asked about, or denied. `facts_failed`, or no canonical form: never runs."""
+        """Runs, is asked about, or denied. `facts_failed`, or no canonical form: never runs."""
         known = None if facts_failed else _copied_facts(facts)
         failed = facts_failed or (known is None and facts is not None)
         given = Inputs(tool, action, known, agent, requester, failed)
@@ -101,11 +99,10 @@ class Policy:
         )
 
     def ruling(self, given: Inputs) -> CheckpointRuling:
-        """The checkpoints' decision on an action with valid facts."""
+        """By the checkpoints alone, for valid facts."""
         return self._ruling(given, self.rules)
 
     def observations(self, given: Inputs) -> tuple[Observation, ...]:
-        """What observed checkpoints would decide."""
         return tuple(
             self._observation(each, given) for each in self.observed if each.rule.names(given.action.tool)
         )
@@ -143,11 +140,10 @@ class Policy:
         return self.synthetic(ruling.caught_as, tool) if ruling.caught_as else None
 
     def lookup(self, tool: str) -> FactsLookup | None:
-        """Where Signoff looks up the facts about a program's call of this tool, if it does."""
         return next((each for each in self.lookups if each.tool == tool), None)
 
     def reads_facts(self, tool: str) -> bool:
-        """Whether any rule or limit that names this tool reads facts, to evaluate the action or to describe it."""
+        """Whether a rule or limit that names this tool reads facts, to evaluate or to describe."""
         rules = any(rule.reads_facts for rule in self.rules if rule.names(tool))
         return rules or any(limit.reads_facts for limit in self.limits if limit.names(tool))
 
@@ -169,9 +165,10 @@ class Policy:
         action: Action,
         facts: Mapping[str, Any] | None,
     ) -> Judgement:
-        """The decision, or a stricter one if the limits have no room for an action that would run.
+        """The decision, or a stricter one if the limits have no room.
 
-        People are asked under the first checkpoint that names the tool, whatever its `when` says, or the defaults.
+        People are asked under the first checkpoint that names the tool, whatever its `when` says, or the
+        defaults.
         """
         state = decisive(states) if judgement.verdict == "run" else None
         if state is None:
@@ -185,7 +182,7 @@ class Policy:
         return replace(judgement, verdict="ask", rule=rule, because=state.because, description=description)
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
-        """A rule made of the defaults, for a tool that no checkpoint matches."""
+        """A rule made of the defaults."""
         on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)
         terms = self.defaults.terms() | {"on_reject": on_reject}
         pattern = re.escape(tool.name) + r"\z"
@@ -209,14 +206,14 @@ class Policy:
 
 
 def outdated(judged_by: int, in_force: int) -> OutdatedPolicy | None:
-    """The error if the evaluating policy is not the one in force."""
+    """The error, if another policy is in force."""
     if judged_by == in_force:
         return None
     return OutdatedPolicy(f"evaluated under policy {judged_by}, but policy {in_force} is in force")
 
 
 def check_epoch(judged_by: int, in_force: int) -> None:
-    """Raise OutdatedPolicy if the evaluating policy is not the one in force."""
+    """Raise OutdatedPolicy if another policy is in force."""
     if error := outdated(judged_by, in_force):
         raise error
 
@@ -234,7 +231,7 @@ def _applies(rule: Rule, given: Inputs, subject: Subject) -> tuple[bool, str]:
 
 
 def _copied_facts(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A copy of the facts as JSON has them, or None: a NaN price would make every comparison false."""
+    """As JSON has them, or None: a NaN price would make every comparison false."""
     try:
         copy = plain_json(facts)
     except MalformedArguments:
@@ -243,7 +240,7 @@ def _copied_facts(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _stricter_risk(rule: Rule, tool: ToolTraits) -> Rule:
-    """The rule with the tool's own risk if that is higher; the default `on_reject` follows the risk."""
+    """With the tool's own risk if that is higher; the default `on_reject` follows the risk."""
     if tool.risk is None or tool.risk <= rule.risk:
         return rule
     follows_risk = rule.on_reject == on_reject_by_risk(rule.risk)

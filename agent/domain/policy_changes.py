@@ -1,5 +1,3 @@
-"""Compare a new policy with the previous one."""
-
 from __future__ import annotations
 
 from agent.domain.checkpoints import load
@@ -7,7 +5,7 @@ from agent.domain.errors import PolicyError
 
 
 def changed_checkpoints(before: str, after: str) -> frozenset[str] | None:
-    """Return the ids of checkpoints whose text differs. ``None``: not comparable, so treat all as changed."""
+    """Ids of checkpoints whose text differs. ``None``: not comparable, so all changed."""
     try:
         old, new = (load(text, filename="policy") for text in (before, after))
     except PolicyError:

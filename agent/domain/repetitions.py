@@ -1,7 +1,7 @@
 """Find repeated hidden values: a tool's error may contain the password, a model's answer the card number.
 
-Values that are secret only by their key or `redact` can be found only by comparison: as they are, as JSON and URLs
-write them, with other spaces, with other groups of digits, or cut off at the end.
+Values secret only by their key or `redact` can be found only by comparison: as they are, as JSON and URLs write them,
+with other spaces or groups of digits, or cut off at the end.
 """
 
 import json
@@ -13,10 +13,10 @@ from urllib.parse import quote
 from signoff.masks import BY_POLICY, TextSpan
 
 LONG = 8
-"""Values of at least this many characters are found within words; shorter ones only as whole words."""
+"""So long values are found within words; shorter ones only as whole words."""
 
 SHORTEST_NAMED = 4
-"""Shorter values that are secret only by their key are not searched for."""
+"""Shorter values, secret only by their key, are not searched for."""
 
 _LONGEST_CUT = 512
 _FEWEST_LEFT = 4
@@ -24,7 +24,7 @@ _GROUPED = re.compile(r"[0-9][0-9 .-]{6,38}[0-9]\Z")
 
 
 def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSpan]:
-    """Where the hidden values (with their kinds) occur in a text, one value at a time."""
+    """Where the hidden values (with their kinds) occur, one value at a time."""
     for value, kind in hidden:
         if not value.strip() or (kind != BY_POLICY and len(value) < SHORTEST_NAMED):
             continue
@@ -39,7 +39,7 @@ def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSp
 
 @lru_cache(maxsize=256)
 def _forms(value: str) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
-    """How a value can be written: literally, and as a pattern where spaces or groups of digits may differ."""
+    """How a value can be written: literally, and as a pattern for other spaces or groups of digits."""
     as_json = json.dumps(value)[1:-1]
     unescaped = json.dumps(value, ensure_ascii=False)[1:-1]
     nested = json.dumps(unescaped, ensure_ascii=False)[1:-1]
@@ -78,7 +78,7 @@ def _is_word(character: str) -> bool:
 
 
 def _truncated(text: str, value: str, kind: str) -> Iterator[TextSpan]:
-    """The beginning of a value at the end of a text, or before "…", where the text was cut."""
+    """A value's beginning at the end of a text, or before "…", where it was cut."""
     ends = [len(text), *(found.start() for found in re.finditer("…", text))][:50]
     for end in ends:
         tail = text[max(0, end - len(value) + 1) : end]

@@ -13,7 +13,7 @@ from agent.domain.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class RecordedJudgement:
-    """A recorded evaluation, and the outcome of its request."""
+    """With the outcome of its request."""
 
     id: UUID
     at: datetime
@@ -26,8 +26,6 @@ class RecordedJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """An evaluation that the other policy changes."""
-
     recorded: RecordedJudgement
     verdict: Ruling
     checkpoint_id: str | None
@@ -38,18 +36,15 @@ class Changed:
 class Totals:
     judged: int = 0
     erased: int = 0
-    """Evaluations whose content retention has erased."""
     verdicts: Counter[tuple[Ruling, Ruling]] = field(default_factory=Counter)
-    """By the recorded and the new decision."""
+    """By recorded and new decision."""
     other_checkpoint: int = 0
-    """The same decision by another checkpoint."""
     said: Counter[tuple[Ruling, str]] = field(default_factory=Counter)
-    """Requests that would no longer be asked: by the new decision, and people's outcome."""
+    """Requests no longer asked: by the new decision, and people's outcome."""
     observed: dict[str, ObservedCount] = field(default_factory=dict)
-    """What observed checkpoints of the other policy would have done, by their ids."""
+    """By id."""
 
     def observe(self, seen: Observation, verdict: Ruling) -> None:
-        """Count an observed checkpoint's decision beside the recorded one."""
         before = self.observed.get(seen.checkpoint_id, ObservedCount(seen.checkpoint_id, seen.version, 0))
         self.observed[seen.checkpoint_id] = replace(
             before,
@@ -61,7 +56,7 @@ class Totals:
 
 
 def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals: Totals) -> Iterator[Changed]:
-    """Evaluate recorded actions again (`None`: content erased). Yields those with another result."""
+    """Evaluate again (`None`: content erased). Yields those with another result."""
     for each in recorded:
         if each is None:
             totals.erased += 1

@@ -1,4 +1,4 @@
-"""The counts of a report: how long requests wait, how people decide, and how closely they look."""
+"""A report: how long requests wait, how people decide, how closely they look."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Classes of durations: increasing ``bounds`` in seconds, and a name for each class between them."""
+    """Classes of durations: increasing ``bounds`` in seconds, and names between them."""
 
     bounds: tuple[int, ...]
     names: tuple[str, ...]
 
     def counts(self, found: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-        """The number in each class, from pairs of (class, number)."""
+        """From pairs of (class, number)."""
         known = dict(found)
         return tuple(known.get(each, 0) for each in range(len(self.names)))
 
@@ -58,8 +58,6 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Requests by how they ended."""
-
     approved: int = 0
     rejected: int = 0
     expired: int = 0
@@ -76,7 +74,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcomes:
-    """The requests of one agent, or under one rule. ``median``: seconds until people decided."""
+    """Of one agent, or under one rule. ``median``: seconds until the decision."""
 
     name: str
     outcomes: Outcomes
@@ -85,7 +83,7 @@ class GroupOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class ReviewerVotes:
-    """One person's votes. ``median``: seconds from the question to the vote; ``unread``: without opening Details."""
+    """``median``: seconds from question to vote; ``unread``: without opening Details."""
 
     person: Person
     approvals: int
@@ -100,7 +98,7 @@ class ReviewerVotes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one reader may see of a workspace: what waits now, and outcomes of these days."""
+    """What one reader may see: what waits now, and outcomes of these days."""
 
     days: int
     everything: bool  # otherwise only what the reader may see
@@ -110,14 +108,14 @@ class Report:
     by_day: tuple[tuple[date, Outcomes], ...]  # every day, earliest first
     took: tuple[int, ...]  # people's decisions by the classes of TOOK
     median: float | None
-    slowest: float | None  # 90th percentile: nine of ten were decided sooner
+    slowest: float | None  # nine of ten were decided sooner
     agents: tuple[GroupOutcomes, ...]
     rules: tuple[GroupOutcomes, ...]
     reviewers: tuple[ReviewerVotes, ...]
     unread: Share
     unread_by_risk: tuple[tuple[Risk, Share], ...]
-    cut: bool = False  # the earliest outcomes are left out, because there are too many
-    waiting_cut: bool = False  # the latest waiting requests may be left out, because there are too many
+    cut: bool = False  # too many; the earliest outcomes are left out
+    waiting_cut: bool = False  # too many; the latest waiting requests may be left out
 
     @property
     def waiting(self) -> int:

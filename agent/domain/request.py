@@ -1,4 +1,4 @@
-"""A request to people. ``waiting -> approved | rejected | expired | cancelled``, final."""
+"""A request to people: ``waiting -> approved | rejected | expired | cancelled``, final."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from agent.domain.people import Standing
 from signoff.values import Person
 
 API = "api"
-"""`source` of a request that a program opened."""
+"""`source` of a program's request."""
 
 EXTERNAL = "external"
 """Default action of a program's request, and the version of every action executed outside."""
 
 FactValues = Mapping[str, Any]
-"""The facts that a tool looked up: JSON values by name."""
+"""JSON values by name."""
 
 
 class RequestStatus(StrEnum):
-    """The state of a request. Expired is not rejected, and callers can tell them apart."""
+    """Expired is not rejected, and callers can tell them apart."""
 
     WAITING = "waiting"
     APPROVED = "approved"
@@ -32,19 +32,19 @@ class RequestStatus(StrEnum):
 
     @property
     def word(self) -> str:
-        """The word for people: a request is withdrawn; only runs are cancelled."""
+        """For people: requests are withdrawn; only runs are cancelled."""
         return "withdrawn" if self is RequestStatus.CANCELLED else self.value
 
 
 class Verdict(StrEnum):
-    """A reviewer's verdict on one revision."""
+    """On one revision."""
 
     APPROVE = "approve"
     REJECT = "reject"
 
 
 class ExecutionStatus(StrEnum):
-    """An attempt at a call. ``in_doubt``: it is unknown whether the effect happened."""
+    """``in_doubt``: it is unknown whether the effect happened."""
 
     CLAIMED = "claimed"
     SUCCEEDED = "succeeded"
@@ -104,7 +104,7 @@ _EXECUTED = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a click came from; it must match the stored card (nonce, channel and message)."""
+    """Where a click came from; must match the stored card (nonce, channel and message)."""
 
     nonce: str
     surface: str
@@ -114,7 +114,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlace:
-    """A stored card; ``person`` is the owner of a personal place (App Home, modal)."""
+    """A stored card; ``person`` owns a personal place (App Home, modal)."""
 
     surface: str
     person: Person | None
@@ -122,7 +122,7 @@ class StoredPlace:
     message_ts: str | None
 
     def fits(self, place: Place, person: Person) -> bool:
-        """Whether this person's click came from this card. An unsaved ``ts`` matches every message of the channel."""
+        """Whether the click came from this card. An unsaved ``ts`` matches every message of the channel."""
         if self.surface != place.surface:
             return False
         if self.surface != "channel":
@@ -134,9 +134,9 @@ class StoredPlace:
 class Ballot:
     """One vote as it arrives at the use case.
 
-    ``standings``: of the voter and of everybody whose vote is live, since the votes of those who lost the right no
-    longer count. ``path``: ``slack_button``, ``api`` …. ``place``: None for paths without a card. ``principal``: the
-    key that carried the vote.
+    ``standings``: of the voter and all live voters, since votes of those who lost the right no longer count.
+    ``path``: ``slack_button``, ``api`` …. ``place``: None for paths without a card. ``principal``: the key that
+    carried the vote.
     """
 
     request_id: UUID

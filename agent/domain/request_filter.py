@@ -1,5 +1,3 @@
-"""Filters and sort orders for lists of requests."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -11,7 +9,7 @@ from signoff.values import Person, Risk
 
 
 class RequestKind(StrEnum):
-    """Which requests a list has: waiting ones, ended ones, or all."""
+    """Waiting ones, ended ones, or all."""
 
     WAITING = "waiting"
     DECIDED = "decided"
@@ -19,7 +17,7 @@ class RequestKind(StrEnum):
 
 
 class RequestOrder(StrEnum):
-    """By time (of the outcome if decided, else of the question), by deadline, or by risk (then newest first)."""
+    """By time (of the outcome if decided, else of the question), deadline, or risk (then newest first)."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -29,11 +27,11 @@ class RequestOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestFilter:
-    """Conditions on requests; None and the empty text match all.
+    """None and the empty text match all.
 
-    ``key``: of the program that asks. ``person`` asked or decided. ``since``: the earliest time in the list's order.
-    ``folded``: shown by a digest instead of a card. ``words``, case-folded: each is the beginning of a word that people
-    may read in the request.
+    ``key``: of the asking program. ``person`` asked or decided. ``since``: the earliest time in the list's order.
+    ``folded``: in a digest instead of a card. ``words``, case-folded: each begins a word that people may read in
+    the request.
     """
 
     status: RequestStatus | None = None

@@ -1,4 +1,4 @@
-"""A request as one line of a list or a history, and counts of requests."""
+"""A request as one line of a list or history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from signoff.values import Person, Risk
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """A request as one line of a list: enough to recognise it and to see how urgent it is."""
+    """Enough to recognise a request and see its urgency."""
 
     id: UUID
     description: str
@@ -26,22 +26,22 @@ class RequestLine:
     created_at: datetime
     expires_at: datetime
     channel_id: str
-    message_ts: str | None  # of its card there; None before the card is posted
+    message_ts: str | None  # None before its card is posted
     approvals: int
     approvals_required: int
     approvers: tuple[str, ...] = field(default=(), kw_only=True)
     excluded: tuple[Exclusion, ...] = field(default=(), kw_only=True)  # whose approval does not count
-    # Voters whose votes on the current revision are live.
+    # On the current revision.
     voters: tuple[Person, ...] = field(default=(), kw_only=True)
     above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
     label: str | None = field(default=None, kw_only=True)
-    granted_to: Behalf | None = field(default=None, kw_only=True)  # for a request that gives a grant
+    granted_to: Behalf | None = field(default=None, kw_only=True)  # for a grant's request
     revision: int = field(default=1, kw_only=True)
-    approval: ApprovalState | None = field(default=None, kw_only=True)  # what became of it, if approved
+    approval: ApprovalState | None = field(default=None, kw_only=True)  # of an approval
 
     @property
     def chain(self) -> str:
-        """Its agent, after the agents that delegated the task, and its run's label: ``orders › refunds “EU”``."""
+        """``orders › refunds “EU”``: delegating agents, agent, label."""
         return ancestor_names(self.above, self.agent, self.label)
 
     @property
@@ -51,13 +51,13 @@ class RequestLine:
 
     @property
     def behalf(self) -> Behalf:
-        """The requester, or that of the calls that a grant allows."""
+        """Its requester, or that of a grant's calls."""
         return self.granted_to or Behalf(anyone=False, requester=self.requester)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine(RequestLine):
-    """A request as one line of a history; ``thread`` is the channel and ``ts`` of its card."""
+    """``thread``: channel and ``ts`` of its card."""
 
     decided_by: Person | None = None
     decided_at: datetime | None = None
@@ -67,7 +67,7 @@ class HistoryLine(RequestLine):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A count; ``more``: at least this many, because counting stopped there to stay cheap."""
+    """``more``: at least this many; counting stopped to stay cheap."""
 
     number: int
     more: bool = False

@@ -17,13 +17,11 @@ from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, 
 from signoff.values import Action, Person, Risk
 
 ANYONE = "anyone"
-"""Replaces the requester in a grant for calls of any requester."""
+"""Replaces the requester in a grant for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoteView:
-    """A live vote as shown to people."""
-
     person: Person
     verdict: Verdict
     reason: str | None
@@ -32,7 +30,7 @@ class VoteView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
-    """The outcome of a request; ``person`` is ``None`` for expiry and withdrawal by the system."""
+    """``person`` is ``None`` for expiry, and withdrawal by the system."""
 
     outcome: RequestStatus
     person: Person | None
@@ -42,7 +40,7 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionView:
-    """The latest attempt to run what was approved, and a person's settlement of it, if any."""
+    """The latest attempt, and a person's settlement of it."""
 
     id: UUID
     attempt: int
@@ -54,27 +52,26 @@ class ExecutionView:
     settled_as: str | None = None  # "retry" | "done"
     result: str | None = None
     retry_voters: tuple[Person, ...] = ()  # who wants a retry, until there are enough
-    retry_at: datetime | None = None  # it failed temporarily, and the next attempt begins then
+    retry_at: datetime | None = None  # failed temporarily; the next attempt begins then
 
     @property
     def seconds(self) -> float | None:
-        """Duration, once it has ended."""
+        """Once it has ended."""
         return (self.finished_at - self.started_at).total_seconds() if self.finished_at else None
 
     @property
     def awaits_settlement(self) -> bool:
-        """Whether it is in doubt and not settled yet."""
         return self.status is ExecutionStatus.IN_DOUBT and self.settled_as is None
 
     @property
     def reported_late(self) -> bool:
-        """Whether its worker reported success after it was in doubt; ``error`` is what was known before."""
+        """Success was reported during the doubt; ``error`` is what was known before."""
         return self.status is ExecutionStatus.SUCCEEDED and self.error is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One argument that a reviewer's edit changed; a missing key is ``None``."""
+    """A missing key is ``None``."""
 
     path: str
     before: Any
@@ -83,7 +80,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """The request that asks an expired one again: its id (None before people are asked) and its card's ``link``."""
+    """Asks an expired one again: its id (None before people are asked) and its card's ``link``."""
 
     request_id: UUID | None = None
     channel_id: str | None = None
@@ -93,7 +90,7 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRejection:
-    """The request in which people rejected the same action, and its card's ``link``."""
+    """Of the same action; ``link`` to its card."""
 
     request_id: UUID
     person: Person | None
@@ -106,22 +103,20 @@ class EarlierRejection:
 
 @dataclass(frozen=True, slots=True)
 class Behalf:
-    """The requester of an action or of a grant's calls: ``anyone``, or a ``requester`` (None: no person in Slack)."""
+    """``anyone``, or a ``requester`` (None: no person in Slack)."""
 
     anyone: bool
     requester: Person | None = None
 
     @classmethod
     def read(cls, named: str | None) -> Behalf:
-        """Read the ``requester`` in the arguments of the grant's action."""
+        """From the arguments of the grant's action."""
         team, _, user = (named or "").partition("/")
         return cls(named == ANYONE, Person(team, user) if user else None)
 
 
 @dataclass(frozen=True, slots=True)
 class GrantView:
-    """The current state of a grant that people approved."""
-
     behalf: Behalf
     uses: int
     max_uses: int
@@ -129,13 +124,13 @@ class GrantView:
     max_sum: Decimal | None
     until: datetime
     ended_at: datetime | None = None
-    ended_by: str | None = None  # the actor in the audit log
+    ended_by: str | None = None  # in the audit log
     ended_because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """Everything that a card, a page or an API answer may show of a request: a pure copy of stored facts."""
+    """What a card, page or API answer may show of a request."""
 
     id: UUID
     status: RequestStatus
@@ -143,7 +138,7 @@ class RequestView:
     action: Action
     digest: bytes
     facts: Mapping[str, Any] | None
-    previous_facts: Mapping[str, Any] | None  # the facts shown for an earlier, voided approval
+    previous_facts: Mapping[str, Any] | None  # of an earlier, voided approval
     description: str
     rationale: str | None
     agent: str
@@ -165,56 +160,56 @@ class RequestView:
     votes: tuple[VoteView, ...] = ()
     decision: DecisionView | None = None
     execution: ExecutionView | None = None
-    voided: bool = False  # approved, but its facts changed before execution, or it was `outdated`
-    outdated: bool = False  # voided because `execute_within` was over before the call could begin
-    stopped: bool = False  # approved, but its run ended before the call began
-    place_nonce: str = ""  # nonce of the place this view is rendered for
+    voided: bool = False  # its facts changed before execution, or it was `outdated`
+    outdated: bool = False  # `execute_within` was over before it could begin
+    stopped: bool = False  # its run ended before the call began
+    place_nonce: str = ""  # of the place this view is drawn for
     message_ts: str | None = None
     run_channel_id: str | None = None
     run_thread_ts: str | None = None
     link: str | None = None  # the checkpoint's link_template, rendered
     excluded: tuple[Exclusion, ...] = ()  # whose approval does not count
     allow_edit: bool = False
-    editor_may_approve: bool = False  # else no approval of any of its editors counts
+    editor_may_approve: bool = False  # else no editor's approval counts
     editor: Person | None = None  # the editor of this revision
-    changes: tuple[Change, ...] = ()  # the changes of that edit
+    changes: tuple[Change, ...] = ()  # of that edit
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
     reject_reasons: tuple[str, ...] = ()
-    redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that are hidden from everyone
-    email_facts: tuple[str, ...] = ()  # names or dotted paths of the facts in e-mails
+    redact: tuple[str, ...] = ()  # names or dotted paths hidden from everyone
+    email_facts: tuple[str, ...] = ()  # names or dotted paths of facts in e-mails
     allow_grants: bool = False  # approvers may allow similar calls in advance
-    grant_free: tuple[tuple[str, str], ...] = ()  # texts that may vary in a grant, with their patterns
-    grant: GrantView | None = None  # for a request that gives one
+    grant_free: tuple[tuple[str, str], ...] = ()  # may vary in a grant, with their patterns
+    grant: GrantView | None = None  # for a grant's request
     escalated: bool = False
-    paused_by: str | None = None  # who paused its agent or an ancestor: nothing of it begins
+    paused_by: str | None = None  # the agent's or an ancestor's: nothing of it begins
     paused_agent: str | None = None  # the agent of that pause; None: every agent
-    asked_again: FollowUp | None = None  # expired, and its requester had it asked again
-    rejected_before: EarlierRejection | None = None  # of the action as first proposed, if policy shows that
-    principal: str = "run"  # who opened it: a run's call, or "key:<name>"
+    asked_again: FollowUp | None = None  # its requester had it asked again
+    rejected_before: EarlierRejection | None = None  # as first proposed, if policy shows that
+    principal: str = "run"  # a run's call, or "key:<name>"
     client_id: str = ""  # the opener's own id of it
-    lapse_at: datetime | None = None  # approved for an external executor, which must claim it before
+    lapse_at: datetime | None = None  # an external executor must claim it before
     lapsed_at: datetime | None = None
-    executor: str | None = None  # the key of the program that executes a run's call, "*" for any
-    claim_until: datetime | None = None  # approved, and that program may claim it until then
-    handed_over_at: datetime | None = None  # its asker has read the approval, and may have acted on it
+    executor: str | None = None  # of the program that executes a run's call, "*" for any
+    claim_until: datetime | None = None  # that program may claim it until then
+    handed_over_at: datetime | None = None  # its asker has read the approval, and may have acted
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
     facts_source: FactsSource | None = None  # source of the facts; None: the tool itself, or none
     facts_at: datetime | None = None  # when they were sent or looked up
-    erased_at: datetime | None = None  # arguments, facts and context are erased; the description says so
-    recorded: int = 0  # number of its audit events: increases with every change
-    limits: tuple[LimitView, ...] = ()  # on its action, as they were when people were asked
-    above: tuple[str, ...] = ()  # the agents that delegated the task, root first
+    erased_at: datetime | None = None  # content is erased; the description says so
+    recorded: int = 0  # increases with every change
+    limits: tuple[LimitView, ...] = ()  # as they were when people were asked
+    above: tuple[str, ...] = ()  # delegated the task, root first
     label: str | None = None  # of its run
 
     @property
     def needs_people(self) -> bool:
-        """Whether its card needs an answer: a decision, or the settlement of its execution."""
+        """Its card needs a decision, or the settlement of a doubt."""
         in_doubt = self.execution is not None and self.execution.awaits_settlement
         return self.status is RequestStatus.WAITING or in_doubt
 
     @property
     def held_up(self) -> bool:
-        """Whether a pause keeps it from beginning now, or would once approved."""
+        """Whether a pause keeps it from beginning, or would once approved."""
         begun = self.execution is not None and self.execution.status is not ExecutionStatus.IN_DOUBT
         if self.paused_by is None or self.voided or self.stopped or begun:
             return False
@@ -222,7 +217,6 @@ class RequestView:
 
     @property
     def standing(self) -> RequestStatus | ApprovalState:
-        """Its status, or what became of its approval."""
         execution = self.execution
         became = approval_state(
             self.status,
@@ -246,7 +240,7 @@ class RequestView:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of its approvers, oldest first; empty unless approved."""
+        """Oldest first; empty unless approved."""
         if self.status is not RequestStatus.APPROVED:
             return ()
         approvals = (vote for vote in self.votes if vote.verdict is Verdict.APPROVE)
@@ -254,15 +248,15 @@ class RequestView:
 
     @property
     def behalf(self) -> Behalf:
-        """The requester, or that of the calls that a grant allows."""
+        """Its requester, or that of a grant's calls."""
         return self.grant.behalf if self.grant else Behalf(anyone=False, requester=self.requester)
 
     @property
     def own_words_exclude(self) -> bool:
-        """Whether a reviewer who writes their own words may not approve the run's next proposals."""
+        """Whether reviewers who write their own words may not approve the run's next proposals."""
         return self.run_id is not None and self.prevent_self_review and not self.editor_may_approve
 
     @property
     def chain(self) -> str:
-        """Its agent, after the agents that delegated the task, and its run's label: ``orders › refunds “EU”``."""
+        """``orders › refunds “EU”``: delegating agents, agent, label."""
         return ancestor_names(self.above, self.agent, self.label)

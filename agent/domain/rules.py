@@ -1,4 +1,4 @@
-"""What an operator writes: checkpoints, their terms, and the bounds of grants."""
+"""What an operator writes: checkpoints, their terms, and bounds of grants."""
 
 import hashlib
 from collections.abc import Mapping
@@ -31,36 +31,36 @@ NeedsReason = Literal["approve", "reject"]
 Unmatched = Literal["review", "allow", "deny"]
 RejectedAgain = Literal["refuse", "show"]
 Snapshot = dict[str, Any]
-"""A rule as JSON, stored with each request, so that later edits of the file do not change it."""
+"""A rule as JSON, stored with each request, so that edits of the file do not change it."""
 
 UNMATCHED = "unmatched"
 REQUIRES_APPROVAL = "requires_approval"
 FACTS_FAILED = "facts_failed"
 LIMIT_REACHED = "limit_reached"
 RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED, LIMIT_REACHED})
-"""Checkpoint ids of rules that policy itself makes from the defaults."""
+"""Ids of rules that policy makes from the defaults."""
 
 
 def on_reject_by_risk(risk: Risk) -> OnReject:
-    """The default reaction to a rejection: below high risk the model is told and may try something else."""
+    """Below high risk the model is told and may try something else."""
     return "stop" if risk >= Risk.HIGH else "tell_model"
 
 
 class Terms(BaseModel):
-    """How a request is decided: the keys that `[defaults]` and checkpoints share."""
+    """How a request is decided: the keys shared by `[defaults]` and checkpoints."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     risk: Risk = Risk.MEDIUM
     approvers: tuple[str, ...] = ("channel",)
-    """Who may decide: Slack user ids (U…, W…), user group ids (S…), or "channel" for its current members."""
+    """User ids (U…, W…), user group ids (S…), or "channel" for its current members."""
 
     notify: tuple[str, ...] = ()
-    """Whom the card mentions. A mention gives no right to decide."""
+    """Whom the card mentions; gives no right to decide."""
 
     approvals_required: int = Field(default=1, ge=1)
     channel: str | None = None
-    """Channel of the card; None: the service's own channel."""
+    """Of the card; None: the service's own."""
 
     timeout: timedelta = timedelta(hours=24)
     prevent_self_review: bool = True
@@ -68,46 +68,45 @@ class Terms(BaseModel):
     """None, in defaults only: by risk (`on_reject_by_risk`)."""
 
     reason_required: tuple[NeedsReason, ...] = ()
-    """Which answers need a reason."""
 
     reject_reasons: tuple[str, ...] = ()
-    """Reasons to choose from when rejecting; own words are always possible."""
+    """Choices; own words are always possible."""
 
     allow_edit: bool = False
-    """Whether a reviewer may change the arguments. The edited action needs new votes."""
+    """An edited action needs new votes."""
 
     editor_may_approve: bool = False
-    """Whether the editor's own approval counts. If not, another reviewer must approve the edit."""
+    """If not, another reviewer must approve the edit."""
 
     remind_at: tuple[float, ...] = ()
-    """When reviewers are reminded, as increasing fractions of the request's waiting time."""
+    """Increasing fractions of the waiting time."""
 
     on_timeout: OnTimeout = "expire"
-    """What happens at the deadline. `escalate`: `escalate_to` may decide as well, and it waits as long again."""
+    """`escalate`: at the deadline `escalate_to` may decide as well, and it waits as long again."""
 
     escalate_to: tuple[str, ...] = ()
     """Users and user groups."""
 
     redact: tuple[str, ...] = ()
-    """Names or dotted paths of arguments and facts whose values nobody is shown (`signoff.json_paths`)."""
+    """Names or dotted paths whose values nobody is shown (`signoff.json_paths`)."""
 
     facts_max_age: timedelta = FACTS_MAX_AGE
     """Maximum age of a program's facts at its claim. Older ones that a rule reads must be sent again."""
 
     execute_within: timedelta = timedelta(hours=24)
-    """How long an external executor can claim an approval before it lapses. Our own agents start at once."""
+    """How long an external executor can claim an approval. Our own agents start at once."""
 
     email: tuple[str, ...] = ()
-    """Who gets a link to each request by e-mail, if the service has a mail server; gives no right to decide."""
+    """Get a link to each request, if there is a mail server; gives no right to decide."""
 
     email_facts: tuple[str, ...] = ()
-    """Names or dotted paths of the facts in these e-mails."""
+    """Facts in these e-mails: names or dotted paths."""
 
     rejected_holds: timedelta | None = None
-    """How long a rejection of the same action holds in every run of its agent; None: only in its run."""
+    """How long a rejection holds in every run of its agent; None: only in its run."""
 
     rejected_again: RejectedAgain = "refuse"
-    """What happens to that action while its rejection holds. `show`: people are asked, and see the rejection."""
+    """Meanwhile `show` asks people, who see the rejection."""
 
     @field_serializer("rejected_holds")
     def _seconds_if_any(self, duration: timedelta | None) -> float | None:
@@ -119,7 +118,7 @@ class Terms(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_new_keys(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without new, unused keys: a worker of the previous version refuses a snapshot with an unknown key."""
+        """Without unused new keys: the previous version refuses a snapshot with an unknown key."""
         made: dict[str, Any] = written(self)
         return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}
 
@@ -128,25 +127,22 @@ _NEW_KEYS = frozenset(
     {"email_facts", "rejected_holds", "rejected_again", "allow_grants", "grant_free", "facts_max_age"}
 )
 _UNUSED: tuple[Any, ...] = (None, False, (), [], {}, FACTS_MAX_AGE.total_seconds(), "refuse")
-"""The values of these keys if unset."""
 
 CARDS_PER_MINUTE = 10
 
 
 class Defaults(Terms):
-    """The `[defaults]` of a checkpoints file."""
-
     unmatched: Unmatched = "review"
-    """What happens to a tool call that no checkpoint names, unless the tool is read-only."""
+    """For a tool that no checkpoint names, unless read-only."""
 
     admin_channel: str | None = None
-    """Who is notified, besides the requester, when a review channel cannot be reached."""
+    """Notified, besides the requester, when a review channel cannot be reached."""
 
     default_agent: str | None = None
-    """The agent that gets messages to the app itself."""
+    """Gets messages to the app itself."""
 
     cards_per_minute: int = Field(default=CARDS_PER_MINUTE, ge=1)
-    """New cards of one agent, or of one program's key, per channel and minute; a digest card shows the rest."""
+    """Per agent or program's key, channel and minute; a digest shows the rest."""
 
     def terms(self) -> dict[str, Any]:
         """What checkpoints inherit."""
@@ -154,49 +150,48 @@ class Defaults(Terms):
 
 
 class Rule(Terms):
-    """A complete checkpoint: which actions it matches, and how they are decided."""
+    """A complete checkpoint: what it matches, and how that is decided."""
 
     checkpoint_id: str
     action_pattern: str
     when: str | None = None
     description_template: str | None = None
     link_template: str | None = None
-    """URL of the card's only link button: the operator's own host, with values filled in."""
+    """The card's only link: the operator's own host, with values filled in."""
 
     on_reject: OnReject
     allow_grants: bool = False
-    """Whether reviewers may allow similar calls in advance (`agent.domain.grants`)."""
+    """In advance (`agent.domain.grants`)."""
 
     grant_free: tuple[tuple[str, str], ...] = ()
-    """Texts that may vary in a grant: `args.<name>` or `facts.<name>`, each with the pattern that it must match."""
+    """Texts that may vary in a grant: `args.<name>` or `facts.<name>`, each with its pattern."""
 
     def names(self, tool: str) -> bool:
-        """Whether the pattern matches the tool's name from its start: `delete_*` also names `delete_records`."""
+        """From the name's start: `delete_*` also names `delete_records`."""
         return matches_from_start(self.action_pattern, tool)
 
     @property
     def reads_facts(self) -> bool:
-        """Whether its condition, one of its templates or its e-mails read facts."""
+        """In its condition, templates or e-mails."""
         templates = (self.description_template or "", self.link_template or "")
         filled_in = {path[0] for template in templates for path in placeholder_names(template)}
         judged = self.when is not None and compile_when(self.when).uses_facts
         return judged or "facts" in filled_in or bool(self.email_facts)
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
-        """The action's description, masked (by name and `redact`), because lists and notifications show it."""
+        """Masked (by name and `redact`), because lists and notifications show it."""
         arguments = redact_by_name(action.arguments, self.redact).value
         if self.description_template is None:
             return tool_and_arguments(action.tool, arguments)
         return render(self.description_template, arguments, redact_by_name(facts, self.redact, "facts").value)
 
     def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
-        """The URL of the card's button; None without a template, or if a value is missing."""
+        """None without a template, or if a value is missing."""
         if self.link_template is None:
             return None
         return render_link(self.link_template, action.arguments, facts)
 
     def snapshot(self) -> Snapshot:
-        """This rule as JSON, for its requests."""
         return self.model_dump(mode="json")
 
     @cached_property
@@ -206,19 +201,18 @@ class Rule(Terms):
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> "Rule":
-        """The rule that a request was opened under. Raises pydantic.ValidationError for anything else."""
+        """The rule that a request was opened under. Raises pydantic.ValidationError."""
         return cls.model_validate(snapshot)
 
 
 @dataclass(frozen=True)
 class ObservedRule:
-    """A checkpoint that is only observed: it decides nothing, but what it would have asked is counted."""
+    """Decides nothing; what it would have asked is counted."""
 
     rule: Rule
     until: datetime
-    """From then on it does nothing."""
     place: int
-    """The number of rules before it in the file."""
+    """Number of rules before it in the file."""
 
     @cached_property
     def version(self) -> str:
@@ -231,7 +225,7 @@ class ObservedRule:
 
 @dataclass(frozen=True, slots=True)
 class GrantLimits:
-    """The `[grants]` of the policy: a grant beyond them is refused."""
+    """`[grants]`: a grant beyond them is refused."""
 
     max_for: timedelta
     max_uses: int
@@ -241,7 +235,7 @@ class GrantLimits:
 
 
 def stricter(a: Rule, b: Rule) -> bool:
-    """Whether b asks more than a (people, risk, separation, reasons), or excludes somebody who may decide under a."""
+    """Whether b asks more (people, risk, separation, reasons), or excludes somebody who may decide under a."""
     return (
         b.approvals_required > a.approvals_required
         or b.risk > a.risk
@@ -259,5 +253,5 @@ def allows_edit(opened: Rule, now: Rule) -> bool:
 
 
 def digest_of(value: Any) -> bytes:
-    """SHA-256 of the canonical JSON of a value, 32 bytes."""
+    """SHA-256 of its canonical JSON, 32 bytes."""
     return hashlib.sha256(canonical_bytes(value)).digest()

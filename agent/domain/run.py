@@ -31,13 +31,11 @@ class RunStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Ended; only a person's new message wakes the run."""
+        """Only a person's new message wakes the run."""
         return self in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 class Hold(StrEnum):
-    """Why a working run makes no step now."""
-
     PAUSED = "paused"
     SLEEPING = "sleeping"
 
@@ -48,29 +46,27 @@ class CallState(StrEnum):
     READY = "ready"
     REFUSED = "refused"
     CLAIMED = "claimed"
-    DELEGATED = "delegated"  # another agent works on it, as a child run
+    DELEGATED = "delegated"  # as a child run
     IN_DOUBT = "in_doubt"
     ANSWERED = "answered"
 
 
 class AnswerKind(StrEnum):
-    """Why a call has the answer that the model reads."""
-
     RESULT = "result"
     ERROR = "error"
     REJECTED = "rejected"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
-    DENIED = "denied"  # by policy, without asking people
+    DENIED = "denied"  # by policy
     MALFORMED = "malformed"
     UNKNOWN_TOOL = "unknown_tool"
-    STOPPED = "stopped"  # its child run ended early; the text begins with the cause
-    DONE_BY_PERSON = "done_by_person"  # in doubt, settled as done
+    STOPPED = "stopped"  # its text begins with the cause
+    DONE_BY_PERSON = "done_by_person"  # settled as done
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run to start. ``start_key`` makes a repeated start one run."""
+    """``start_key`` makes a repeated start one run."""
 
     agent: str
     agent_version: str
@@ -85,13 +81,13 @@ class NewRun:
     session_id: str | None = None
     parent_run_id: UUID | None = None
     parent_call_id: UUID | None = None
-    api_key_id: UUID | None = None  # of the key, when ``principal`` is one
+    api_key_id: UUID | None = None  # when ``principal`` is a key
     label: str | None = None  # shown beside the agent's name
 
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """The result of a call; ``text`` is what the model reads."""
+    """``text`` is what the model reads."""
 
     kind: AnswerKind
     text: str
@@ -99,7 +95,7 @@ class CallAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RunLease:
-    """The right to make one model turn. Every write is conditional on ``epoch`` (fencing)."""
+    """The right to one model turn. Every write is conditional on ``epoch`` (fencing)."""
 
     run_id: UUID
     epoch: int
@@ -108,7 +104,7 @@ class RunLease:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One transcript row: ``role`` is ``user``, ``assistant`` or ``note`` (ours: outcomes of background calls)."""
+    """A transcript row; role ``note`` is ours: outcomes of background calls."""
 
     seq: int
     role: str
@@ -120,18 +116,18 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
-    """A tool call as the model proposed it: its own id, the tool's name, the raw JSON text of its arguments."""
+    """As the model proposed it: its own id, tool name, raw JSON arguments."""
 
     model_call_id: str
     tool: str
     raw_arguments: str
     place: str | None = None
-    """The function agent's task and the call's number in it, if other calls are open beside it."""
+    """A function agent's task and the call's number in it, if other calls are open beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """A stored call; ``action`` is ``None`` while its arguments are malformed or its tool is unknown."""
+    """``action`` is ``None`` for malformed arguments or an unknown tool."""
 
     id: UUID
     run_id: UUID
@@ -144,17 +140,17 @@ class CallView:
     blocking: bool
     answer: CallAnswer | None
     request_id: UUID | None
-    repeats: UUID | None  # the expired or voided call that this one repeats
-    edited: tuple[Change, ...] = ()  # a reviewer's changes before approval
+    repeats: UUID | None  # the expired or voided call that it repeats
+    edited: tuple[Change, ...] = ()  # of a reviewer before approval
     notes: tuple[str, ...] = ()  # notes of its approvers
     created_at: datetime | None = None
     answered_at: datetime | None = None
-    place: str | None = None  # in a function agent, its place beside other open calls
+    place: str | None = None  # of a function agent
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run with what is needed to show it or to make its next turn."""
+    """What showing a run, or its next turn, needs."""
 
     id: UUID
     agent: str
@@ -174,43 +170,43 @@ class RunView:
     updated_at: datetime
     answer: str | None = None
     waiting: int = 0  # its calls' undecided requests
-    in_doubt: int = 0  # calls whose effect is unknown
-    sleeping_until: datetime | None = None  # the end of its shortest sleep, if nothing else is in progress
-    waiting_below: tuple[str, ...] = ()  # the agent of each undecided request of a descendant
-    progress: str | None = None  # what a function agent last reported
-    label: str | None = None  # a name given by the starter or the agent
-    erased_at: datetime | None = None  # everything until then is erased
-    principal: str = ""  # what started it: "slack:/agent", "key:ci" …
-    session_id: str | None = None  # the program's conversation that it belongs to
-    tokens_before: int = 0  # ``tokens`` when a person last resumed it: its limit counts from there
-    above: tuple[str, ...] = ()  # the agents that delegated the task, root first
+    in_doubt: int = 0  # their effect is unknown
+    sleeping_until: datetime | None = None  # of its shortest sleep, if nothing else is in progress
+    waiting_below: tuple[str, ...] = ()  # of each undecided request of a descendant
+    progress: str | None = None  # by a function agent
+    label: str | None = None  # by starter or agent
+    erased_at: datetime | None = None  # until then
+    principal: str = ""  # "slack:/agent", "key:ci" …
+    session_id: str | None = None  # the program's
+    tokens_before: int = 0  # ``tokens`` when a person last resumed it; its limit counts from there
+    above: tuple[str, ...] = ()  # delegated the task, root first
     ancestor_ids: tuple[UUID, ...] = ()  # their runs, in the same order
-    paused_by: str | None = None  # who paused its agent or an ancestor, as in the audit log
+    paused_by: str | None = None  # of its agent or an ancestor, as in the audit log
     paused_agent: str | None = None  # the agent of that pause; None: every agent
 
     @property
     def root_id(self) -> UUID:
-        """The root of its ancestors, or the run itself; the trace belongs to it."""
+        """The trace belongs to it."""
         return self.ancestor_ids[0] if self.ancestor_ids else self.id
 
     @property
     def chain(self) -> str:
-        """Its agent, after the agents that delegated the task, and its label: ``orders › refunds “EU”``."""
+        """``orders › refunds “EU”``: delegating agents, agent, label."""
         return ancestor_names(self.above, self.agent, self.label)
 
     @property
     def asked(self) -> int:
-        """The number of undecided requests: its own, and those of descendants that it waits for."""
+        """Undecided requests, its own and those of descendants that it waits for."""
         return self.waiting + len(self.waiting_below)
 
     @property
     def askers_below(self) -> tuple[str, ...]:
-        """The agents of descendants with undecided requests, each once."""
+        """Descendants' agents with undecided requests, each once."""
         return tuple(dict.fromkeys(self.waiting_below))
 
     @property
     def shown(self) -> RunStatus:
-        """Its status for people: `pending_approval` exactly while it or a descendant waits for a decision."""
+        """`pending_approval` exactly while it or a descendant waits for a decision."""
         if self.status not in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED):
             return self.status
         if self.asked:
@@ -224,7 +220,7 @@ class RunView:
 
     @property
     def standing(self) -> RunStatus | ExecutionStatus | Hold:
-        """`shown`, in doubt if only the settlement of a call can bring it on, or what holds it up."""
+        """`shown`, in doubt if only a settlement can bring it on, or what holds it up."""
         if self.in_doubt and self.shown in (RunStatus.WORKING, RunStatus.COMPLETED):
             return ExecutionStatus.IN_DOUBT
         if self.shown is not RunStatus.WORKING:
@@ -236,7 +232,7 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """An open question of a run or a descendant; ``agent`` asks, ``above`` delegated the task, root first."""
+    """``agent`` asks, ``above`` delegated the task, root first."""
 
     request_id: UUID
     agent: str
@@ -250,7 +246,7 @@ class PendingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run in a list, with a limited number of requests that it waits for, oldest first; ``run.asked`` counts all."""
+    """With a limited number of requests that it waits for, oldest first; ``run.asked`` counts all."""
 
     run: RunView
     asked: tuple[PendingQuestion, ...] = ()
@@ -258,7 +254,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunValues:
-    """Values in the calls of a run and its descendants, which its task or answer may repeat."""
+    """Values in its and descendants' calls, which its task or answer may repeat."""
 
     arguments: tuple[str | bytes, ...] = ()
     facts: tuple[bytes, ...] = ()
@@ -267,12 +263,12 @@ class RunValues:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A model's turn, to be journalled: its text, its proposed calls and its cost in tokens."""
+    """To be journalled: text, proposed calls, and tokens."""
 
     text: str | None
     calls: tuple[ProposedCall, ...]
     tokens: int
-    heard: int  # the run's input counter when the transcript was read
+    heard: int  # when the transcript was read
     finish_reason: str = "stop"
 
     @property

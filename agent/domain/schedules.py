@@ -1,4 +1,4 @@
-"""Schedules: agents that start repeatedly. The person responsible is the requester of every run."""
+"""Agents that start repeatedly. The responsible person is the requester of every run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from uuid import UUID
 from signoff.values import Person
 
 GRACE = timedelta(hours=1)
-"""How late a start may be, if no process was running at its time."""
+"""How late a start may be, if no process was running."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
-    """A schedule to add: an agent, and the person responsible for its runs."""
-
     agent: str
     task: str
     cron: str
@@ -28,7 +26,7 @@ class NewSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A stored schedule; paused without ``next_at``."""
+    """Paused without ``next_at``."""
 
     id: UUID
     agent: str
@@ -43,7 +41,6 @@ class Schedule:
     created_at: datetime
     next_at: datetime | None
     last_at: datetime | None = None
-    """When it was last due."""
     last_run_id: UUID | None = None
     last_missed: str | None = None
-    """Why that start was missed."""
+    """Why the start was missed."""

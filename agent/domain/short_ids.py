@@ -1,8 +1,7 @@
 """Short ids: 16 hexadecimal digits, which fit a line on a phone and work in every command.
 
-A UUIDv7 (RFC 9562) has the millisecond, a counter, and random bits at the end; the short form is the millisecond and
-the last four digits. It gives the range of a primary key to search; two ids of the same millisecond share one once in
-65,536.
+A UUIDv7 (RFC 9562) has the millisecond, a counter, and random bits; the short form is the millisecond and the last four
+digits. It gives a range of a primary key; two ids of one millisecond share a short form once in 65,536.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def short_id(whole: UUID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """The ids that may be meant: from `first` to `last`, with digits, without dashes, that match `pattern`."""
+    """From `first` to `last`, with digits, without dashes, that match `pattern`."""
 
     first: UUID
     last: UUID
@@ -29,7 +28,7 @@ class IdRange:
 
 
 def parse_id_prefix(typed: str) -> IdRange | None:
-    """Parse an id, its beginning or its short form, with dashes or without; None for anything else."""
+    """An id, its beginning or short form, with dashes or without; None for anything else."""
     digits = typed.strip().replace("-", "").lower()
     if not digits or len(digits) > _FULL or not set(digits) <= _HEX:
         return None

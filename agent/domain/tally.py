@@ -1,4 +1,4 @@
-"""Count the live votes on one revision towards a decision."""
+"""Count live votes on a revision towards a decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Outcome = Literal["approved", "rejected"]
 
 @dataclass(frozen=True)
 class LiveVote:
-    """A vote ("approve" or "reject") that counts: the latest on the current revision, by somebody with the right."""
+    """The latest on the current revision, by somebody with the right."""
 
     team_id: str
     user_id: str
@@ -18,7 +18,7 @@ class LiveVote:
 
 @dataclass(frozen=True)
 class Tally:
-    """The count. `outcome` is None while undecided; `needed` is the number of missing approvals."""
+    """`outcome` is None while undecided; `needed`: missing approvals."""
 
     outcome: Outcome | None
     approvals: int

@@ -1,4 +1,4 @@
-"""What a policy does with the calls of one tool, in one line."""
+"""What a policy does with one tool, in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from signoff import formats
 
 
 def explain(policy: Policy, traits: ToolTraits) -> str:
-    """One line: the checkpoints that can match this tool, in order, the rule if none does, and its limits."""
+    """The checkpoints that can match, in order, the rule if none does, and the limits."""
     limits = [limit.described for limit in policy.limits if limit.names(traits.name)]
     observed = [
         f'observed until {formats.moment(each.until)}: "{each.rule.checkpoint_id}"{_when(each.rule)}'

@@ -1,8 +1,8 @@
 """Which URLs a webhook may have. Guards against SSRF.
 
-Cloud machines get their credentials from a link-local address, and databases and sidecars listen on loopback. Both are
-refused, after name resolution, unless an operator allows them; credential addresses always. Private networks, which
-have many receivers, are allowed.
+Cloud machines get credentials from a link-local address; databases and sidecars listen on loopback. Both are refused
+after name resolution, unless an operator allows them; credential addresses always. Private networks, which have many
+receivers, are allowed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _METADATA = (
 
 
 def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
-    """Raise ValueError, with a phrase, for a URL that no webhook may have, whatever its name resolves to."""
+    """ValueError, with a phrase, for a URL that no webhook may have, whatever its name resolves to."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -53,7 +53,7 @@ def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
 
 
 def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypted: bool) -> None:
-    """Raise ValueError, with a phrase, if a webhook's resolved address is not allowed."""
+    """ValueError, with a phrase, for a resolved address that is not allowed."""
     plain = _unwrapped(address)
     if any(plain in network for network in _METADATA):
         raise ValueError(f"leads to {plain}, a cloud metadata address")
@@ -74,7 +74,7 @@ def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypte
 
 
 def networks(text: str) -> tuple[Network, ...]:
-    """Networks as in ``10.0.0.0/8, fd12::/16``. Raises ValueError."""
+    """``10.0.0.0/8, fd12::/16``. Raises ValueError."""
     return tuple(ip_network(word) for word in text.replace(",", " ").split())
 
 
@@ -86,7 +86,7 @@ def _literal(host: str) -> Address | None:
 
 
 def _tunnels(address: Address) -> bool:
-    """Whether it is 6to4 or Teredo (RFC 3056, RFC 4380): obsolete tunnels to an unchecked IPv4 address."""
+    """6to4 or Teredo (RFC 3056, RFC 4380): obsolete tunnels to an unchecked IPv4 address."""
     return isinstance(address, IPv6Address) and (address.sixtofour or address.teredo) is not None
 
 
