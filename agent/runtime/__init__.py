@@ -1,1 +1,1 @@
-"""Run agents: their definition (`Agent`, `@tool`), model turns, and the execution of calls."""
+"""Run agents: their definition, model turns, and execution of calls."""

@@ -1,4 +1,4 @@
-"""`Agent`: a model with instructions and tools; and the registry of agents served by this process."""
+"""`Agent`, and the registry of agents served by this process."""
 
 import importlib
 import re
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word, because peo
 
 
 class LoadError(SignoffError):
-    """The agents cannot be loaded; the message is one line that names the module and the reason."""
+    """One line that names the module and the reason."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,14 @@ class Agent:
         return self._by_name.get(name)
 
     def blocks(self, tool: str) -> bool:
-        """Whether a call of this tool blocks the chat; an unknown tool is answered in its turn."""
+        """Whether a call blocks the chat; an unknown tool is answered in its turn."""
         found = self.tool(tool)
         return found is None or not found.background
 
 
 @dataclass(frozen=True, eq=False)
 class Delegate(Tool):
-    """An agent as a tool; made by `Agent.as_tool`. It has no effect of its own, and is never in doubt."""
+    """An agent as a tool, made by `Agent.as_tool`. It has no effect of its own and is never in doubt."""
 
     agent: Agent | None = None
 
@@ -141,7 +141,7 @@ class Delegate(Tool):
         return replace(super().traits, exempt="only delegates a task")
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """Never allowed in advance: what the other agent does is evaluated call by call."""
+        """Never allowed in advance: the other agent's calls are evaluated one by one."""
         return rule.model_copy(update={"allow_grants": False}) if rule.allow_grants else rule
 
 
@@ -155,7 +155,7 @@ def _delegate_tool(task: str) -> str:
 
 
 class Registry:
-    """The agents that this process serves, with those that they delegate to, by name. LoadError for duplicate names."""
+    """The served agents and those that they delegate to, by name. LoadError for duplicate names."""
 
     def __init__(self, agents: Iterable[Agent] = ()) -> None:
         self._agents: dict[str, Agent] = {}
@@ -180,7 +180,7 @@ class Registry:
 
 
 def load_agents(modules: Sequence[str]) -> Registry:
-    """Import the modules and collect their top-level `Agent`s. LoadError, in one line, also for duplicate names."""
+    """Import the modules and collect their top-level `Agent`s. LoadError, also for duplicate names."""
     found: dict[str, tuple[Agent, str]] = {}
     for name in modules:
         module = _import(name)
@@ -196,7 +196,7 @@ def load_agents(modules: Sequence[str]) -> Registry:
 
 
 def _is_theirs(filename: str) -> bool:
-    """Whether a frame is in the loaded module, not in our code or the import machinery."""
+    """Whether a frame is in the loaded module, not in our code or the import system."""
     machinery = (Path(__file__).parent, Path(importlib.__file__).parent)
     return filename.endswith(".py") and Path(filename).parent not in machinery
 
@@ -206,7 +206,7 @@ def _import(name: str) -> ModuleType:
         raise LoadError(f'"{name}" is not the name of a module (write my_agents for the file my_agents.py)')
     try:
         return importlib.import_module(name)
-    except Exception as error:  # a user's module may raise anything while it is imported
+    except Exception as error:  # a user's module may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             hint = " (write it without .py)" if name.endswith(".py") else ""
             raise LoadError(
@@ -225,7 +225,7 @@ def _place(error: Exception) -> str:
 
 
 def _shown(filename: str) -> str:
-    """A file's path, relative to the current directory if below it."""
+    """Relative to the current directory if below it."""
     path = Path(filename)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 

@@ -1,4 +1,4 @@
-"""Whether an approval covers what would run now: the same bytes, versions and facts, under no stricter policy."""
+"""Whether an approval covers what would run now: same bytes, versions and facts, under no stricter policy."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -11,12 +11,10 @@ from signoff.values import Action
 
 
 class ApprovedCall(Protocol):
-    """What people decided on, and under which versions."""
-
     @property
     def digest_decided(self) -> bytes | None: ...
     @property
-    def digest_recorded(self) -> bytes | None: ...  # the decided digest in the audit log
+    def digest_recorded(self) -> bytes | None: ...  # in the audit log
     @property
     def signature_decided(self) -> bytes | None: ...  # of the tool's parameters; None: not compared
     @property
@@ -28,7 +26,7 @@ class ApprovedCall(Protocol):
 
 
 def as_of_now(tool: Tool, decided: Action) -> Action:
-    """The decided arguments as the tool would get them now, with defaults. MalformedArguments if they do not fit."""
+    """The decided arguments with today's defaults. MalformedArguments if they do not fit."""
     return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
 
 
@@ -41,7 +39,7 @@ def changed(
     facts: Facts,
     rule: Rule | None,
 ) -> str | None:
-    """Why an approval does not cover what would run now, or None. ``rule`` is the one that matches it now."""
+    """Why an approval does not cover what would run now. ``rule``: the one that matches now."""
     if not decided.digest == approval.digest_decided == approval.digest_recorded:
         return "the stored action is not the decided one"
     if decided.tool_version != now.tool_version:

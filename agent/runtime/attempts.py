@@ -1,4 +1,4 @@
-"""One attempt at a claimed call: run the tool (at most once, unless idempotent), and report how it ended."""
+"""One attempt at a claimed call: run the tool (at most once, unless idempotent) and report."""
 
 import asyncio
 from functools import partial
@@ -24,12 +24,10 @@ from agent.usecases.executions import Claim, Outcome, Report, hook_state
 log = structlog.get_logger(__name__)
 
 SHOWN_AFTER = 0.4
-"""Seconds until the run's first message shows a running call; most have ended by then."""
+"""Seconds until the run's message shows a running call; most have ended by then."""
 
 
 class CallingRun(JudgementSubject, Protocol):
-    """The run of a call, as its tool and trace need it."""
-
     @property
     def id(self) -> UUID: ...
 
@@ -38,7 +36,7 @@ class CallingRun(JudgementSubject, Protocol):
 
 
 async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Claim, asked_at: float) -> None:
-    """Run the tool of a just evaluated claim, whose lease counts from ``asked_at`` of ``lease_clock``."""
+    """Run the tool of a just evaluated claim; its lease counts from ``asked_at`` of ``lease_clock``."""
     at_work = asyncio.get_running_loop().call_later(
         SHOWN_AFTER, lambda: services.watch(runs.show_at_work(services.db, run.id))
     )
@@ -50,7 +48,7 @@ async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Cl
 
 
 async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:
-    """Run it, with a trace below the approved request, or else below the run."""
+    """Run it, with a trace below the approved request or the run."""
     about: tracing.Attributes = {
         "run_id": str(run.id),
         "request_id": str(claim.request_id) if claim.request_id else None,
@@ -72,7 +70,7 @@ async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim)
 async def end_unrun(
     services: Services, work: OpenCallDetails, tool: Tool | None, claim: Claim, why: str
 ) -> None:
-    """Tell the tool of the refusal before storing it: if this worker dies in between, another one repeats it."""
+    """Tell the tool of the refusal before storing it: if this worker dies in between, another repeats it."""
     if tool is not None and tool.on_refused is not None:
         await run_hook(services, tool.on_refused, tool, work, claim.action, cause="denied")
         await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
@@ -80,7 +78,7 @@ async def end_unrun(
 
 
 async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> Outcome | None:
-    """The outcome, once stored; None: it goes on beyond its time, and will be retried."""
+    """The outcome, once stored; None: it exceeds its time, and will be retried."""
     context = ToolContext(
         run_id=run.id,
         call_id=claim.call_id,
@@ -106,7 +104,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         outcome = _outcome(call, tool, claim)
     elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
         services.watch(_await_late_result(services, claim, tool, call))
-        return None  # not reported: when the lease has expired, the call is ready for another attempt
+        return None  # not reported: the call is ready again when the lease has expired
     elif call.withdraw():
         outcome = _failed(user_code.BLOCKED)
     else:
@@ -118,13 +116,13 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
 
 
 def _check_lease(services: Services, claim: Claim) -> None:
-    """Begin only while the claim's lease is surely valid; otherwise somebody may have settled it."""
+    """Begin only while the lease is surely valid; otherwise somebody may have settled it."""
     if not services.heartbeat.holds_lease(claim.execution_id):
         raise NotDone("the worker was delayed for longer than its lease before the call began; nothing ran")
 
 
 async def _await_late_result(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
-    """Record a late result after the tool's timeout beside the report. A coroutine is cancelled; a thread cannot be."""
+    """Record a result after the tool's timeout beside the report. A coroutine is cancelled; a thread cannot be."""
     if call.withdraw():
         return
     call.interrupt()

@@ -1,4 +1,4 @@
-"""Where an exception was raised in the author's code: file, line and function, never a value."""
+"""Where the author's code raised: file, line and function, never a value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 _MOST = 4
-"""Maximum frames in a log line, innermost first."""
+"""Per log line."""
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 _OURS = tuple(str(_PACKAGES / name) + "/" for name in ("agent", "signoff", "slackbot"))
@@ -17,7 +17,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def place(raised: BaseException) -> str | None:
-    """`my_agents.py:57`, the innermost line of the author's code; None if none of it was reached."""
+    """`my_agents.py:57`, the innermost line of the author's code; None if none was reached."""
     frames = _author_frames(raised)
     return f"{Path(frames[0].filename).name}:{frames[0].lineno}" if frames else None
 
@@ -29,7 +29,7 @@ def trail(raised: BaseException) -> str | None:
 
 
 def _author_frames(raised: BaseException) -> list[traceback.FrameSummary]:
-    """The author's frames, innermost first. Library frames count only if nothing else is left."""
+    """Innermost first. Library frames count only if nothing else is left."""
     passed = traceback.extract_tb(raised.__traceback__)
     foreign = [frame for frame in reversed(passed) if not _is_ours(frame.filename)]
     own = [frame for frame in foreign if not set(_INSTALLED) & set(Path(frame.filename).parts)]

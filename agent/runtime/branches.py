@@ -1,4 +1,4 @@
-"""The tasks of a function agent. A task's place is the same in every replay, however the tasks interleave."""
+"""The tasks of a function agent. A task's place is the same in every replay, however tasks interleave."""
 
 from __future__ import annotations
 
@@ -10,36 +10,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PASSES = 100
-"""Rounds of the event loop without progress in any task, after which all are considered waiting."""
+"""Rounds of the event loop without progress, after which all tasks count as waiting."""
 
 LOOK_AGAIN = 0.05
-"""Seconds until tasks that wait for something outside are checked again, unless they move before."""
+"""Seconds until tasks that wait for something outside are checked again."""
 
 _OUTSIDE = frozenset({asyncio.sleep.__code__, asyncio.to_thread.__code__})
-"""These end by themselves, so a task in one is waited for; all others may depend on a waiting task."""
+"""These end by themselves, so a task in one is waited for; others may depend on a waiting task."""
 
 branch: ContextVar[Branch] = ContextVar("signoff_branch")
 
 
 @dataclass(eq=False)
 class Branch:
-    """A task. Its path consists of the creating task and its number there; the function itself has the empty path."""
+    """A task. Its path: the creating task and its number there; empty for the function itself."""
 
     tasks: list[asyncio.Task[Any]]
-    """All tasks of the function, itself first."""
+    """The function's, itself first."""
     moved: asyncio.Event
-    """Set when one of the tasks has begun something or ended."""
+    """Set when a task has begun something or ended."""
     path: tuple[int, ...] = ()
     _made: int = field(default=0, init=False)
     _begun: int = field(default=0, init=False)
 
     def next_place(self) -> str:
-        """The place of this task's next step or question: its path, and the number within it."""
+        """The place of this task's next step or question: path and number."""
         self._begun += 1
         return "/".join(map(str, (*self.path, self._begun)))
 
     def fork(self) -> Branch:
-        """The branch of a task that this one creates."""
         self._made += 1
         return Branch(self.tasks, self.moved, (*self.path, self._made))
 
@@ -57,7 +56,7 @@ class Branch:
         return task
 
     def cancel(self) -> None:
-        """Cancel the tasks that have not ended; what they then raise is ignored."""
+        """Cancel unfinished tasks; what they then raise is ignored."""
         for task in self.tasks:
             if not task.done():
                 task.cancel()
@@ -82,7 +81,7 @@ def fork(context: Context) -> tuple[Branch, Context] | None:
 async def settle(root: Branch, waiting: Callable[[], int]) -> None:
     """Return when the function has ended, or cannot go on before more is recorded.
 
-    `waiting`: how many of its tasks wait for the record.
+    `waiting`: how many tasks wait for the record.
     """
     passes = 0
     while passes < PASSES and not root.tasks[0].done():

@@ -1,4 +1,4 @@
-"""`advance_call`: evaluate `new` calls, announce `asked` ones, check and run `ready` ones, answer `refused` ones."""
+"""`advance_call`: evaluate `new` calls, announce `asked`, check and run `ready`, answer `refused` ones."""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,14 +47,14 @@ log = structlog.get_logger(__name__)
 async def advance_call(services: Services, call_id: UUID) -> None:
     """Move the call as far as possible; safe at any time. Raises DatabaseError; polling finds the call again.
 
-    Raises OutdatedPolicy when this process cannot load the policy in force.
+    Raises OutdatedPolicy when the policy in force cannot be loaded here.
     """
     while await services.policies.judged(partial(_step, services, call_id)):
         pass
 
 
 async def _step(services: Services, call_id: UUID) -> bool:
-    """Advance the call by one state; true if there may be more to do."""
+    """Advance by one state; true if there may be more to do."""
     work = await services.db.read(views.open_call_details, call_id)
     if work is None:
         return False
@@ -80,9 +80,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
                 why = f"the tool {work.call.tool} no longer exists; nothing ran"
                 await claims.give_up(services, work, None, why)
                 return False
-            with claims.room(
-                services, work, tool
-            ):  # facts are for a call that runs now, not for a waiting one
+            with claims.room(services, work, tool):  # facts are for a call that runs now
                 return await _execute(services, work, agent, tool)
         case CallState.REFUSED:
             await _refused(services, work, tool)
@@ -92,7 +90,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
 
 
 async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool | None) -> bool:
-    """Evaluate a new call: malformed, denied, asked about, or allowed."""
+    """Malformed, denied, asked about, or allowed."""
     if _is_unneeded(work):
         return await _refuse(services, work, AnswerKind.DENIED, "the run has ended")
     if tool is None:
@@ -171,7 +169,7 @@ async def _ask(
     try:
         opened = await requests.open(services.db, new)
     except Conflict:
-        return True  # another worker has evaluated it in the meantime
+        return True  # another worker has evaluated it meanwhile
     log.info(
         "waiting for approval",
         action="call.pending" if call.tool.background else "run.paused",
@@ -187,12 +185,12 @@ async def _ask(
 async def _run_under_grant(
     services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
 ) -> bool:
-    """Run a call that people would be asked about, if a grant covers it."""
+    """Run a call under a grant that covers it, if any."""
     covers = await covers_of_call(services, call, judgement)
     if not covers:
         return False
     work, tool, action = call.work, call.tool, call.action
-    if tool.executor:  # the executing program's claim is the use, and is checked then
+    if tool.executor:  # the executing program's claim is the use, checked then
         return await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch)
     with claims.room(services, work, tool):
         return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
@@ -219,7 +217,7 @@ async def _refuse(
     *,
     judgement: Judgement | None = None,
 ) -> bool:
-    """Refuse the call. `judgement`: the evaluation, if policy refuses it."""
+    """`judgement`: the evaluation, if policy refuses."""
     log.info("call refused", action="call.refused", call_id=str(work.call.id), kind=kind.value, because=text)
     answer = CallAnswer(kind, stored_text.storable_text(text))
     epoch = judgement.epoch if judgement else None
@@ -228,7 +226,7 @@ async def _refuse(
 
 
 async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> None:
-    """Hand the call to external programs; if none claims it in time, it fails."""
+    """Let programs claim the call; if none does in time, it fails."""
     if work.claim_over:
         why = "no program claimed it in time; nothing was done"
         await claims.give_up(services, work, tool, why)
@@ -240,16 +238,15 @@ async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> No
 
 @dataclass(frozen=True, slots=True)
 class ReadyToRun:
-    """What a call would run now, and on which terms."""
+    """What would run now, and on which terms."""
 
     action: Action | None
     uses: tuple[Use, ...]
     epoch: int
-    """The policy that allows it."""
     covers: Sequence[Cover] | None = None
-    """Grants that may cover it, if one is needed; None: none needed."""
+    """Grants that may cover it; None: none needed."""
     judgement: Judgement | None = None
-    """The evaluation that allows it without a person."""
+    """Allows it without a person."""
 
 
 async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool) -> bool:
@@ -273,7 +270,7 @@ async def ready_call(
 ) -> ReadyToRun | bool:
     """What a ready call would run, if everything is as evaluated or shown.
 
-    Otherwise it does not run: it was given up (False), or people are asked again (True).
+    Otherwise it was given up (False), or people are asked again (True).
     """
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
@@ -285,7 +282,8 @@ async def ready_call(
         await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
         return False
     except NotDone as nothing:
-        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its facts.
+        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its
+        # facts.
         if work.attempts and tool.repeatable and not await grants.has_used(services.db, work.call.id):
             return ReadyToRun(decided, (), services.policy.epoch)
         await claims.give_up(services, work, tool, str(nothing))
@@ -317,7 +315,7 @@ async def ready_call(
 
 
 def _outdated(work: OpenCallDetails) -> str | None:
-    """Why an approval is too old to begin, or None. Calls that began in time may go on: another attempt, or a Retry."""
+    """Why an approval is too old to begin. Calls that began in time may go on: another attempt, or a Retry."""
     return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
 
 
@@ -341,7 +339,7 @@ async def _void_and_ask(
 
 
 async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """Tell the tool, then the run, of a refusal; one that stops the run is logged for it and its parents."""
+    """Tell tool and run of a refusal; one that stops the run is logged for it and its parents."""
     await hooks.refused(services, work, tool)
     stopped = await runs.answer_call(services.db, work.call.id)
     if stopped is not None:

@@ -1,4 +1,4 @@
-"""Claim a ready call and run its tool, or claim one that can no longer run and end it."""
+"""Claim a ready call and run its tool, or end one that can no longer run."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 def room(services: Services, work: OpenCallDetails, tool: Tool) -> AbstractContextManager[None]:
-    """Count the call as running until the block ends. Raises NoRoom if the tool or agent allows no more."""
+    """Count the call as running until the block ends. Raises NoRoom."""
     return services.concurrency.running(
         Wakeup.call(work.call.id, work.run.agent, first=True), _concurrency(services, work, tool)
     )
@@ -76,7 +76,7 @@ async def run_covered(
     *,
     epoch: int,
 ) -> bool:
-    """Run the call like `run_tool`, as a use of the first of these grants that covers it. False: none does."""
+    """Like `run_tool`, as a use of the first of these grants that covers it. False: none does."""
     for cover in covers:
         terms = _terms(services, work, tool, uses, epoch)
         claim = partial(grants.claim, services.db, _to_claim(work, terms), cover)
@@ -113,7 +113,7 @@ async def _claim_and_run(
     terms: ClaimTerms,
     claim_it: Callable[[], Awaitable[Claim | None]],
 ) -> bool:
-    """Claim the call and run its tool. False: not claimed."""
+    """False: not claimed."""
     claimed = await _claim(services, work, terms, claim_it)
     if claimed is None:
         return False
@@ -135,7 +135,7 @@ async def _claim(
     terms: ClaimTerms,
     claim: Callable[[], Awaitable[Claim | None]],
 ) -> tuple[Claim, float] | None:
-    """Claim the call; returns when its lease began. An unconfirmed COMMIT is looked up, so that no doubt is left."""
+    """Returns when the lease began. An unconfirmed COMMIT is looked up, so no doubt is left."""
     while True:
         try:
             return await _timed(claim)
@@ -175,7 +175,7 @@ async def _delegate(
     epoch: int,
     judgement: Judgement | None,
 ) -> bool:
-    """Delegate the call to the agent. False: not delegated."""
+    """False: not delegated."""
     terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch, judgement=judgement)
     call = _to_claim(work, terms)
     below = await runs.delegate(
@@ -217,10 +217,10 @@ async def give_up(
     epoch: int | None = None,
     judgement: Judgement | None = None,
 ) -> None:
-    """End a ready call that can no longer run. Nothing is executed; the tool and the audit log are told.
+    """End a ready call that can no longer run; tell tool and audit log.
 
-    `epoch`: the policy that ends it, by default this process's. `judgement`: denies a call that nobody was asked about.
-    Raises OutdatedPolicy.
+    `epoch`: the policy that ends it, by default this process's. `judgement`: denies a call that nobody was asked
+    about. Raises OutdatedPolicy.
     """
     by = services.policy.epoch if epoch is None else epoch
     terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by, judgement=judgement)

@@ -1,4 +1,4 @@
-"""Count the running calls of a tool or agent in this process, so that fewer claims have to count across processes."""
+"""Count a tool's or agent's running calls here, so that fewer claims count across processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.runtime.tool import Tool
 from agent.store.concurrency import ConcurrencyLimit
 
 MAX_WAITING = 10_000
-"""Maximum waiting calls per limit that will be woken; polling finds the others."""
+"""Per limit; polling finds the others."""
 
 
 def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[ConcurrencyLimit]:
@@ -27,7 +27,7 @@ def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[Concurre
 
 
 class Concurrency:
-    """Counts running calls and wakes waiting ones; ``announce`` notifies other processes with waiting calls."""
+    """``announce`` notifies other processes with waiting calls."""
 
     def __init__(self, wake: Callable[[Sequence[Wakeup]], object], announce: Callable[[], object]) -> None:
         self._wake = wake
@@ -61,11 +61,10 @@ class Concurrency:
         self._ended(limits)
 
     def waits(self, key: UUID | str) -> bool:
-        """Whether this call will be woken."""
         return any(key in waiting for waiting in self._waiting.values())
 
     def wake_waiting(self) -> None:
-        """Wake as many calls as may run: a call that ended elsewhere, or a lost wake-up, may have made room."""
+        """Wake as many calls as may run: one that ended elsewhere, or a lost wake-up, may have made room."""
         for limit, waiting in self._waiting.items():
             self._wake_first(waiting, limit.most - self._running[limit])
 

@@ -1,4 +1,4 @@
-"""The parts of a docstring that the model reads: the first paragraph, and a line per parameter under `Args:`."""
+"""What the model reads of a docstring: the first paragraph, and parameters under `Args:`."""
 
 import inspect
 import re
@@ -10,13 +10,13 @@ _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
 def summary(function: Callable[..., Any]) -> str:
-    """The first paragraph as one line; empty without a docstring."""
+    """The first paragraph as one line."""
     paragraph = inspect.cleandoc(function.__doc__ or "").split("\n\n")[0]
     return " ".join(paragraph.split())
 
 
 def arguments(function: Callable[..., Any]) -> dict[str, str]:
-    """The descriptions in the `Args:` section (Google style), continuation lines joined."""
+    """The `Args:` section (Google style), continuation lines joined."""
     found: dict[str, str] = {}
     inside, indent, current = False, 0, ""
     for line in inspect.cleandoc(function.__doc__ or "").splitlines():

@@ -1,6 +1,6 @@
 """The executor: does the stored work of this process's agents.
 
-Wake-ups (of this process) and announcements (of others) may be lost: the next poll finds all work.
+Wake-ups and other processes' announcements may be lost: the next poll finds all work.
 """
 
 from __future__ import annotations
@@ -26,30 +26,28 @@ from agent.runtime.work_queue import WorkQueue
 log = structlog.get_logger(__name__)
 
 Notify = Callable[[str], None]
-"""Starts to send due notices to a webhook or by e-mail, without waiting."""
+"""Start sending due notices to a webhook or by e-mail, without waiting."""
 
 BUSY, IDLE = 0.25, 1.0
-"""Seconds between two polls: while they find work, and at most."""
+"""Seconds between polls: while they find work, and at most."""
 
 SPACING = 0.02
-"""Minimum seconds between two polls, however much is announced."""
+"""Minimum seconds between polls, however much is announced."""
 
 AFTER_FAILURE = 1.0
-"""Seconds until the next attempt when the database did not answer."""
+"""Seconds until the next attempt when the database does not answer."""
 
 UNSERVED = 60.0
-"""Seconds that a run of an agent not loaded here is left to other processes; then it fails with a message."""
+"""Seconds that a run of an agent not loaded here is left to other processes; then it fails."""
 
 OVERDUE = 10.0
-"""Seconds after which a poll should have ended."""
+"""Seconds that a poll may take."""
 
 SPREAD = 0.25
-"""Seconds between two announcements of more work than this process has slots for."""
+"""Seconds between announcements of more work than slots."""
 
 
 class Executor:
-    """Advances runs and calls, a limited number at a time, until stopped."""
-
     def __init__(
         self,
         services: Services,
@@ -78,7 +76,6 @@ class Executor:
 
     @property
     def alive(self) -> bool:
-        """Whether a poll succeeded recently."""
         return self._looked is not None and monotonic() - self._looked < OVERDUE
 
     @property
@@ -87,11 +84,11 @@ class Executor:
 
     @property
     def connections(self) -> int:
-        """Database connections that it opens besides those of the pools."""
+        """Connections besides those of the pools."""
         return 1
 
     async def start(self) -> None:
-        """Start, after waiting for the database if it is away."""
+        """Waits for the database if it is away."""
         wakeups = self._services.db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._tasks = [
@@ -101,7 +98,7 @@ class Executor:
         self._heartbeat = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
 
     async def stop(self) -> None:
-        """Begin nothing more, and let running work end within the drain time."""
+        """Begin nothing more; running work may end within the drain time."""
         for leave in self._leave:
             leave()
         tasks = [*self._tasks, *([self._loading] if self._loading else [])]
@@ -116,7 +113,7 @@ class Executor:
             await asyncio.gather(self._heartbeat, return_exceptions=True)
 
     def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
-        """Take what this process can do; returns what other processes should check, too."""
+        """Take what this process can do; returns what others should check, too."""
         return [wakeup for wakeup in wakeups if not self._taken(wakeup)]
 
     def _taken(self, wakeup: Wakeup) -> bool:
@@ -125,7 +122,7 @@ class Executor:
             return True
         if wakeup.kind is WakeupKind.POLICY:
             self._load_policy()
-            return False  # other processes have to load it, too
+            return False  # others have to load it, too
         queue = self._queues.get(wakeup.kind)
         if queue is None or self._services.registry.find(wakeup.agent or "") is None:
             return False
@@ -134,7 +131,7 @@ class Executor:
         return not full or self._announced_recently()
 
     def _announced_recently(self) -> bool:
-        """Whether other processes were recently told of more work than slots; marks them as told."""
+        """Whether more work than slots was recently announced; if not, it counts as announced now."""
         now = monotonic()
         if self._shared is not None and now - self._shared < SPREAD:
             return True
@@ -178,7 +175,7 @@ class Executor:
                     await self._look_now.wait()
 
     async def _begin(self) -> int:
-        """Begin due work. Returns how much was found."""
+        """Returns how much was found."""
         self._services.concurrency.wake_waiting()
         found = await self._look.find()
         if monotonic() >= self._look_for_unserved:
@@ -198,7 +195,7 @@ class Executor:
             try:
                 async for _ in self._services.db.announcements():
                     self._services.db.wakeups.announced()
-            except Exception as error:  # until it is back, polling finds what others announce
+            except Exception as error:  # until it is back, polling finds announced work
                 log.warning(
                     "notifications cannot be received",
                     action="announcements.lost",

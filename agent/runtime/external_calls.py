@@ -1,7 +1,7 @@
 """Calls whose tool an external program runs: handed out, claimed after the same checks, reported.
 
-The service never calls such a tool's function. What people approved, or policy allows, waits for a program whose key
-has the scope `execute`. Its claim is evaluated like a worker's: by the current policy and facts.
+The service never calls such a tool's function. Approved or allowed calls wait for a program whose key has the scope
+`execute`; its claim is evaluated by the current policy and facts, like a worker's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_SUCH_CALL = "There is no such call, or this key may not execute it."
 
 @dataclass(frozen=True, slots=True)
 class ExternalCallClaim:
-    """A program's right to execute exactly ``action``, once. ``token`` goes with the report."""
+    """The right to execute exactly ``action``, once. ``token`` goes with the report."""
 
     call_id: UUID
     execution_id: UUID
@@ -44,7 +44,6 @@ class ExternalCallClaim:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this call."""
         return str(self.call_id)
 
 
@@ -60,14 +59,13 @@ async def handed_out(services: Services, principal: Principal) -> list[HandedOut
 
 
 def may_execute(principal: Principal, tool: Tool) -> bool:
-    """Whether calls of this tool are for the program with this key."""
     return tool.external is True or tool.external == principal.key
 
 
 async def claim(
     services: Services, call_id: UUID, principal: Principal, *, digest: bytes | None, lease_seconds: float
 ) -> ExternalCallClaim:
-    """Claim a call to execute it now. Raises NotFound, ClaimRefused and OutdatedPolicy."""
+    """Raises NotFound, ClaimRefused and OutdatedPolicy."""
     judged = partial(_claim, services, call_id, principal, digest, lease_seconds)
     return await services.policies.judged(judged)
 

@@ -1,4 +1,4 @@
-"""Limits over time that had no room when last seen by this process."""
+"""Limits over time that had no room when last seen here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_KNOWN = 1_000
 
 
 class FullLimits:
-    """A hint that avoids adding up a limit twice: the claim adds it up under its locks in any case.
+    """Avoids adding up a limit twice: the claim adds it up under its locks in any case.
 
     After a claim without room the call is evaluated again, with these limits added up first.
     """
@@ -21,14 +21,13 @@ class FullLimits:
         """The smallest amount that found no room. Smaller ones may find some; that proves nothing about larger ones."""
 
     def may_have_room(self, uses: Iterable[Use]) -> bool:
-        """Whether a claim may find room for these. Uncountable amounts never have any."""
+        """Uncountable amounts never have room."""
         return all(
             use.amount is not None and ((least := self._refused.get(use.key)) is None or use.amount < least)
             for use in uses
         )
 
     def update(self, states: Iterable[LimitState]) -> None:
-        """Store the states of these limits."""
         for state in states:
             if state.verdict != "run":
                 self.add([state.use])

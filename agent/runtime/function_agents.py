@@ -30,10 +30,10 @@ Function = Callable[..., Coroutine[Any, Any, Any]]
 
 @dataclass(frozen=True)
 class FunctionAgent(Agent):
-    """An agent without a model: its `function` is called with the run's task. Made by `@function_agent`.
+    """An agent without a model: `function` gets the run's task. Made by `@function_agent`.
 
-    `tools` are all that its steps may use. `max_steps` limits the steps and questions of one run, `seconds` each
-    stretch of the function between two of them; `max_seconds` is as for every agent.
+    `tools` are all that its steps may use. `max_steps` limits one run's steps and questions, `seconds` each stretch
+    of the function between two of them; `max_seconds` is as for every agent.
     """
 
     function: Function | None = None
@@ -50,7 +50,7 @@ class FunctionAgent(Agent):
             raise TypeError(f"Agent {self.name!r}: write `async def {self.name}(task: str)`")
 
     def tool(self, name: str) -> Tool | None:
-        """One of its tools, or the sleep of every function agent, unless a step has that name."""
+        """A tool of its own, or every function agent's sleep."""
         return super().tool(name) or (PAUSE if name == SLEEP else None)
 
     def begin(self, task: str) -> Coroutine[Any, Any, Any]:

@@ -1,8 +1,8 @@
-"""The journal of a running function agent: matches the record of its run with what it does now.
+"""The journal of a running function agent: matches its run's record with what it does now.
 
 Calls recorded while no other was open (by earlier versions: all) are matched by number, calls open beside others by
-place (`branches`). The function gets answers one by one in the order in which they came, so even a race between its
-tasks ends as it did before.
+place (`branches`). The function gets answers in the order in which they came, so even a race between its tasks ends as
+before.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from signoff.errors import MalformedArguments
 
 
 class Suspended(BaseException):
-    """Leaves a function whose replay is over for now, past its `except Exception`."""
+    """Leaves a function whose replay is over, past its `except Exception`."""
 
 
 @dataclass(eq=False)
 class Entry:
-    """A step or question that the function has reached in this replay."""
+    """A step or question reached in this replay."""
 
     tool: str
     arguments: str
     place: str
     call: CallView | None
-    """The recorded call; None: new."""
+    """None: new."""
     heard: asyncio.Future[CallView]
-    """Gets the recorded call with its answer, once it is its turn."""
+    """Gets the answered call, once it is its turn."""
     waiting: int = 0
-    """How many tasks wait for it now."""
+    """Tasks that wait for it now."""
     dropped: bool = False
-    """The function cancelled the task that waited for it."""
+    """The waiting task was cancelled."""
 
 
 @dataclass
 class FunctionJournal:
-    """The journal of one replay: what is recorded, how far the function has come, and its next proposals."""
+    """One replay: what is recorded, how far the function has come, its next proposals."""
 
     agent: FunctionAgent
     recorded: Sequence[CallView]
@@ -73,7 +73,7 @@ class FunctionJournal:
     # --- what the function calls ------------------------------------------------------------------------------
 
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Entry:
-        """The function's next step or question in this task. Raises LookupError and StepFailed for invalid ones."""
+        """The function's next step or question. Raises LookupError and StepFailed for invalid ones."""
         self._check_open()
         if self.agent.tool(tool) is None:
             raise LookupError(f"{tool} is not a step of {self.agent.name}: list it in tools=[…]")
@@ -119,24 +119,23 @@ class FunctionJournal:
 
     @property
     def missed(self) -> int:
-        """Number of recorded steps and questions that the function has not reached."""
+        """Recorded steps and questions that were not reached."""
         return len(self.recorded) - sum(entry.call is not None for entry in self.entries)
 
     @property
     def unanswered(self) -> list[CallView]:
-        """Recorded calls that are still open."""
         return [entry.call for entry in self.entries if entry.call is not None and entry.call.answer is None]
 
     @property
     def abandoned(self) -> list[CallView]:
-        """Open calls that no task of the function waits for any more."""
+        """Open calls that no task waits for any more."""
         return [
             call for entry in self.entries if entry.dropped and (call := entry.call) and call.answer is None
         ]
 
     @property
     def proposed(self) -> tuple[ProposedCall, ...]:
-        """New calls, recorded with their places if others are open beside them."""
+        """New calls, with their places if others are open beside them."""
         new = [entry for entry in self.entries if entry.call is None and not entry.dropped]
         beside = len(new) > 1 or bool(self._by_place or self.unanswered)
         return tuple(
@@ -199,7 +198,7 @@ class FunctionJournal:
         return self._branched_at is None or latest is None or latest < self._branched_at
 
     def _give_next(self) -> bool:
-        """Give the function the next answer, in the order in which they came. False: no more."""
+        """Give the next answer, in the order in which they came. False: no more."""
         due = [
             (latest.answered_at, latest.turn, latest.index, number)
             for number, entry in enumerate(self.entries)
@@ -233,7 +232,7 @@ class FunctionJournal:
             entry.waiting -= 1
 
     def _latest(self, call: CallView) -> CallView:
-        """The call, or its repetition after an expiry, that had been answered when the function went on."""
+        """The call, or its repetition, that had been answered when the function went on."""
         if call.id not in self.repeats:
             return call
         following = self._following(call)
@@ -242,7 +241,7 @@ class FunctionJournal:
         return call
 
     def _following(self, call: CallView) -> CallView | None:
-        """The function's first call after this call was answered."""
+        """The function's first call after this one was answered."""
         if call.place is None and (number := self.recorded.index(call) + 1) < len(self._one_by_one):
             return self.recorded[number]
         if (at := call.answered_at) is None:
@@ -252,7 +251,7 @@ class FunctionJournal:
 
 
 def _here() -> Branch:
-    """The task of a step. Raises RuntimeError in the author's own threads and event loops."""
+    """The task of a step. RuntimeError in the author's own threads and event loops."""
     here = branch.get(None)
     if here is None or here.tasks[0].get_loop() is not asyncio.get_running_loop():
         raise RuntimeError(
@@ -266,7 +265,7 @@ def _made_at(call: CallView) -> tuple[datetime | None, int, int]:
 
 
 def _is_answered(call: CallView, following: CallView | None) -> bool:
-    """Whether the call has its answer, and had it before ``following`` was proposed."""
+    """Whether it was answered before ``following`` was proposed."""
     if call.answer is None or following is None:
         return call.answer is not None
     if call.answered_at is None or following.created_at is None:

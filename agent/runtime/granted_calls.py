@@ -1,4 +1,4 @@
-"""Grants that may cover a call that people would be asked about; the claim checks them under their locks.
+"""Grants that may cover a call; the claim checks them under their locks.
 
 What is unknown (Slack is away, the scan for secrets took too long) is not consent: people are asked.
 """
@@ -16,11 +16,11 @@ from agent.usecases.grants import Cover
 from signoff.errors import SignoffError
 
 MAX_KNOWN = 500
-"""Maximum grants whose content a process keeps; it may be as large as the arguments of the call."""
+"""Grants whose content is kept; it may be as large as a call's arguments."""
 
 
 async def covers_of_call(services: Services, current: CurrentCall, judgement: Judgement) -> list[Cover]:
-    """Grants that may cover a run's call that nobody was asked about, if no similar call was rejected."""
+    """Grants for a call that nobody was asked about; none if a similar call was rejected."""
     work, agent, tool = current.work, current.agent, current.tool
     asked = work.call.request_id is not None or work.call.repeats is not None
     if asked or judgement.rule is None or judgement.rejected is not None:
@@ -40,7 +40,7 @@ async def covers_of_call(services: Services, current: CurrentCall, judgement: Ju
 
 
 async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
-    """Grants that may cover the call, earliest end first."""
+    """Earliest end first."""
     checks = services.grant_checks
     if checks is None or services.policy.grants is None or call.uncoverable is not None:
         return []
@@ -57,7 +57,7 @@ async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
 
 
 async def _fitting(services: Services, call: CallToCover) -> list[StoredGrant]:
-    """Approved grants with room for it. One known not to match is not read again."""
+    """Approved grants with room. One known not to match is not read again."""
     known = services.known_grants
     async with services.db.connection() as connection:
         live = await stored_grants.live(connection, call.agent, call.action.tool, call.rule.checkpoint_id)

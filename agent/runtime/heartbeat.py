@@ -1,4 +1,4 @@
-"""One task per process that renews all its leases in one statement."""
+"""Renew all leases of the process in one statement."""
 
 import asyncio
 import time
@@ -22,12 +22,12 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def lease_clock() -> float:
-    """Seconds by a clock that counts while the machine sleeps, as the leases do (Linux: ``CLOCK_BOOTTIME``)."""
+    """Seconds that count while the machine sleeps, as leases do (Linux: ``CLOCK_BOOTTIME``)."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 class Heartbeat:
-    """Keeps leases alive (`holding_…`, `run`). A lost lease needs no signal: every write checks it."""
+    """Keeps leases alive. A lost lease needs no signal: every write checks it."""
 
     def __init__(self, db: Database, worker: str, interval: float = INTERVAL) -> None:
         self._db = db
@@ -55,7 +55,7 @@ class Heartbeat:
             del self._executions[execution_id]
 
     def holds_lease(self, execution_id: UUID) -> bool:
-        """Whether the attempt's lease is surely valid: a stopped process knows only by its clock. Thread-safe."""
+        """Whether the lease is surely valid: a stopped process knows only by its clock. Thread-safe."""
         return lease_clock() < self._executions.get(execution_id, 0.0)
 
     async def run(self) -> None:
@@ -65,13 +65,12 @@ class Heartbeat:
             await self.beat()
 
     async def beat(self) -> None:
-        """Extend all held leases, once."""
         if not self._runs and not self._executions:
             return
         asked_at = lease_clock()
         try:
             await executions.renew_leases(self._db, self._worker, list(self._executions), list(self._runs))
-        except Exception as error:  # a beat may fail in any way; a dead heartbeat would lose every lease
+        except Exception as error:  # whatever fails, a dead heartbeat would lose every lease
             log.warning("leases were not extended", action="heartbeat.failed", error=str(error))
             return
         for execution_id in self._executions:

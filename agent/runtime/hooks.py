@@ -1,4 +1,4 @@
-"""Call a tool's hooks: its call waits for people, or was refused."""
+"""Call a tool's hooks."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,6 @@ from signoff.errors import MalformedArguments
 from signoff.values import Action
 
 TIMEOUT = 10.0
-"""Seconds that a hook may take."""
 
 _HEARD = (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED)
 _WAITS = (0.5, 1.0, 2.0, 4.0)
@@ -26,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 async def announce(services: Services, work: OpenCallDetails, tool: Tool | None) -> bool:
-    """Undo the preparation of an earlier action, then prepare the pending one. True: an edit came in between."""
+    """Undo an earlier action's preparation, then prepare the pending one. True: an edit came in between."""
     db, call_id, asked = services.db, work.call.id, work.action_decided
     await undo_preparation(services, work, tool)
     if asked is None or not await hook_state.mark_prepared(db, call_id, asked):
@@ -35,13 +34,13 @@ async def announce(services: Services, work: OpenCallDetails, tool: Tool | None)
         await run_hook(services, tool.on_pending, tool, work, Action.from_canonical(asked))
     if await hook_state.mark_announced(db, call_id, asked):
         return False
-    if await hook_state.is_superseded(db, call_id, asked):  # another worker undid it before the hook ended
+    if await hook_state.is_superseded(db, call_id, asked):  # another worker undid it before
         await _release_edited(services, tool, work, asked)
     return True
 
 
 async def undo_preparation(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """Undo the preparation of an action that an edit has replaced."""
+    """Undo what was prepared for an action that an edit has replaced."""
     if work.held is not None and work.held != work.action_decided:
         await _release_edited(services, tool, work, work.held)
         await hook_state.clear_prepared(services.db, work.call.id, work.held)
@@ -53,7 +52,6 @@ async def _release_edited(services: Services, tool: Tool | None, work: OpenCallD
 
 
 async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """Tell the tool that its call was refused."""
     await undo_preparation(services, work, tool)
     kind = work.call.answer.kind if work.call.answer else None
     if tool is not None and tool.on_refused is not None and kind in _HEARD:
@@ -63,7 +61,7 @@ async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) 
 
 
 def _refused_action(work: OpenCallDetails, tool: Tool) -> Action | None:
-    """The refused action, or the proposed one if nobody was asked; None if unreadable."""
+    """Or the proposed one if nobody was asked; None if unreadable."""
     if work.action_decided:
         return Action.from_canonical(work.action_decided)
     try:
@@ -113,6 +111,6 @@ async def _failure(
 ) -> str | None:
     try:
         await services.user_code.call(hook, arguments, name=f"hook of {tool.name}", within=TIMEOUT)
-    except Exception as error:  # a user's function may raise anything
+    except Exception as error:  # may raise anything
         return stored_text.log_text(error, action.arguments)
     return None

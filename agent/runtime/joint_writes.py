@@ -1,4 +1,4 @@
-"""The waves of this process: its joint writes for many runs."""
+"""This process's waves: joint writes for many runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.usecases.executions import CallToClaim, Claim, Outcome, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
 
 SETTLING = 5.0
-"""Seconds that a stopping service waits for unfinished writes."""
+"""Seconds that a stopping service waits for writes."""
 
 
 class JointWrites:
@@ -35,7 +35,7 @@ class JointWrites:
         self.turns: Wave[MadeTurn, None] = Wave(runs.RecordTurns(db).send, key=lambda made: made.lease.run_id)
 
     async def lease(self, run_id: UUID) -> LeasedRun | None:
-        """``LeaseRuns`` for this run. After OutcomeUnknown, this process drops a lease that it may hold."""
+        """Lease this run. After OutcomeUnknown, this process drops a lease that it may hold."""
         try:
             return await self._leases.join(run_id)
         except OutcomeUnknown:

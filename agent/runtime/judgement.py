@@ -1,4 +1,4 @@
-"""Evaluate a proposed call. In doubt people are asked; nothing here executes anything."""
+"""Evaluate a proposed call. In doubt people are asked; nothing is executed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +25,14 @@ from signoff.canonical import parse_arguments
 from signoff.values import Action, Person
 
 FACTS_TIMEOUT = 10.0
-"""Maximum seconds for a lookup; less if the tool's own timeout is shorter."""
+"""Seconds for a lookup; less if the tool's timeout is shorter."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentCall:
-    """A call as it would run now: its tool and action, and their facts."""
+    """A call as it would run now, and its facts."""
 
     work: OpenCallDetails
     agent: Agent
@@ -52,12 +52,12 @@ class JudgementSubject(Protocol):
 
 
 def read_action(tool: Tool, raw_arguments: str) -> Action:
-    """The action that a call proposes, with defaults. Raises MalformedArguments, with the path."""
+    """The proposed action, with defaults. Raises MalformedArguments, with the path."""
     return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
 
 
 async def look_up(services: Services, tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:
-    """Look up the facts about these arguments with the tool's function. Raises NotDone if the tool does."""
+    """Look up facts with the tool's function. Raises NotDone if the tool does."""
     if tool.facts is None:
         return Facts()
     try:
@@ -71,7 +71,7 @@ async def look_up(services: Services, tool: Tool, action: Action, *, within: flo
         facts.canonical  # noqa: B018 - facts without canonical bytes could not be compared later
     except NotDone:
         raise
-    except Exception as error:  # a user's function may raise anything: policy asks, and nothing runs
+    except Exception as error:  # may raise anything: policy asks, and nothing runs
         why = stored_text.log_text(error, action.arguments)
         log.warning("facts failed", action="facts.failed", tool=tool.name, error=why)
         return Facts(failed=True)
@@ -79,7 +79,7 @@ async def look_up(services: Services, tool: Tool, action: Action, *, within: flo
 
 
 def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Action, facts: Facts) -> Judgement:
-    """The policy's current decision on an action of this run or request."""
+    """The current policy's decision."""
     requester = asker.requester.user_id if asker.requester else None
     judgement = services.policy.judge(
         tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
@@ -95,7 +95,7 @@ def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: 
 async def within_limits(
     services: Services, call: CurrentCall, judgement: Judgement, uses: Sequence[Use]
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """The decision within the limits over time, and their states. The claim has the last word."""
+    """The decision within limits over time, and their states. The claim has the last word."""
     tool, action, facts = call.tool, call.action, call.facts
     if not uses or judgement.verdict == "deny":
         return judgement, ()
@@ -106,9 +106,9 @@ async def within_limits(
 
 
 async def after_rejections(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
-    """The decision as a refusal, if an earlier rejection of the same action still holds.
+    """A refusal, if an earlier rejection of the same action still holds.
 
-    If policy asks people anyway, the decision points to the rejection.
+    If policy asks people anyway, points to the rejection.
     """
     if judgement.rule is None or (holds := judgement.rule.rejected_holds) is None:
         return judgement
@@ -144,7 +144,7 @@ def question(
     states: tuple[LimitState, ...],
     context: QuestionContext,
 ) -> NewRequest:
-    """The request to open: the action, the model's reason for it, and what led to it."""
+    """The action, the model's reason, and what led to it."""
     work, tool = call.work, call.tool
     # What people were asked about is asked again, even if policy would now let it run.
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
@@ -177,7 +177,7 @@ def question(
 
 
 def _plain(found: Any) -> dict[str, Any] | None:
-    """Facts as JSON values; an exact decimal becomes a number, so that conditions can compare it."""
+    """Facts as JSON values; exact decimals become numbers, so that conditions can compare them."""
     if found is None:
         return None
     if not isinstance(found, Mapping):

@@ -1,4 +1,4 @@
-"""One request to a language model over the Chat Completions API. The caller retries, and counts in the database."""
+"""One request to a model over the Chat Completions API. The caller retries, and counts in the database."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ TIMEOUT = 60.0
 """Seconds for one answer, connection included."""
 
 MAX_CALLS = 128
-"""Maximum calls in one turn; also the API's own limit of parallel calls."""
+"""Per turn; also the API's own limit of parallel calls."""
 
 MAX_NAME = 128
-"""Characters kept of a tool's name as the model writes it; real names are shorter."""
+"""Characters kept of a tool's name as the model writes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The model's answer in one turn. `tokens` counts prompt and answer."""
+    """`tokens` counts prompt and answer."""
 
     text: str | None
     calls: tuple[ProposedCall, ...]
@@ -37,7 +37,7 @@ class Reply:
 
 
 class Model:
-    """A client for one provider. `name` is the model of agents without their own."""
+    """`name`: the model of agents without their own."""
 
     def __init__(
         self, name: str, *, api_key: str, base_url: str | None = None, timeout: float = TIMEOUT
@@ -80,7 +80,7 @@ class Model:
         return _reply(await (await self._reached()).answer(request), may_call=may_call)
 
     async def _reached(self) -> Provider:
-        """The provider. Its library is loaded with the first request, so that the service starts faster."""
+        """Its library is loaded with the first request, so that the service starts faster."""
         if self._provider is None:
             await asyncio.to_thread(import_module, "agent.runtime.model_provider")
         if self._provider is None:  # one of several first requests creates it
@@ -93,7 +93,7 @@ class Model:
 
 
 def _reply(completion: Any, *, may_call: bool) -> Reply:
-    """Check an answer whose fields the client library has not checked."""
+    """The client library has not checked the answer's fields."""
     choices = getattr(completion, "choices", None)
     choice: Any = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
@@ -145,7 +145,7 @@ def _text(content: Any) -> str | None:
 
 def _tokens(completion: Any, text: str | None) -> int:
     total = getattr(getattr(completion, "usage", None), "total_tokens", None)
-    # If the provider does not count tokens, about four characters are one, so that the limit still works.
+    # Without a count, about four characters are a token, so that the limit still works.
     return total if isinstance(total, int) and total > 0 else 1 + len(text or "") // 4
 
 

@@ -1,5 +1,3 @@
-"""Errors of a model without a usable answer: in transport, and in the answer itself."""
-
 from __future__ import annotations
 
 from signoff.errors import SignoffError
@@ -15,5 +13,5 @@ class ModelError(SignoffError):
 
 
 def unusable(why: str) -> ModelError:
-    """An unusable answer; the next one may be better."""
+    """The next one may be better."""
     return ModelError(f"the model's answer cannot be used: {why}", retryable=True)

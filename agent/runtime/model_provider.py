@@ -1,4 +1,4 @@
-"""One call of the `openai` library, with our errors. Loaded late, because it is larger than the service."""
+"""One call of the `openai` library, with our errors. Loaded late: it is larger than the service."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _CODE = re.compile(r"[a-z0-9_]{1,64}\Z")
 
 
 class Provider:
-    """Connections to one provider. ``timeout``: seconds for one answer, connection included."""
+    """``timeout``: seconds for one answer, connection included."""
 
     def __init__(self, *, api_key: str, base_url: str | None, timeout: float) -> None:
         self._timeout = timeout
         self._client = AsyncOpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=0)
 
     async def answer(self, request: Mapping[str, Any]) -> Any:
-        """Request a completion, whose fields are not checked yet. Raises ModelError."""
+        """An unchecked completion. Raises ModelError."""
         try:
             async with asyncio.timeout(self._timeout):
-                # Not `chat.completions.create`, which walks through the whole transcript and all tools for fields to
+                # Not `chat.completions.create`, which walks through transcript and tools for fields to
                 # rename. A chat has none, and the walk takes longer than sending.
                 return await self._client.post("/chat/completions", body=request, cast_to=ChatCompletion)
         except (openai.APITimeoutError, TimeoutError):
@@ -61,7 +61,7 @@ def _refused(error: openai.APIStatusError) -> ModelError:
 
 
 def _pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the provider asks us to wait. OpenAI also sends milliseconds."""
+    """Seconds that the provider asks for. OpenAI also sends milliseconds."""
     now = datetime.now(UTC)
     milliseconds = retry_after(headers.get("retry-after-ms"), now)
     return retry_after(headers.get("retry-after"), now) if milliseconds is None else milliseconds / 1000

@@ -1,4 +1,4 @@
-"""`advance_run`: lease a run, make one model turn, journal it, release it. State is in rows; it runs no tools."""
+"""`advance_run`: lease a run, make one model turn, journal it. State is in rows; no tools run."""
 
 import random
 from functools import partial
@@ -21,10 +21,9 @@ from agent.usecases import runs
 from agent.usecases.runs import LeasedRun, MadeTurn
 
 MAX_TRIES = 6
-"""Consecutive failures after which a run fails."""
 
 _LONGEST_WAIT = 60.0
-_LONGEST_ASKED_FOR = 600.0  # a provider that asks for a longer wait counts as unavailable
+_LONGEST_ASKED_FOR = 600.0  # a longer requested wait counts as unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -103,9 +102,9 @@ async def _failed(services: Services, leased: LeasedRun, error: ModelError) -> N
 
 
 def retry_in(error: ModelError, failures: int, jitter: float) -> float | None:
-    """Seconds until the model is called again: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter`, or later if it asks.
+    """Seconds until the next call: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter`, or later if the model asks.
 
-    None: give up, at once if a retry cannot help, else after MAX_TRIES; `failures` counts those before this one.
+    None: give up, at once if a retry cannot help, else after MAX_TRIES; `failures` counts those before.
     """
     asked_for = error.retry_after or 0.0
     if not error.retryable or failures + 1 >= MAX_TRIES or asked_for > _LONGEST_ASKED_FOR:

@@ -1,4 +1,4 @@
-"""The policy of this process, kept equal to the one in force."""
+"""This process's policy, kept equal to the one in force."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from agent.usecases import policy as policies
 T = TypeVar("T")
 
 Read = Callable[[str, str], Policy]
-"""Parses a policy text; the second argument names it in messages. Raises PolicyError."""
+"""Parses a text; the second argument names it in messages. Raises PolicyError."""
 
 LOOK = 1.0
-"""Seconds between two checks for a new policy, if nothing else checks."""
+"""Seconds between checks, if nothing else checks."""
 
 MAX_TRIES = 5
-"""Maximum evaluations of the same call while new policies come into force."""
+"""Evaluations of one call while new policies come into force."""
 
 log = structlog.get_logger(__name__)
 
 
 def read_policy(source: str, name: str) -> Policy:
-    """The policy of this text, in a process that can send mail."""
+    """Read a policy, in a process that can send mail."""
     return checkpoints.load(source, filename=name)
 
 
 class PolicyInForce:
-    """Holds the policy, and loads a new one when it comes into force.
+    """Loads a new policy when it comes into force.
 
     A process that cannot load it evaluates and claims nothing, and reports why.
     """
@@ -53,22 +53,22 @@ class PolicyInForce:
 
     @property
     def policy(self) -> Policy:
-        """The policy for evaluations. Raises OutdatedPolicy if this process cannot load the one in force."""
+        """Raises OutdatedPolicy if the one in force cannot be loaded here."""
         if self.problem is not None:
             raise OutdatedPolicy(self.problem, unreadable=True)
         return self._policy
 
     @property
     def last_loaded(self) -> Policy:
-        """The policy for everything but evaluations and claims: channels, and the number of cards."""
+        """The policy for channels and the number of cards, not for evaluations and claims."""
         return self._policy
 
     def on_change(self, listener: Callable[[Policy], object]) -> None:
-        """Call this with each policy loaded from now on. It must be quick and not raise."""
+        """Call this with each policy loaded from now on. Must be quick and not raise."""
         self._listeners.append(listener)
 
     async def load(self) -> None:
-        """Load the policy in force, if not loaded. Raises OutdatedPolicy if that fails."""
+        """Load the one in force, if not loaded. Raises OutdatedPolicy."""
         async with self._loading:
             stored = await policies.in_force(self._db)
             if stored is not None and stored.epoch != self.seen:
@@ -92,7 +92,7 @@ class PolicyInForce:
             listener(policy)
 
     async def watch(self, seconds: float = LOOK) -> None:
-        """Load each policy that comes into force, for processes whose executor does not check."""
+        """Load new policies, in processes whose executor does not check."""
         while True:
             try:
                 if await policies.epoch_in_force(self._db) != self.seen:
@@ -104,9 +104,9 @@ class PolicyInForce:
             await asyncio.sleep(seconds)
 
     async def judged(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Evaluate or claim; repeat if another policy has come into force in the meantime.
+        """Evaluate or claim; repeat if another policy has come into force meanwhile.
 
-        Raises OutdatedPolicy if this process cannot load it.
+        Raises OutdatedPolicy if it cannot be loaded here.
         """
         for _ in range(MAX_TRIES - 1):
             try:

@@ -1,7 +1,7 @@
-"""Find parts of a checkpoints file that match none of the loaded tools, mostly misspelt names.
+"""Find parts of a checkpoints file that match no loaded tool, mostly misspelt names.
 
 Not errors: external programs may ask for such tools, a missing value shows as such, a failing condition asks. But the
-author probably meant something else. Also limits on values that the model itself writes, where facts are available.
+author probably meant something else. Also limits on values that the model writes, where facts are available.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
 
 
 def lapsed_observations(policy: Policy, now: datetime) -> list[tuple[Rule, str]]:
-    """Checkpoints whose observation has ended, each with a sentence."""
+    """Each with a sentence."""
     return [(each.rule, _lapsed(each)) for each in policy.observed if each.until <= now]
 
 
@@ -81,7 +81,7 @@ def _lapsed(observed: ObservedRule) -> str:
 
 @dataclass(frozen=True)
 class _Bound:
-    """A bound: its place, the tools that it names, and its text with paths."""
+    """Its place, the tools that it names, and its text with paths."""
 
     table: str
     index: int
@@ -100,7 +100,7 @@ def _bounds(policy: Policy) -> Iterator[_Bound]:
 
 
 def _claimed(text: str) -> str | None:
-    """The first argument in it that is money or a count by its name, unless it also reads facts."""
+    """The first argument that is money or a count by its name, unless facts are read, too."""
     paths = [match[0] for match in _PATH.finditer(text)]
     if any(path.startswith("facts.") for path in paths):
         return None
@@ -114,7 +114,7 @@ def _could_have_facts(tools: list[Tool], names: Callable[[str], bool]) -> bool:
 
 
 def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[tuple[str, str]]:
-    """Each key of it with a problem, and the problem."""
+    """Each key with a problem, and the problem."""
     named = [tool for tool in tools if rule.names(tool.name)]
     if not named:
         hint = meant(rule.action_pattern, (tool.name for tool in tools))
@@ -137,7 +137,7 @@ def _filled_in(rule: Rule) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _judged(when: str) -> list[tuple[str, ...]]:
-    """The names that a condition relies on, without those that it checks first with `has(args.x)`."""
+    """Names that a condition relies on, without those first checked with `has(args.x)`."""
     code = _QUOTED.sub("''", when)
     asked_for = {found for has in _ASKED_FOR.findall(code) for found in _LOOKED_AT.findall(has)}
     return [path for path in dict.fromkeys(_LOOKED_AT.findall(code)) if path not in asked_for]

@@ -1,4 +1,4 @@
-"""What the recorded answer of a step or question means for the function."""
+"""What a recorded answer means for the function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CAUSES = {
 
 
 def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
-    """What the step returned, or raise its failure: StepFailed, CollaborationError."""
+    """Or raise its failure: StepFailed, CollaborationError."""
     kind, words = _answer(call)
     if kind is AnswerKind.RESULT:
         return words if isinstance(tool, Delegate) else from_json(words)

@@ -1,4 +1,4 @@
-"""Replay a function agent from its start through its recorded calls to its next steps, whose answers wake the run."""
+"""Replay a function agent through its recorded calls to its next steps, whose answers wake the run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def _journal(services: Services, leased: LeasedRun, agent: FunctionAgent) 
 
 
 async def _store_end(look: _Look, answer: Any, raised: Exception | None) -> None:
-    """Store the end of one replay. A function that was left is not finished, whatever it then did."""
+    """A function that was left is not finished, whatever it then did."""
     error = _cause(raised)
     if look.journal.broken is not None:
         words = str(look.journal.broken)
@@ -83,7 +83,7 @@ async def _store_end(look: _Look, answer: Any, raised: Exception | None) -> None
 
 
 def _cause(raised: BaseException | None) -> BaseException | None:
-    """The cause of a failed task group: a person's rejection, if any, or else the first error."""
+    """A failed task group's cause: a person's rejection, or else the first error."""
     if not isinstance(raised, BaseExceptionGroup):
         return raised
     causes = [_cause(each) for each in raised.exceptions]
@@ -91,7 +91,7 @@ def _cause(raised: BaseException | None) -> BaseException | None:
 
 
 async def _left(look: _Look) -> None:
-    """Propose the function's new calls, and wait for those without an answer."""
+    """Propose new calls, and wait for those without an answer."""
     await _publish(look)
     if (outdated := _outdated(look)) is not None:
         await _end(look, RunStatus.FAILED, outdated, outdated)
@@ -108,7 +108,7 @@ async def _left(look: _Look) -> None:
 
 
 async def _returned(look: _Look, answer: Any) -> None:
-    """End the function and what it did not wait for, and its run when nothing is open any more."""
+    """End the function and what it did not wait for, and its run when nothing is open."""
     if (missed := look.journal.missed) > 0:
         words = (
             f"the function ended {missed} recorded steps too early; it must take the same steps every time"
@@ -146,7 +146,7 @@ async def _publish(look: _Look) -> None:
 
 
 def _outdated(look: _Look) -> str | None:
-    """Why people's last approval (of another version, without a resumption since) covers no step, or None."""
+    """Why people's last approval (of another version, without a resumption since) covers no step."""
     agent = look.journal.agent
     begun = [call.tool for call in look.journal.proposed if call.tool not in (ASK, SLEEP)]
     decisions = [

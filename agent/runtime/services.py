@@ -1,4 +1,4 @@
-"""The services of running agents, assembled once per process by the composition root."""
+"""What running agents need, assembled once per process by the composition root."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ from signoff.values import Action, Person
 
 
 def worker_name() -> str:
-    """A unique name of this process that shows where it runs."""
+    """Unique, and shows where the process runs."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
@@ -45,7 +45,7 @@ class GrantChecks(Protocol):
 
 
 class LookUp(Protocol):
-    """Requests the facts of a program's action from the URL in the policy."""
+    """Requests facts of a program's action from the URL in the policy."""
 
     async def __call__(
         self, lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = ...
@@ -55,13 +55,13 @@ class LookUp(Protocol):
 async def fail_lookup(
     lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = 0.0
 ) -> Facts:
-    """Every lookup fails, in a process that sends no HTTP requests."""
+    """Fail every lookup, in a process that sends no HTTP requests."""
     return Facts(failed=True, source=FactsSource.SIGNOFF)
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What runs and calls need. `destination`: channel of a card, from its rule's channel."""
+    """`destination`: channel of a card, from its rule's channel."""
 
     db: Database
     policies: PolicyInForce
@@ -82,17 +82,17 @@ class Services:
     _background: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        """Waves belong to one database, and so do wake-ups."""
+        """Waves and wake-ups belong to one database."""
         object.__setattr__(self, "joint_writes", JointWrites(self.db, self.worker))
         object.__setattr__(self, "concurrency", Concurrency(self.db.wakeups.send, self.db.wakeups.announce))
 
     @property
     def policy(self) -> Policy:
-        """The policy for evaluations. Raises OutdatedPolicy if this process cannot load the one in force."""
+        """Raises OutdatedPolicy if the one in force cannot be loaded here."""
         return self.policies.policy
 
     def watch(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Let something end after its job has ended: a tool that outlived its timeout."""
+        """Let something outlive its job, such as a tool beyond its timeout."""
         task = asyncio.create_task(coroutine)
-        self._background.add(task)  # the event loop itself keeps only weak references
+        self._background.add(task)  # the event loop keeps only weak references
         task.add_done_callback(self._background.discard)

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import structlog
 
 CANCEL_SECONDS = 5.0
-"""Seconds that a cancelled task has to store what it has done."""
+"""Seconds that a cancelled task has to store what it did."""
 
 log = structlog.get_logger(__name__)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]], seconds: float) -> None:
-    """Wait this long for the tasks, then cancel them, even if the database keeps them from writing."""
+    """Wait this long, then cancel the tasks, even if the database keeps them from writing."""
     under_way = set(tasks)
     for patience in (seconds, CANCEL_SECONDS, CANCEL_SECONDS):
         if not under_way:

@@ -1,4 +1,4 @@
-"""A function's parameters as a JSON schema for the model, and the model's JSON as values for the function.
+"""A function's parameters as a JSON schema, and the model's JSON as values.
 
 A value is taken as it is or refused, never converted (`"7"` is not an integer), also inside nested models. A parameter
 without a JSON schema is refused when the tool is defined.
@@ -30,24 +30,24 @@ from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
 
 CONTEXT = "ctx"
-"""The parameter that receives the ToolContext and that the model never sees."""
+"""The parameter for the ToolContext, which the model never sees."""
 
-_PREFIX = "argument_"  # keeps parameters apart from pydantic's own attributes (`json`, `copy`, `model_…`)
+_PREFIX = "argument_"  # avoids pydantic's own attributes (`json`, `copy`, `model_…`)
 _SHOWN_PROBLEMS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signature:
-    """The parameters of a tool's function: `schema` goes to the model, `complete` and `values` read its arguments."""
+    """`schema` goes to the model; `complete` and `values` read its arguments."""
 
     names: tuple[str, ...]
     schema: Mapping[str, Any]
     digest: bytes
-    """SHA-256 of the parameters' names, types and defaults, without descriptions."""
+    """SHA-256 of names, types and defaults, without descriptions."""
     _model: type[BaseModel]
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with all defaults, so that people approve what the function gets. Raises MalformedArguments."""
+        """Add all defaults, so that people approve what the function gets. Raises MalformedArguments."""
         given = self._read(arguments)
         try:
             dumped = given.model_dump(mode="json", by_alias=True, warnings=False)
@@ -55,11 +55,11 @@ class Signature:
             if self._read(filled) == given:
                 return filled
         except (PydanticSerializationError, MalformedArguments):
-            pass  # a type that cannot be written back as it was read: its defaults stay out
+            pass  # a type that cannot be written back as read: its defaults stay out
         return dict(arguments)
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The function's keyword arguments. Raises MalformedArguments, with the path."""
+        """Keyword arguments. Raises MalformedArguments, with the path."""
         read = self._read(arguments)
         return {name: getattr(read, _PREFIX + name) for name in self.names}
 
@@ -71,7 +71,7 @@ class Signature:
 
 
 def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping[str, str]) -> Signature:
-    """Read a function's parameters. Raises TypeError with the parameter that cannot be used, and why."""
+    """TypeError names the parameter that cannot be used, and why."""
     parameters = _parameters(function, title)
     hints = _hints(function, title)
     fields: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
 
 
 def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, ...]) -> None:
-    """Raise TypeError if a function takes a parameter that it cannot be given."""
+    """TypeError if a function takes a parameter that it cannot be given."""
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise TypeError(f"{title}: parameter {parameter} must be a plain named parameter")
@@ -162,7 +162,7 @@ def _check_default(adapter: TypeAdapter[Any], default: Any, where: str) -> None:
 
 
 def _without_words(schema: Any) -> Any:
-    """A JSON schema without explanations: titles, descriptions, examples."""
+    """Drop titles, descriptions, examples."""
     match schema:
         case Mapping():
             kept = {key: part for key, part in schema.items() if key not in _WORDS}
@@ -183,7 +183,7 @@ _WORDS = frozenset({"title", "description", "examples"})
 
 
 def _filled(given: Any, dumped: Any) -> Any:
-    """What was given, unchanged, with the defaults of the dump."""
+    """What was given, unchanged, with the dump's defaults."""
     if isinstance(given, Mapping) and isinstance(dumped, Mapping):
         known = {key: _filled(value, dumped.get(key)) for key, value in given.items()}
         return known | {key: value for key, value in dumped.items() if key not in given}

@@ -1,4 +1,4 @@
-"""A function agent's operations as tools: steps and questions are evaluated like any call, and all are recorded."""
+"""A function agent's operations as tools: evaluated like any call, and all recorded."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from signoff.masks import redact_by_name
 from signoff.values import Action, Risk
 
 ASK = "ask"
-"""The tool of a function agent's questions."""
 
 SLEEP = "sleep"
-"""The tool of every `sleep`."""
 
 MAX_BYTES = 1024 * 1024
-"""Maximum size of a step's result as JSON; store larger data elsewhere and return its address."""
+"""Of a step's result as JSON; store larger data elsewhere and return its address."""
 
 Doing = Tool | Agent | Callable[..., Any]
-"""What a step may be: a `@tool`, another agent, or any function, sync or async."""
+"""A `@tool`, another agent, or any function, sync or async."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +43,7 @@ class StepTool(Tool):
         return replace(said, read_only=True, exempt="is a plain step") if self.plain else said
 
     def stored_result(self, value: Any) -> str:
-        """The result as JSON. Raises ValueError if it is too large or not JSON."""
+        """The result as JSON. ValueError if it is too large or not JSON."""
         try:
             encoded = to_json(value)
         except ValueError:
@@ -56,7 +54,7 @@ class StepTool(Tool):
 
     @classmethod
     def of(cls, given: Doing) -> Tool:
-        """Make a step of a `@tool`, an agent or a plain function. Raises TypeError or ValueError for anything else."""
+        """Make a step of a `@tool`, an agent or a function. Raises TypeError or ValueError for anything else."""
         if isinstance(given, Agent):
             return given.as_tool()
         if isinstance(given, cls | Delegate):
@@ -89,13 +87,13 @@ _SAID = (
 
 @dataclass(frozen=True, eq=False)
 class AskTool(StepTool):
-    """`ask` as a tool without an effect, which people approve."""
+    """`ask` as a tool without effect, which people approve."""
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """The author's own deadline and risk; and the function gets a rejection instead of being ended by it."""
+        """The author's deadline and risk; the function gets a rejection instead of being ended by it."""
         said: dict[str, Any] = {"on_reject": "tell_model"}
         if rule.description_template is None:
-            # the author's own words: not a template, and without quotation marks
+            # the author's words: not a template, without quotation marks
             shown = redact_by_name(action.arguments, rule.redact).value["question"]
             said["description_template"] = shown.replace("{", "{{").replace("}", "}}")
         if (seconds := action.arguments.get("timeout_seconds")) is not None:
@@ -120,7 +118,7 @@ QUESTION = AskTool(_asked, name=ASK, requires_approval=True, idempotent=True)
 
 @dataclass(frozen=True, eq=False)
 class SleepTool(StepTool):
-    """`sleep` as a tool: no policy asks about it, nothing runs, and its call is answered when the time is over."""
+    """No policy asks about it, nothing runs, and its call is answered when the time is over."""
 
 
 def _slept(seconds: float) -> None:

@@ -59,7 +59,7 @@ class Decision:
 
 
 class Journal(Protocol):
-    """The record of the run, as a running function uses it."""
+    """The run's record, as a running function uses it."""
 
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Any: ...
 

@@ -1,4 +1,4 @@
-"""Texts from models and tools, cut and cleaned so that the database can store and a model can read them."""
+"""Texts from models and tools, cut and cleaned for database and model."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from agent.runtime import author_frames
 from signoff.masks import mask, redact_by_name
 
 MAX_BYTES = 64 * 1024
-"""Maximum size of a tool's result for the model, in UTF-8."""
+"""Of a tool's result for the model, in UTF-8."""
 
 NO_JSON = "which is not JSON: return a dict, list, str, number, bool or None"
 
@@ -21,17 +21,17 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text takes neith
 
 
 def storable_text(text: str) -> str:
-    """Text with U+FFFD for what the database cannot store."""
+    """Put U+FFFD for what the database cannot store."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
 def escape_json(text: str) -> str:
-    """JSON text that the database can store; the escapes mean the same, and strict parsing refuses them."""
+    """The escapes mean the same; strict parsing refuses them."""
     return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def result_text(value: Any) -> str:
-    """A tool's result: a string as it is, anything else as JSON; long results are cut, with a note."""
+    """A string as it is, anything else as JSON; long results are cut, with a note."""
     if value is None:
         return "Done."
     if isinstance(value, str):
@@ -44,12 +44,12 @@ def result_text(value: Any) -> str:
 
 
 def error_text(raised: BaseException) -> str:
-    """`KeyError: 'no such customer' (my_agents.py:57)`: type, message and the author's line, without a traceback."""
+    """`KeyError: 'no such customer' (my_agents.py:57)`: type, message and author's line."""
     return _named(raised, _one_line(raised), author_frames.place(raised))
 
 
 def log_text(raised: BaseException, arguments: Mapping[str, Any]) -> str:
-    """The error for a log, with the values of arguments masked."""
+    """The error for a log, with the arguments' values masked."""
     hidden = [(text, "argument") for text, _ in redact_by_name({"all": arguments}, redact=["all"]).hidden]
     message = _one_line(raised)
     return _named(raised, mask(message, repetitions(message, hidden)), author_frames.trail(raised))

@@ -149,20 +149,19 @@ class Tool(Generic[P, R]):
 
     @property
     def executor(self) -> str | None:
-        """The key of the executing program, `*` for any; None: the service."""
+        """The executing program's key, `*` for any; None: the service."""
         return ("*" if self.external is True else self.external) or None
 
     @property
     def repeatable(self) -> bool:
-        """Whether a retry can do no harm."""
         return self.idempotent or self.read_only
 
     def stored_result(self, value: Any) -> str:
-        """The stored result, which the caller reads."""
+        """What the caller reads."""
         return stored_text.result_text(value)
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """The rule with the tool's own terms for a question; only those that its author may set."""
+        """The rule with the tool's own terms for a question, as far as its author may set them."""
         return rule
 
     def pending(self, arguments: Mapping[str, Any]) -> str | None:

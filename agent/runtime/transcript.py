@@ -1,4 +1,4 @@
-"""What the model reads: the stored rows of a run as Chat Completions messages. Pure.
+"""What the model reads: a run's rows as Chat Completions messages. Pure.
 
 Every proposed call must be answered at once, so an open one gets a placeholder; a background call keeps it, and its
 outcome follows as a note. Text of tools and people is data: quoted line by line, never in the system role.
@@ -21,7 +21,7 @@ from signoff.values import Action
 ChatMessage = dict[str, Any]
 
 CONTEXT_BYTES = 32 * 1024
-"""Maximum context of a run beside a request for reviewers, as JSON."""
+"""Of a run beside a request for reviewers, as JSON."""
 
 _MESSAGE_CHARACTERS = 4000
 
@@ -32,7 +32,7 @@ _NOTE = (
 
 
 def chat(agent: Agent, messages: Sequence[Message], calls: Iterable[CallView]) -> list[ChatMessage]:
-    """The whole conversation, oldest first, beginning with the agent's instructions."""
+    """Oldest first, after the agent's instructions."""
     by_turn = {turn: list(group) for turn, group in groupby(_in_order(calls), key=lambda call: call.turn)}
     said: list[ChatMessage] = [{"role": "system", "content": agent.instructions}]
     for message in messages:
@@ -56,7 +56,7 @@ def steps_since_person(messages: Iterable[Message]) -> int:
 def context(
     task: str, messages: Sequence[Message], calls: Iterable[CallView], but: UUID | None = None
 ) -> dict[str, Any]:
-    """What led to a request, the latest parts; `omitted` counts the rest. `but` is the call asked about."""
+    """What led to a request, the latest parts; `omitted` counts the rest. `but`: the call asked about."""
     said = [{"role": message.role, "text": _short(message.text or "")} for message in messages]
     done = [_line(call) for call in _in_order(calls) if call.id != but]
     snapshot: dict[str, Any] = {"task": _short(task), "transcript": said, "earlier_calls": done, "omitted": 0}
@@ -67,13 +67,13 @@ def context(
 
 
 def rationale(messages: Iterable[Message], turn: int) -> str | None:
-    """The model's text when it proposed the calls of this turn."""
+    """The model's text beside the calls of this turn."""
     said = [message.text for message in messages if message.role == "assistant" and message.turn == turn]
     return said[-1] if said else None
 
 
 def _turn(agent: Agent, message: Message, calls: Sequence[CallView]) -> list[ChatMessage]:
-    # The model did not propose a repeated call: the people who asked again get its answer, the model a note.
+    # The model did not propose a repeated call: who asked again gets its answer, the model a note.
     proposed = [call for call in calls if call.repeats is None]
     if not proposed:
         return [{"role": "assistant", "content": message.text or ""}]
@@ -93,7 +93,7 @@ def _turn(agent: Agent, message: Message, calls: Sequence[CallView]) -> list[Cha
 
 
 def answer_text(agent: Agent, call: CallView) -> str:
-    """The model's answer to its call: the outcome, or its current state."""
+    """The call's outcome, or its current state."""
     if call.answer is None or not call.blocking:
         return _pending(agent, call)
     ended = outcome(call.answer.kind, call.answer.text)
@@ -102,7 +102,7 @@ def answer_text(agent: Agent, call: CallView) -> str:
 
 
 def outcome(kind: AnswerKind, words: str | None) -> str:
-    """An ended call in words. A refusal names its cause: a person, the deadline or policy."""
+    """A refusal names its cause: a person, the deadline or policy."""
     text = words or ""
     why = words or "no reason was given"
     sentences = {
@@ -138,7 +138,7 @@ def _pending(agent: Agent, call: CallView) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Text of others with a mark before each line, so that no line can pass for anything else."""
+    """Mark each line, so that none can pass for anything else."""
     return "\n".join([_NOTE, *(f"> {line}" for line in text.splitlines())])
 
 
@@ -154,12 +154,12 @@ def _own_words(agent: Agent, call: CallView) -> str | None:
 
 
 def _call_id(call: CallView) -> str:
-    # The model's own ids repeat between turns and providers; turn and index are unique in a run.
+    # The model's ids repeat between turns and providers; turn and index are unique in a run.
     return f"call_{call.turn}_{call.index}"
 
 
 def _name(call: CallView) -> str:
-    # The API would refuse the whole conversation because of one invalid name.
+    # One invalid name would make the API refuse the whole conversation.
     return re.sub(r"[^A-Za-z0-9_-]", "_", call.tool)[:64]
 
 

@@ -1,4 +1,4 @@
-"""Repeat a write while the database is unavailable: for events that happened and must be stored."""
+"""Repeat a write that must be stored, while the database is unavailable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ import structlog
 from agent.database.errors import DatabaseError
 
 LONGEST = 3.0
-"""Maximum seconds between two attempts."""
+"""Seconds between attempts."""
 
 log = structlog.get_logger(__name__)
 

@@ -1,4 +1,4 @@
-"""One call of a user's function in another thread, as seen from the service's event loop."""
+"""One call of a user's function in another thread, seen from the service's event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class UserCall:
-    """One call of a user's function. `ended` belongs to the caller's loop; cancelled: it ended with CancelledError."""
+    """`ended` belongs to the caller's loop; cancelled: it ended with CancelledError."""
 
     def __init__(self, user_loop: asyncio.AbstractEventLoop) -> None:
         self._service = asyncio.get_running_loop()
@@ -23,28 +23,28 @@ class UserCall:
 
     @property
     def seconds(self) -> float:
-        """How long it has run so far, or in total once it has ended."""
+        """How long it has run, or ran."""
         return 0.0 if self._begun_at is None else time.monotonic() - self._begun_at
 
     async def wait(self, seconds: float) -> None:
-        """Wait up to ``seconds`` from its beginning until it has ended. Withdraws it if it has not begun by then."""
+        """Wait up to ``seconds`` from its beginning. Withdraws it if it has not begun by then."""
         await asyncio.wait({self.ended}, timeout=seconds)
         if not self.ended.done() and not self.withdraw():
             await asyncio.wait({self.ended}, timeout=max(0.0, seconds - self.seconds))
 
     def withdraw(self) -> bool:
-        """Keep the function from beginning. False: it has begun."""
+        """False: it has begun."""
         with self._lock:
             self._withdrawn = self._begun_at is None
             return self._withdrawn
 
     def interrupt(self) -> None:
-        """Cancel an async function; a thread cannot be interrupted and goes on."""
+        """Cancel an async function; a thread goes on."""
         with contextlib.suppress(RuntimeError):  # its loop is closed
             self._user_loop.call_soon_threadsafe(self._cancel)
 
     def abandon(self) -> bool:
-        """Withdraw or interrupt it, and stop waiting for it. True: it never began."""
+        """Withdraw or interrupt it, and stop waiting. True: it never began."""
         self.ended.cancel()
         withdrawn = self.withdraw()
         if not withdrawn:
@@ -52,7 +52,7 @@ class UserCall:
         return withdrawn
 
     def begin(self) -> bool:
-        """Called by the thread that is about to run the function. False: withdrawn."""
+        """Called by the thread about to run the function. False: withdrawn."""
         with self._lock:
             if self._begun_at is None and not self._withdrawn:
                 self._begun_at = time.monotonic()

@@ -1,8 +1,7 @@
 """Run users' code (tools, facts, hooks, function agents) off the service's event loop.
 
-Async functions share one event loop in one thread for the life of the process, so a client that binds itself to a loop
-works in every tool. Sync functions run in a bounded pool. User code that blocks can delay other user code, but no
-click, heartbeat or sweep.
+Async functions share one event loop for the life of the process, so a client bound to a loop works in every tool. Sync
+functions run in a bounded pool. Code that blocks can delay other user code, but no click, heartbeat or sweep.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from agent.runtime.user_call import UserCall, contained
 from agent.runtime.watchdog import Watchdog
 
 THREADS = 64
-"""Default number of sync functions that run at the same time."""
+"""Default number of concurrent sync functions."""
 
 STOP_SECONDS = 2.0
-"""Seconds for async functions to clean up after they were cancelled because the process ends."""
+"""Seconds for cancelled async functions to clean up at shutdown."""
 
 BLOCKED = (
     "it could not begin in time, because other tools block the event loop or hold every thread; nothing ran"
 )
 
 Check = Callable[[], None]
-"""Called just before the function begins; raises to end the call instead."""
+"""Called just before the function begins; raises to end the call."""
 
 _running: contextvars.ContextVar[str] = contextvars.ContextVar("signoff_user_code")
 
@@ -43,12 +42,12 @@ log = structlog.get_logger(__name__)
 
 
 def with_context(arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
-    """The arguments of a tool, with the context if it takes one."""
+    """A tool's arguments, with the context if it takes one."""
     return {**arguments, CONTEXT: context}
 
 
 class UserCode:
-    """The event loop and the threads of this process for users' code; created on first use."""
+    """Event loop and threads for users' code, created on first use."""
 
     def __init__(self, watchdog: Watchdog | None = None, *, threads: int = THREADS) -> None:
         self.watchdog = watchdog or Watchdog()
@@ -81,7 +80,7 @@ class UserCode:
         name: str,
         check: Check | None = None,
     ) -> UserCall:
-        """Begin a call, in the context (tracing, logging) of the caller. `name` identifies it in logs."""
+        """Begin a call in the caller's context (tracing, logging). `name` identifies it in logs."""
         loop = self._running_loop()
         taken = inspect.signature(function).parameters
         chosen = {key: value for key, value in arguments.items() if key in taken}
@@ -96,7 +95,7 @@ class UserCode:
         return call
 
     async def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Cancel running async functions and end the loop; code that blocks longer is left behind."""
+        """Cancel async functions and end the loop; code that blocks longer is left behind."""
         self.watchdog.stop()
         self._threads.stop()
         if self._loop is not None and self._thread is not None:
@@ -107,11 +106,11 @@ class UserCode:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            # A loop like the service's: uvloop's, if the service runs on it.
+            # Like the service's: uvloop's, if the service runs on it.
             runner = asyncio.Runner(loop_factory=type(asyncio.get_running_loop()))
             self._loop = runner.get_loop()
             self._loop.set_task_factory(_named_task)
-            # A daemon, like the pool's threads: a hanging one must not keep the process from ending.
+            # Daemons: a hanging one must not keep the process from ending.
             self._thread = threading.Thread(
                 target=self._serve, args=(runner, self._loop), name="user loop", daemon=True
             )
@@ -123,7 +122,7 @@ class UserCode:
         while not self._stopping:
             try:
                 loop.run_forever()
-            except BaseException as error:  # SystemExit in a task created by user code ends only that task
+            except BaseException as error:  # SystemExit in user code's task ends only that task
                 log.warning(
                     "a task of user code tried to end the process",
                     action="user_code.exit",
@@ -133,7 +132,7 @@ class UserCode:
 
 
 class _Threads:
-    """Daemon threads for sync functions; more are started while all are busy, up to a limit."""
+    """Daemon threads for sync functions; more start while all are busy, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -142,14 +141,14 @@ class _Threads:
         self._idle = threading.Semaphore(0)
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run this as soon as a thread is free. Called from one thread only."""
+        """Called from one thread only."""
         self._waiting.put(work)
         if not self._idle.acquire(blocking=False) and self._count < self._most:
             self._count += 1
             threading.Thread(target=self._serve, name=f"user thread {self._count}", daemon=True).start()
 
     def stop(self) -> None:
-        """End idle threads now, and the others after their current work."""
+        """End idle threads now, others after their current work."""
         for _ in range(self._count):
             self._waiting.put(None)
 
@@ -165,9 +164,9 @@ def _begin_task(call: UserCall, run: Callable[[], Awaitable[Any]], context: cont
 
 
 def _named_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """A task with the name of the running code, also if user code creates it, for the watchdog.
+    """Named after the running code, also if user code creates it, for the watchdog.
 
-    Tasks of a function agent are its branches.
+    A function agent's tasks are its branches.
     """
     context: contextvars.Context = options.get("context") or contextvars.copy_context()
     forked = branches.fork(context)
@@ -194,7 +193,7 @@ def _run_in_thread(
     except BaseException as error:  # passed on to the service
         call.settle(None, error)
         return
-    if inspect.isawaitable(value):  # a sync function returned a coroutine, which runs in the loop
+    if inspect.isawaitable(value):  # a sync function returned a coroutine; it runs in the loop
         loop.call_soon_threadsafe(_begin_task, call, lambda: value, context)
     else:
         call.settle(value, None)

@@ -1,7 +1,7 @@
 """Votes in this process, and the tools that they start at once.
 
-A call is claimed in the transaction that decides its request if this process serves its agent, has a free slot, and
-needs no lookup or hook before the tool begins. Other calls become ready, and ``advance_call`` evaluates them.
+A call is claimed with its decision if this process serves its agent, has a free slot, and needs no lookup or hook
+before the tool begins. Other calls become ready, for ``advance_call``.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ log = structlog.get_logger(__name__)
 
 
 PATIENCE = 0.25
-"""Seconds that a vote waits for another transaction before a second one begins beside it."""
+"""Seconds that a vote waits for another transaction before a second one begins."""
 
 LEAST = 0.5
-"""Seconds that must be left to a vote when its transaction begins."""
+"""Seconds that a vote must have left when its transaction begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Votes:
         return self._services.db
 
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
-        """Count a vote; returns a result or raises ``OutcomeUnknown`` by its ``deadline`` (monotonic).
+        """Returns a result or raises ``OutcomeUnknown`` by its ``deadline`` (monotonic).
 
         The approved call may already have begun.
         """
@@ -123,7 +123,7 @@ def _too_late() -> BudgetExceeded:
 
 
 class ImmediateClaims:
-    """The claims of one transaction of votes; each takes one of the reserved slots."""
+    """The claims of one transaction; each takes a reserved slot."""
 
     def __init__(self, services: Services, calls: WorkQueue, slots: int) -> None:
         self._services = services
@@ -133,7 +133,7 @@ class ImmediateClaims:
         self._judged: dict[UUID, tuple[AskedCall, Tool]] = {}
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
-        """The terms to claim the call, if everything is as shown to people."""
+        """The terms to claim the call, if everything is as shown."""
         if len(self._judged) == self._slots:
             return None
         try:
@@ -157,7 +157,7 @@ class ImmediateClaims:
         return terms
 
     def begin(self, claim: Claim) -> None:
-        """Run the tool of a committed claim."""
+        """Run a committed claim's tool."""
         point("after_approved_claim")
         call, tool = self._judged.pop(claim.execution_id)
         work = attempts.run_claimed(self._services, call.run, tool, claim, self._asked_at)
@@ -165,7 +165,7 @@ class ImmediateClaims:
         self._calls.run(Wakeup.call(claim.execution_id, call.run.agent), work)
 
     def look_up(self) -> None:
-        """After an unconfirmed COMMIT: find out which claims exist, and run them."""
+        """Find and run the claims of an unconfirmed COMMIT."""
         for execution_id, (call, tool) in self._judged.items():
             self._slots -= 1
             work = _run_if_written(self._services, call, tool, execution_id)
@@ -173,7 +173,6 @@ class ImmediateClaims:
         self._judged.clear()
 
     def close(self) -> None:
-        """Release the slots without a claim."""
         self._calls.release(self._slots)
 
 

@@ -1,4 +1,4 @@
-"""Report when an event loop of this process does not respond, because some code blocks it."""
+"""Report event loops that do not respond, because some code blocks them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import structlog
 
 PATIENCE = 1.0
-"""Seconds without an answer after which a loop counts as blocked."""
+"""Seconds without an answer."""
 
 FRAMES = 20
-"""Logged frames of the blocked thread's stack, innermost first."""
+"""Logged frames of the blocked thread, innermost first."""
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +31,7 @@ class _WatchedLoop:
     running: str | None = None
 
     def look(self, patience: float) -> None:
-        """Ask the loop for an answer, or report that it has not answered the last question."""
+        """Ask the loop for an answer, or report that it has not answered."""
         with self.lock:
             if self.asked_at is None:
                 self.asked_at = time.monotonic()
@@ -42,7 +42,7 @@ class _WatchedLoop:
                 self._report(self.asked_at)
 
     def _answer(self) -> None:
-        """Called in the loop itself."""
+        """Called in the loop."""
         with self.lock:
             asked_at, running = self.asked_at, self.running
             self.asked_at = self.running = None
@@ -70,7 +70,7 @@ class _WatchedLoop:
 
 
 class Watchdog:
-    """One thread that asks every watched loop for an answer, four times in `patience` seconds."""
+    """One thread that asks every watched loop, four times in `patience` seconds."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
@@ -81,7 +81,7 @@ class Watchdog:
     def watch(
         self, loop: asyncio.AbstractEventLoop, thread: threading.Thread, name: str | None = None
     ) -> None:
-        """Watch a loop that runs in this thread. Without a name, reports name the blocking task."""
+        """Watch a loop in this thread. Without a name, reports name the blocking task."""
         self._watched.append(_WatchedLoop(loop, thread, name))
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)

@@ -1,4 +1,4 @@
-"""Waves: members that arrive during a transaction share the next one, at about the cost of one member."""
+"""Waves: members that arrive during a transaction share the next one, at about the cost of one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from agent.database.errors import DatabaseError, DatabaseUnavailable, OutcomeUnk
 from agent.usecases.joint import Settled, Skipped
 
 MOST = 32
-"""Maximum members of one wave."""
+"""Per wave."""
 
 MAX_ALONE = 4
-"""Members that may go alone at a time; they do not delay the wave."""
+"""Members that go alone at a time; they do not delay the wave."""
 
 LEFT_BEHIND = 2
-"""Transactions that may run beside the wave after exceeding their ``patience``."""
+"""Transactions beside the wave that have exceeded their ``patience``."""
 
 _MAX_SUSPECTS = 1000
 
@@ -34,7 +34,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Send(Protocol[M_contra, R_co]):
-    """One transaction for all members; returns their results in order (``JointUseCase.send``)."""
+    """One transaction for all members; results in order (``JointUseCase.send``)."""
 
     def __call__(self, members: Sequence[M_contra], *, wait: bool) -> Awaitable[Sequence[Settled[R_co]]]: ...
 
@@ -53,12 +53,12 @@ class _Waiting(Generic[Member, Result]):
 class Wave(Generic[Member, Result]):
     """Sends members together, one transaction at a time, in order of arrival.
 
-    ``key``: members that write the same row go into different waves. ``abandon`` handles the result of a cancelled
-    member. ``patience``: seconds until the next transaction begins beside one that is stuck.
+    ``key``: members that write the same row go into different waves. ``abandon`` handles a cancelled member's
+    result. ``patience``: seconds until the next transaction begins beside one that is stuck.
 
-    After a failed transaction each member is retried alone, so that only the faulty one fails, and later goes alone.
-    Members whose rows are locked go alone and wait. When the database is away, or does not confirm a COMMIT, every
-    member gets that error.
+    After a failed transaction each member is retried alone, so that only the faulty one fails, and later goes
+    alone. Members whose rows are locked go alone and wait. When the database is away, or does not confirm a COMMIT,
+    every member gets that error.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Wave(Generic[Member, Result]):
         return await waiting.result
 
     async def finish(self) -> None:
-        """Wait until all transactions have ended."""
+        """Wait for all transactions."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -105,7 +105,7 @@ class Wave(Generic[Member, Result]):
         self._start(self._send_all(me))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        # A separate context: log lines and spans of the wave do not belong to its first member.
+        # Log lines and spans of the wave do not belong to its first member.
         task = asyncio.get_running_loop().create_task(work, name="wave", context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -118,14 +118,14 @@ class Wave(Generic[Member, Result]):
         finally:
             if self._sender is me:
                 self._sender = None
-                for each in self._queue:  # empty unless this task is cancelled
+                for each in self._queue:  # unless this task is cancelled
                     each.result.cancel()
             else:
                 self._passed -= 1
 
     @contextmanager
     def _passable(self) -> Iterator[None]:
-        """After ``patience``, let another sender begin."""
+        """Let another sender begin after ``patience``."""
         if self._patience is None:
             yield
             return
@@ -186,13 +186,13 @@ class Wave(Generic[Member, Result]):
             async with self._alone:
                 (result,) = await self._send([waiting.member], wait=True)
             self._suspects.discard(waiting.key)
-            self._tell(waiting, cast("Result | Exception", result))  # a transaction that waits skips nobody
+            self._tell(waiting, cast("Result | Exception", result))  # a waiting transaction skips nobody
         except Exception as error:
             if not isinstance(error, DatabaseError) and len(self._suspects) < _MAX_SUSPECTS:
                 self._suspects.add(waiting.key)
             waiting.fail(error)
         finally:
-            waiting.result.cancel()  # if this task is cancelled; otherwise there is a result
+            waiting.result.cancel()  # if this task is cancelled; else there is a result
 
     def _tell(self, waiting: _Waiting[Member, Result], result: Result | Exception) -> None:
         if isinstance(result, Exception):

@@ -1,4 +1,4 @@
-"""Work of one kind in this process: a bounded number of tasks, one per item, with the agents taking turns."""
+"""Work of one kind: a bounded number of tasks, one per item, agents taking turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST_REST, LONGEST_REST = 2.0, 60.0
 """Seconds that polling skips a failed item, doubled each time except for database errors. Wake-ups retry at once."""
 
 MAX_FAILURES = 10_000
-"""Items whose failures are counted; beyond that, all counts start over."""
+"""Beyond that, all counts start over."""
 
 _give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lambda: None)
 
@@ -33,9 +33,8 @@ _give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lam
 def give_back_slot() -> None:
     """Release the slot of a task that only has to write its result.
 
-    Writes are batched. If they kept their slots, votes would find none free and have their calls claimed alone, at 1.6
-    times the processor time. At most as many tasks as slots may write at a time, which bounds what a crash leaves in
-    doubt.
+    Writes are batched. With their slots kept, votes would find none free and have calls claimed alone, at 1.6 times
+    the processor time. At most as many tasks as slots write at a time, which bounds what a crash leaves in doubt.
     """
     _give_back.get()()
 
@@ -50,7 +49,7 @@ class WorkQueue:
         on_free_slot: Callable[[], None],
         give_way: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """``give_way``: awaited before work of the lowest priority begins, which has a quarter of the slots."""
+        """``give_way``: awaited before work of the lowest priority, which has a quarter of the slots."""
         self._work = work
         self._slots = slots
         self._on_free_slot = on_free_slot
@@ -87,7 +86,7 @@ class WorkQueue:
         self._begin()
 
     def run(self, wakeup: Wakeup, work: Coroutine[Any, Any, None]) -> None:
-        """Run this in a reserved slot, even if the service stops: for others it has already begun."""
+        """Run this in a reserved slot, even if the service stops: for others it has begun."""
         self._keep(-1)
         self._start(wakeup, work)
 
@@ -107,12 +106,12 @@ class WorkQueue:
             self._begin()
 
     def found(self, wakeup: Wakeup) -> None:
-        """Like ``take``, for work found by polling: ignored if running or just failed."""
+        """Take work found by polling, unless it is running or just failed."""
         if wakeup.key not in self._at_work and wakeup.key not in self._resting:
             self.take(wakeup)
 
     async def stop(self, seconds: float) -> None:
-        """Begin nothing more, and let running work end within ``seconds``."""
+        """Begin nothing more; running work may end within ``seconds``."""
         self._stopping = True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -124,7 +123,7 @@ class WorkQueue:
 
     def _begin(self) -> None:
         while not self._stopping and not self.busy and (wakeup := self._next()):
-            if wakeup.key in self._at_work:  # it was queued twice: urgent and not
+            if wakeup.key in self._at_work:  # queued twice: urgent and not
                 self._at_work[wakeup.key] = wakeup
             else:
                 self._start(wakeup, self._work_last(wakeup) if wakeup.last else self._work(wakeup.key))  # type: ignore[arg-type]
@@ -156,10 +155,10 @@ class WorkQueue:
         except NoRoom:
             self._rest(wakeup.key, FIRST_REST)
         except Exception as error:
-            # A database error says nothing about the work, which is retried soon after the database is back.
+            # A database error says nothing about the work, which is retried soon after.
             is_database = isinstance(error, DatabaseError)
             self._rest(wakeup.key, FIRST_REST if is_database else self._count_failure(wakeup.key))
-            if isinstance(error, SignoffError):  # the database, or Slack: a later poll finds it again
+            if isinstance(error, SignoffError):  # a later poll finds it again
                 log.warning("put off", action="work.failed", error=str(error), **_names(wakeup))
             else:
                 log.exception("put off", action="work.broken", **_names(wakeup))
@@ -170,7 +169,7 @@ class WorkQueue:
             self._begin()
 
     def _count_failure(self, key: UUID | str) -> float:
-        """Seconds that the item is skipped now."""
+        """Returns for how many seconds it is skipped."""
         if len(self._failures) >= MAX_FAILURES:
             self._failures.clear()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
