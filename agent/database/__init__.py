@@ -1,1 +1,1 @@
-"""PostgreSQL itself: connection pools, transactions, errors, migrations, the embedded server."""
+"""PostgreSQL itself."""

@@ -1,4 +1,4 @@
-"""The database's address, and the settings of every session: schema, role, time zone, keepalives."""
+"""The database's address, and settings of every session."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agent.database.errors import DatabaseUnusable
 SCHEMA = "signoff"
 APP_ROLE = "signoff_app"
 OLDEST_SERVER = 15
-"""The first PostgreSQL whose views can check the reader's own rights (`security_invoker`)."""
+"""The first whose views can check the reader's own rights (`security_invoker`)."""
 ENCODING = "UTF8"
-"""The only database encoding that can store what people and agents write."""
+"""The only one that can store what people and agents write."""
 
 # Notice within ten seconds that the peer has vanished. The address may override this.
 _KEEPALIVE = {
@@ -31,7 +31,7 @@ _KEEPALIVE = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database, with the login, role and schema to use. Its text form hides the password."""
+    """A database with login, role and schema. Its text form hides the password."""
 
     parameters: Mapping[str, str] = field(repr=False)
     schema: str = SCHEMA
@@ -65,7 +65,7 @@ class Address:
         return make_conninfo(**merged)
 
     def refusal(self, server_version: int, encoding: str | None) -> DatabaseUnusable | None:
-        """The error if this server's version (libpq writes 15.4 as 150004) or encoding cannot be used."""
+        """The error for an unusable server version (libpq writes 15.4 as 150004) or encoding."""
         if server_version < OLDEST_SERVER * 10_000:
             major = server_version // 10_000
             return DatabaseUnusable(
@@ -80,7 +80,7 @@ class Address:
 
     @property
     def user(self) -> str | None:
-        """The login in the address, if any."""
+        """The login in the address."""
         return self.parameters.get("user")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The driver below SQLAlchemy: its connection, and statements in its own form."""
+"""The driver below SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 Statement = TextClause | SelectBase
-"""What is sent through the driver: a whole text, or a read composed of the tables in ``agent.store.tables``."""
+"""A whole text, or a read composed of ``agent.store.tables``."""
 
 
 def driver_of(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
-    """The psycopg connection; only valid while the caller holds the SQLAlchemy one."""
+    """The psycopg connection; valid only while the caller holds the SQLAlchemy one."""
     raw = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
     return cast("psycopg.AsyncConnection[Any]", raw)
 

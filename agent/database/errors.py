@@ -20,27 +20,27 @@ from signoff.errors import SignoffError
 
 
 class DatabaseError(SignoffError):
-    """A problem with the database; the message is one line and never contains a password."""
+    """One line that never contains a password."""
 
 
 class DatabaseUnusable(DatabaseError):
-    """This database cannot be used as configured."""
+    """The database cannot be used as configured."""
 
 
 class DatabaseUnavailable(DatabaseError):
-    """The database does not answer at the moment. Nothing of the transaction was written."""
+    """Nothing of the transaction was written."""
 
 
 class BudgetExceeded(DatabaseUnavailable):
-    """No free connection in time, or the transaction took too long and was aborted before COMMIT."""
+    """No free connection in time, or aborted before COMMIT."""
 
 
 class OutcomeUnknown(DatabaseError):
-    """The connection was lost before COMMIT was acknowledged: it is unknown whether it was written."""
+    """The connection was lost before COMMIT was acknowledged: written or not."""
 
 
 def in_one_line(error: BaseException) -> str:
-    """The first line of a driver's error, without those repeated for each address."""
+    """The first line, without those repeated for each address."""
     lines = [line.strip() for line in str(getattr(error, "orig", None) or error).splitlines()]
     return next((line for line in lines if line), type(error).__name__)
 
@@ -48,28 +48,28 @@ def in_one_line(error: BaseException) -> str:
 # Ended by the server's clock: statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
 _OUT_OF_TIME = ("57014", "25P03", "25P04")
 
-# A deadlock, no space or memory, a lock, file errors, a standby: not the statement's fault, and perhaps temporary.
+# A deadlock, no space or memory, a lock, file errors, a standby: not the statement's fault, perhaps temporary.
 _NOT_NOW = ("40001", "40P01", "53", "55P03", "58", "25006")
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether the server ends the session with it; that may happen between the commit and its answer."""
+    """Whether the server ends the session with it, perhaps between commit and answer."""
     diag = getattr(getattr(error, "orig", error), "diag", None)
     return diag is not None and diag.severity_nonlocalized in {"FATAL", "PANIC"}
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the driver, not the server, reports that the connection is broken; it may still look open."""
+    """Whether the driver, not the server, reports a broken connection; it may still look open."""
     return isinstance(getattr(error, "orig", error), psycopg.OperationalError) and not _sqlstate(error)
 
 
 def is_out_of_time(error: BaseException) -> bool:
-    """Whether the server's clock ended the statement or the transaction."""
+    """Whether the server's clock ended it."""
     return _sqlstate(error) in _OUT_OF_TIME
 
 
 def is_not_now(error: BaseException) -> bool:
-    """Whether the server refuses for a reason that may pass."""
+    """Whether the server's reason may pass."""
     return _sqlstate(error).startswith(_NOT_NOW)
 
 

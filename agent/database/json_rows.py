@@ -10,7 +10,7 @@ from uuid import UUID
 
 
 def json_rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    """In the format of PostgreSQL. Raises TypeError for a value that is not JSON, a UUID, a time or bytes."""
+    """Encode rows for PostgreSQL. TypeError for a value that is not JSON, a UUID, a time or bytes."""
     return json.dumps(rows, default=_as_text)
 
 

@@ -1,4 +1,4 @@
-"""Paths of migrations and data. Standard library only: `bootstrap.py` loads this file before anything is installed."""
+"""Paths of migrations and data. Standard library only: `bootstrap.py` loads this before anything is installed."""
 
 import hashlib
 import os
@@ -6,11 +6,11 @@ import stat
 from pathlib import Path
 
 STATE = Path("/var/lib/signoff")
-"""The place for data of root's private directories."""
+"""For data of root's private directories."""
 
 
 def migrations_path() -> Path:
-    """The directory with Alembic's `env.py`: beside this module in a wheel, top-level `alembic` in a checkout."""
+    """The directory of Alembic's `env.py`: beside this module in a wheel, top-level `alembic` in a checkout."""
     here = Path(__file__).resolve().parent
     for folder in (here / "_alembic", here.parent.parent / "alembic"):
         if (folder / "env.py").is_file():
@@ -29,7 +29,7 @@ def open_to_others(folder: Path) -> bool:
 
 
 def place_outside(folder: Path) -> Path | None:
-    """Root's place for the data of a private `folder`: root runs PostgreSQL as another user, who must reach it."""
+    """A place for root's private `folder`: root runs PostgreSQL as another user, who must reach the data."""
     folder = folder.resolve()
     if os.geteuid() != 0 or open_to_others(folder):
         return None
@@ -37,7 +37,7 @@ def place_outside(folder: Path) -> Path | None:
 
 
 def data_home(folder: Path | None = None) -> Path:
-    """The data directory of `folder`: `SIGNOFF_HOME`, else `.signoff` in it, or root's place outside."""
+    """`SIGNOFF_HOME`, else `.signoff` in `folder`, or root's place outside."""
     if chosen := os.environ.get("SIGNOFF_HOME"):
         return Path(chosen).expanduser().resolve()
     folder = (folder or Path.cwd()).resolve()

@@ -24,12 +24,12 @@ _OLDEST: LiteralString = """
 SELECT w.oldest FROM {schema}.works_with AS w JOIN {schema}.alembic_version AS a ON a.version_num = w.version
 """
 _NO_RIGHT = errors.InsufficientPrivilege.sqlstate
-_ONE_AT_A_TIME = threading.Lock()  # alembic keeps its environment in module globals
+_ONE_AT_A_TIME = threading.Lock()  # alembic's environment is in module globals
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is migrated: the owner's address, and the role and login of the service."""
+    """The owner's address, and the service's role and login."""
 
     owner: Address
     role: str = APP_ROLE
@@ -37,7 +37,7 @@ class Target:
 
     @classmethod
     def read(cls, given: Mapping[str, str], environment: Mapping[str, str]) -> Self:
-        """For the `alembic` command: its `-x` arguments, else the environment. DatabaseUnusable without an address."""
+        """Read the `alembic` command's `-x` arguments, else the environment. DatabaseUnusable without an address."""
         url = given.get("url") or environment.get("SIGNOFF_OWNER_URL") or environment.get("DATABASE_URL")
         if not url:
             raise DatabaseUnusable("set SIGNOFF_OWNER_URL or DATABASE_URL to say which database to migrate")
@@ -47,7 +47,7 @@ class Target:
         return cls(Address.read(url, schema), given.get("role", APP_ROLE), login)
 
     def preparation(self) -> list[str]:
-        """SQL with settings for the migrations, for the length of their transaction."""
+        """Settings for the length of the migrations' transaction."""
         settings = {"signoff.role": self.role, "signoff.login": self.login or ""}
         return [
             f"CREATE SCHEMA IF NOT EXISTS {quoted(self.owner.schema)}",
@@ -61,8 +61,8 @@ def upgrade(
 ) -> None:
     """Upgrade the schema in one transaction. Concurrent upgrades wait for each other, and all succeed.
 
-    With `owner_url`, that login creates and owns everything, and the login of `url` becomes a member of `role`. Raises
-    DatabaseUnusable in one line, and DatabaseUnavailable.
+    With `owner_url`, that login creates and owns everything, and the login of `url` becomes a member of `role`.
+    Raises DatabaseUnusable in one line, and DatabaseUnavailable.
     """
     _run("upgrade", _target(url, schema, owner_url, role), to)
 
@@ -83,13 +83,13 @@ def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | No
 
 
 def is_compatible(found: str | None, oldest: str | None) -> bool:
-    """Whether this code can work with a schema of version `found`, made for code as old as `oldest`."""
+    """Whether this code works with a schema of version `found`, made for code as old as `oldest`."""
     mine = head()
     return found == mine or (found is not None and oldest is not None and oldest <= mine < found)
 
 
 def run_file(name: str) -> None:
-    """For a version: execute a file below `sql/` literally: no parameters, no doubled `%`."""
+    """Execute a version's file below `sql/` literally: no parameters, no doubled `%`."""
     from alembic import context, op  # noqa: PLC0415 - as in `_run`
 
     statements = (migrations_path() / "sql" / name).read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def _ask(address: Address, question: LiteralString, role: str) -> str | None:
     with _translated_errors(address), _connect(address, autocommit=True) as connection:
         for attempt in ("login", "role"):
             try:
-                if attempt == "role":  # if another role owns the schema, the login has no rights itself
+                if attempt == "role":  # if another role owns the schema, the login has no rights
                     connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
                 row = connection.execute(query).fetchone()
                 return str(row[0]) if row else None
@@ -139,7 +139,7 @@ def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
 
 @contextmanager
 def session(target: Target) -> Iterator[Connection]:
-    """One transaction as the owner, in the schema (created if missing), excluding other migrations of it."""
+    """One transaction as the owner, in the schema (created if missing), excluding its other migrations."""
     engine = create_engine(
         "postgresql+psycopg://",
         creator=lambda: _connect(target.owner, autocommit=False),
@@ -204,7 +204,7 @@ def _config() -> Config:
 
 @cache
 def _versions() -> tuple[str, ...]:
-    """All versions, oldest first, from the names of the files."""
+    """Oldest first, from file names."""
     found = (path.name.partition("_")[0] for path in (migrations_path() / "versions").glob("*.py"))
     return tuple(sorted(each for each in found if each.isdigit()))
 

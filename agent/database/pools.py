@@ -1,7 +1,7 @@
 """Access to the database: three pools, and transactions that report exactly what is known.
 
-Clicks have their own pool, so that busy workers do not keep a person waiting, and a time limit, because Slack waits
-only three seconds.
+Clicks have their own pool, so that workers do not keep a person waiting, and a time limit, because Slack waits three
+seconds.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ log = structlog.get_logger(__name__)
 POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
 IDLE = 20
-"""Seconds that a worker's transaction may be idle. A stopped process must not keep its locks."""
+"""Seconds that a worker's transaction may be idle: a stopped process must not keep its locks."""
 
 _LIMIT_TRANSACTIONS = "SELECT set_config('transaction_timeout', %s, false)"
-# An announcement need not survive a crash of the server, so nothing waits for the disk.
+# An announcement need not survive a crash, so nothing waits for the disk.
 _ANNOUNCE = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
-_GRACE = 0.1  # for a body that is not waiting for the database and so does not notice the closed connection
+_GRACE = 0.1  # for a body that does not wait for the database, so does not notice the closed connection
 
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """One pool: connections in use, and the maximum."""
+    """Connections in use, and the maximum."""
 
     name: str
     in_use: int
@@ -75,7 +75,7 @@ class PoolUse:
 
 
 class Database:
-    """One database and schema, with the rights of `role` (None: those of the login)."""
+    """One database, used with the rights of `role` (None: the login's)."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Database:
         application_name: str = "signoff",
         announces: bool = False,
     ) -> None:
-        """Does not connect yet. ``announces``: notify other processes of work that this process does not take."""
+        """Does not connect yet. ``announces``: notify other processes of work that this one does not take."""
         self.address = Address.read(url, schema, role)
         self._name = application_name
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
@@ -98,7 +98,7 @@ class Database:
         budget = int(DECISION_BUDGET * 1000)
         self._writing = self._engine(pool_size, POOL_WAIT, idle_in_transaction_session_timeout=IDLE * 1000)
         self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
-        # So that the server releases the locks of a client that hung up; transaction_timeout where it exists.
+        # The server releases the locks of a client that hung up; transaction_timeout where it exists.
         self._deciding = self._engine(
             decision_pool_size,
             DECISION_POOL_WAIT,
@@ -111,7 +111,7 @@ class Database:
         return self.address.schema
 
     def conninfo(self, application_name: str | None = None) -> str:
-        """For connections outside the pools: same database, schema and role."""
+        """The address for connections outside the pools."""
         return self.address.conninfo(application_name or self._name)
 
     def on_ending(self, listener: Listener) -> Callable[[], None]:
@@ -120,18 +120,17 @@ class Database:
         return partial(self._listeners.discard, listener)
 
     def pools(self) -> list[PoolUse]:
-        """Connections of each pool in use, and the maximum."""
         named = {"write": self._writing, "read": self._reading, "decide": self._deciding}
         return [PoolUse(name, _in_use(engine), self._sizes[name]) for name, engine in named.items()]
 
     async def open(self) -> None:
-        """Open the first connection of each pool. DatabaseUnusable: too old; DatabaseUnavailable says which and why."""
+        """The first connection of each pool. DatabaseUnusable: too old; DatabaseUnavailable says which and why."""
         for engine in (self._writing, self._reading, self._deciding):
             connection = await self._checkout(engine, POOL_WAIT)
             await connection.close()
 
     async def close(self) -> None:
-        """Close all idle connections; those in use close when they are returned."""
+        """Idle connections now, others when they are returned."""
         await self.wakeups.finish()
         for engine in (self._writing, self._reading, self._deciding):
             await engine.dispose()
@@ -151,10 +150,10 @@ class Database:
 
     @asynccontextmanager
     async def decision_transaction(self, deadline: float = math.inf) -> AsyncIterator[Transaction]:
-        """`transaction` for a click: at most 0.4 s for getting a connection, then at most 1.2 s to its end.
+        """`transaction` for a click: at most 0.4 s for a connection, then 1.2 s to its end.
 
-        Both end at the `deadline` (monotonic) at the latest. We then hang up: cancelling would wait for a server that
-        does not answer. BudgetExceeded, DatabaseUnavailable: nothing was written. OutcomeUnknown: COMMIT was not
+        Both end by the `deadline` (monotonic). We then hang up: cancelling would wait for a server that does
+        not answer. BudgetExceeded, DatabaseUnavailable: nothing was written. OutcomeUnknown: COMMIT was not
         acknowledged.
         """
         connection = await self._checkout(self._deciding, min(DECISION_POOL_WAIT, deadline - monotonic()))
@@ -174,7 +173,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
-        """For reads: each statement sees what is committed at its time; writes are refused."""
+        """Read: each statement sees what is committed at its time; writes are refused."""
         async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
             yield connection
 
@@ -190,7 +189,7 @@ class Database:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """For consistent reads: all see what the first one sees; writes are refused."""
+        """Read consistently: all statements see what the first sees; writes are refused."""
         connection = await self._checkout(self._reading, POOL_WAIT)
         frozen = await connection.execution_options(isolation_level="REPEATABLE READ")
         async with self._by_itself(frozen):
@@ -198,7 +197,7 @@ class Database:
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[AsyncConnection]:
-        """For counters with many writers: each statement commits by itself, so no lock outlasts it."""
+        """Count with many writers: each statement commits by itself, so no lock outlasts it."""
         async with self._by_itself(await self._checkout(self._writing, POOL_WAIT)) as connection:
             yield connection
 
@@ -233,8 +232,9 @@ class Database:
         if read_only:
             settings["default_transaction_read_only"] = 1
         else:
-            # Written rows are found by an index. Plans are kept, also those of triggers and foreign keys; one that
-            # scans a table, made while it was small, would cost more with every row until the next ANALYZE.
+            # Written rows are found by an index. Plans are kept, also those of triggers and foreign keys;
+            # one that scans a table, made while it was small, would cost more with every row until the next
+            # ANALYZE.
             settings["enable_seqscan"] = 0
         conninfo = self.address.conninfo(self._name, **settings)
 
@@ -256,10 +256,10 @@ class Database:
             async_creator=connect,
             pool_size=size,
             max_overflow=0,
-            pool_use_lifo=True,  # the most recently used connection has its statements prepared
+            pool_use_lifo=True,  # the most recently used one has its statements prepared
             pool_timeout=wait,
             use_native_hstore=False,
-            isolation_level="AUTOCOMMIT",  # a Transaction sends BEGIN and COMMIT itself, with its statements
+            isolation_level="AUTOCOMMIT",  # a Transaction sends BEGIN and COMMIT itself
         )
         watch(engine)
         return engine
@@ -281,7 +281,7 @@ class Database:
                 f"no free connection to the database {self.address} within {wait:.2g} s"
             ) from error
         except (exc.DBAPIError, exc.InvalidRequestError, OSError) as error:
-            # InvalidRequestError: the replacement of a dead connection was found dead, too.
+            # InvalidRequestError: the replacement of a dead connection was dead, too.
             raise DatabaseUnavailable(
                 f"cannot reach the database {self.address}: {in_one_line(error)}"
             ) from error

@@ -1,4 +1,4 @@
-"""The server process and its files: programs, start, readiness, end. `embedded_server` decides when."""
+"""The server process and its files. `embedded_server` decides when."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ PORT = 5432  # names the socket file; nothing listens on the network
 SOCKET = f".s.PGSQL.{PORT}"
 SHORT_PREFIX = "signoff-"
 LONGEST_SOCKET_PATH = 103  # bytes: sun_path holds 108 with its final NUL on Linux, 104 on macOS
-START_SECONDS = 60.0  # recovery after a crash included
+START_SECONDS = 60.0  # including recovery
 STOP_SECONDS = 30.0
 SETTINGS = {
     "listen_addresses": "",
@@ -39,7 +39,7 @@ NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": 
 
 
 class EmbeddedServerError(SignoffError):
-    """The embedded server cannot run here; one line says why and what to do."""
+    """One line says why it cannot run here, and what to do."""
 
 
 def find_programs() -> Path:
@@ -67,7 +67,7 @@ def conninfo(socket_dir: Path) -> str:
 
 
 def recorded_address(data_dir: Path) -> RecordedAddress | None:
-    """The server's process and address from its file, or None without one."""
+    """Read the server's file; None without one."""
     try:
         lines = (data_dir / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def recorded_address(data_dir: Path) -> RecordedAddress | None:
 
 
 def runs_on(pid: int, data_dir: Path) -> bool:
-    """Whether `pid` is a running server of this directory, and not another process with the same number."""
+    """Whether `pid` is a server of this directory, and no other process with that number."""
     try:
         process = psutil.Process(pid)
         return (
@@ -92,7 +92,7 @@ def runs_on(pid: int, data_dir: Path) -> bool:
 
 
 def probe(data_dir: Path, socket_dir: Path) -> bool | None:
-    """Ask the server with a query whether it is durable. None: no answer, or another directory's server."""
+    """Ask the server whether it is durable. None: no answer, or another directory's server."""
     question = "SELECT current_setting('data_directory'), current_setting('fsync')"
     try:
         with psycopg.connect(conninfo(socket_dir), connect_timeout=2, autocommit=True) as connection:
@@ -104,7 +104,7 @@ def probe(data_dir: Path, socket_dir: Path) -> bool | None:
 
 # ------------------------------------------------------------------ starting and stopping
 def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -> None:
-    """Create the database files if missing; first elsewhere, so that they are never incomplete."""
+    """Create missing database files, first elsewhere, so that they are never incomplete."""
     version = data_dir / "PG_VERSION"
     if version.exists():
         if (found := version.read_text().strip()) != MAJOR:
@@ -118,7 +118,7 @@ def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -
         programs / "initdb",
         f"--pgdata={fresh}",
         "--username=postgres",
-        "--auth=trust",  # only this user and root can reach the socket
+        "--auth=trust",  # only this user and root can reach it
         "--encoding=UTF8",
         "--locale=C",
         "--locale-provider=builtin",
@@ -136,7 +136,7 @@ def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -
 
 
 def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
-    """The socket's directory: a short one if the path is too long, or has a comma, which separates names in a list."""
+    """A short path if this one is too long, or has a comma, which separates names in a list."""
     if len(os.fsencode(data_dir / SOCKET)) <= LONGEST_SOCKET_PATH and not set(',"') & set(str(data_dir)):
         return data_dir
     short = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX, dir="/tmp"))  # TMPDIR may itself be long
@@ -147,7 +147,7 @@ def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
 def launch(
     data_dir: Path, socket_dir: Path, programs: Path, user: ServerUser, *, durable: bool
 ) -> "subprocess.Popen[bytes]":
-    """Start the server and return when it answers."""
+    """Return when the server answers."""
     settings = SETTINGS | {"unix_socket_directories": str(socket_dir)} | ({} if durable else NOT_DURABLE)
     command: list[str | Path] = [
         programs / "postgres",
@@ -165,7 +165,7 @@ def launch(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C in the terminal must not reach the server
+                start_new_session=True,  # Ctrl-C must not reach the server
                 **user.process(),
             )
         while process.poll() is None and time.monotonic() < deadline:
@@ -175,7 +175,7 @@ def launch(
         if process.poll() is None:
             process.terminate()
         why = log.read_text(errors="replace")
-        # The last children of a killed server may take a moment to end.
+        # A killed server's last children may take a moment to end.
         if "pre-existing shared memory" not in why or time.monotonic() > deadline:
             forget(data_dir, socket_dir)
             raise EmbeddedServerError(f"PostgreSQL did not start, see {log}: {last_line(why)}")
@@ -183,7 +183,7 @@ def launch(
 
 
 def end(pid: int, data_dir: Path) -> None:
-    """Stop the server with a fast, then an immediate shutdown; nothing committed is lost either way."""
+    """A fast, then an immediate shutdown; nothing committed is lost."""
     for how, seconds in ((signal.SIGINT, STOP_SECONDS), (signal.SIGQUIT, 5.0)):
         if runs_on(pid, data_dir):
             with suppress(ProcessLookupError):
@@ -196,7 +196,6 @@ def end(pid: int, data_dir: Path) -> None:
 
 
 def forget(data_dir: Path, socket_dir: Path) -> None:
-    """Remove the address of a server that has ended."""
     for stale in (data_dir / "postmaster.pid", socket_dir / SOCKET, socket_dir / f"{SOCKET}.lock"):
         stale.unlink(missing_ok=True)
     if socket_dir != data_dir and socket_dir.name.startswith(SHORT_PREFIX):
@@ -205,11 +204,11 @@ def forget(data_dir: Path, socket_dir: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Our environment without variables that affect PostgreSQL, and with messages in English."""
+    """Ours, without variables that affect PostgreSQL, and with messages in English."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 
 
 def last_line(text: str) -> str:
-    """The line with the reason: the last FATAL one, or else the last."""
+    """The last FATAL line, or else the last."""
     lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
     return next((line for line in reversed(lines) if "FATAL" in line or "error:" in line), lines[-1])

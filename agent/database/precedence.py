@@ -1,4 +1,4 @@
-"""The order of work in a process: clicks and commands first, then sweeps, then background work, then expired calls."""
+"""The order of work in a process: clicks and commands, sweeps, background work, expired calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Rank(IntEnum):
-    """How urgent work is. A lower number goes first."""
+    """A lower number goes first."""
 
     PERSON = 1
     SWEEP = 2
@@ -19,11 +19,11 @@ class Rank(IntEnum):
 
 
 MOST = {Rank.PERSON: 0.0, Rank.SWEEP: 1.0, Rank.BACKGROUND: 1.0, Rank.LAST: 5.0}
-"""Maximum seconds that a rank waits before each of its steps, so that it slows down but never stops."""
+"""Seconds that a rank waits before each step: it slows down but never stops."""
 
 
 class Precedence:
-    """Counts running work in this process, by rank. Affects only waiting times, never correctness."""
+    """Counts running work by rank. Affects only waiting times, never correctness."""
 
     def __init__(self, most: Mapping[Rank, float] = MOST) -> None:
         self._most = most
@@ -32,7 +32,6 @@ class Precedence:
 
     @contextmanager
     def at_work(self, rank: Rank) -> Iterator[None]:
-        """Count work of this rank as running."""
         self._at_work[rank] += 1
         try:
             yield
@@ -42,7 +41,7 @@ class Precedence:
             changed.set()
 
     async def give_way(self, rank: Rank) -> None:
-        """Wait until no work of a higher rank is running, at most ``MOST[rank]`` seconds."""
+        """Wait until nothing of a higher rank runs, at most ``MOST[rank]`` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._most[rank]):
                 while any(self._at_work[each] for each in Rank if each < rank):

@@ -1,4 +1,4 @@
-"""The user of the embedded server: PostgreSQL refuses to run as root, so root uses a separate account."""
+"""PostgreSQL refuses to run as root, so root uses a separate account."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ PASSWD = Path("/etc/passwd")
 
 @dataclass(frozen=True)
 class ServerUser:
-    """The user and group that run the server and own its files."""
+    """Runs the server and owns its files."""
 
     uid: int
     gid: int
@@ -32,13 +32,13 @@ class ServerUser:
         return cls(entry.pw_uid, entry.pw_gid)
 
     def process(self) -> dict[str, Any]:
-        """The arguments of `subprocess` that run a program as this user."""
+        """Arguments of `subprocess` to run as this user."""
         if os.geteuid() != 0:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def make_parents(self, data_dir: Path) -> None:
-        """Create the missing parents of `data_dir`; if root's, the server's user may pass, whatever the umask."""
+        """Create missing parents; the server's user may pass root's, whatever the umask."""
         if os.geteuid() != 0:
             data_dir.parent.mkdir(parents=True, exist_ok=True)
             return
@@ -69,7 +69,7 @@ class ServerUser:
 
 
 def account() -> pwd.struct_passwd:
-    """The server's account, created on first use behind a lock (`useradd` has none). Raises OSError if that fails."""
+    """Created on first use behind a lock (`useradd` has none). Raises OSError."""
     with suppress(KeyError):
         return pwd.getpwnam(ACCOUNT)
     with PASSWD.open() as lock:

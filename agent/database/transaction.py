@@ -1,7 +1,7 @@
-"""One transaction: reads run at once; writes are sent together with COMMIT at the end.
+"""One transaction: reads run at once; writes are sent with COMMIT.
 
-No write depends on the result of an earlier one, so all share one round trip (pipeline mode). When a statement fails,
-the server skips everything after it, COMMIT included.
+No write depends on an earlier one's result, so all share one round trip (pipeline mode). When one fails, the server
+skips the rest, COMMIT included.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from agent.database.writes import Writes
 from signoff.errors import SignoffError
 
 Listener = Callable[[UUID, int], object]
-"""Called with a request and its number of audit events."""
+"""A request and its number of audit events."""
 
 Wake = Callable[[Sequence[Wakeup]], object]
-"""Takes the wake-ups of a committed transaction."""
+"""The wake-ups of a committed transaction."""
 
 DECISION_BUDGET = 1.2
-"""Seconds. With 0.8 s to identify who clicked, this stays below the three that Slack waits for an answer."""
+"""Seconds. With 0.8 s to identify who clicked, this stays below Slack's three."""
 
 _SAVEPOINT, _RELEASE = text("SAVEPOINT step"), text("RELEASE SAVEPOINT step")
 
 
 class Transaction:
-    """``execute`` reads and locks; the other methods collect ``text()`` constants, which are sent before COMMIT."""
+    """``execute`` reads and locks; other methods collect ``text()`` constants, sent before COMMIT."""
 
     def __init__(self, connection: AsyncConnection, address: Address, tell: Listener, wake: Wake) -> None:
         self.connection = connection
@@ -68,19 +68,18 @@ class Transaction:
 
     @property
     def unbegun(self) -> bool:
-        """Nothing has been sent; BEGIN goes with the first statement."""
+        """BEGIN goes with the first statement."""
         return self._raw.info.transaction_status == TransactionStatus.IDLE
 
     @property
     def has_writes(self) -> bool:
-        """Collected writes have not been sent yet."""
         return bool(self._writes)
 
     # --- while it is open ---------------------------------------------------------------------------------
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
     ) -> CursorResult[Any]:
-        """Run this statement now. It does not see collected writes that are not flushed."""
+        """Run now. Does not see collected writes that are not flushed."""
         if self.unbegun:
             await self._raw.execute("BEGIN", prepare=False)
         return await self.connection.execute(statement, parameters)
@@ -94,41 +93,38 @@ class Transaction:
     ) -> None:
         """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``, for all members together.
 
-        ``last``: after everything else, and without two rows for the same table row: an UPDATE would count only one.
-        One text for all rows costs a fraction of an array per column. The flush raises TypeError for values other than
-        JSON, UUIDs, times and bytes.
+        ``last``: after everything else, and without two rows for the same table row: an UPDATE would count only
+        one. One text for all rows costs a fraction of an array per column. The flush raises TypeError for
+        values other than JSON, UUIDs, times and bytes.
 
-        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is all:
-        PostgreSQL expects a hundred in any text and would scan a large table to find one. A SELECT hides the number, so
-        the plan is kept.
+        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which
+        is all: PostgreSQL expects a hundred in any text and would scan a large table to find one. A SELECT
+        hides the number, so the plan is kept.
         """
         self._writes.add_rows(statement, rows, last=last)
 
     def next_member(self) -> None:
-        """Begin the writes of the next member of a wave, which share no row with those of the others."""
+        """Begin the writes of a wave's next member; members share no rows."""
         self._writes.next_member()
 
     def wake(self, *wakeups: Wakeup) -> None:
-        """Wake these after the commit."""
+        """Send wake-ups after the commit."""
         self._wakeups.update(dict.fromkeys(wakeups))
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Call this after the commit: logs, metrics and traces of facts.
-
-        It must be quick and not raise.
-        """
+        """Call this after the commit: logs, metrics and traces of facts. Must be quick and not raise."""
         self._callbacks.append(callback)
 
     def begin_after_commit(self, callback: Callable[[], object]) -> None:
-        """Like ``after_commit``, for starting work: its tasks begin before those callbacks."""
+        """Call this before the other callbacks, to start work."""
         self._beginnings.append(callback)
 
     def ended(self, requests: Mapping[UUID, int]) -> None:
-        """Report the end of these requests, with their numbers of audit events, to listeners after COMMIT."""
+        """Report the end of these requests, with their numbers of audit events, after COMMIT."""
         self._ended.update(requests)
 
     async def flush(self) -> None:
-        """Send the collected writes, for statements that must see them. Raises the driver's errors."""
+        """Send collected writes now, for statements that must see them. Raises the driver's errors."""
         if self._writes:
             await self._send()
 
@@ -164,12 +160,11 @@ class Transaction:
 
     # --- its end ------------------------------------------------------------------------------------------
     def expire(self) -> None:
-        """Mark the time limit as over."""
         self._expired = True
         abort_reads(self._raw)
 
     def out_of_time(self) -> DatabaseError:
-        """The error for the caller: nothing was written, or the outcome is unknown."""
+        """Nothing was written, or the outcome is unknown."""
         if self._committing:
             return self._unknown()
         return BudgetExceeded(
@@ -216,7 +211,7 @@ class Transaction:
             self._tell(request_id, recorded)
 
     def _translated(self, error: Exception) -> DatabaseError | None:
-        """The caller's error for a failed end of the transaction; None: raise the original."""
+        """None: raise the original."""
         if isinstance(error, SignoffError):
             return None
         is_over = self._raw.closed or is_lost(error)
@@ -243,13 +238,11 @@ class Transaction:
 
 
 Connection = AsyncConnection | Transaction
-"""What reads and locks take: a connection that only reads, or a transaction."""
+"""What reads and locks take."""
 
 
 async def fetch(connection: Connection, statement: Statement, **parameters: Any) -> list[Any]:
-    """Execute a constant statement (or of a cached function), compiled once, without SQLAlchemy; rows have named
-    columns.
-    """
+    """Execute a constant statement (or a cached function's), compiled once, without SQLAlchemy; columns are named."""
     if _unbegun(connection):
         return (await query(connection, statement, **parameters))[0]
     cursor = _driver(connection).cursor(row_factory=namedtuple_row)

@@ -1,8 +1,7 @@
-"""Wake-ups: "look at this now", sent after COMMIT. The tables hold the work; a lost wake-up only delays it to the next
-poll.
+"""Wake-ups: "look at this now", sent after COMMIT. The tables hold the work; a lost wake-up only delays it.
 
-Work that this process cannot take is announced with one ``NOTIFY`` in its own transaction: in that of a fact it would
-hold a lock of the whole server until the disk has answered.
+Work that this process cannot take is announced with one ``NOTIFY`` in its own transaction: in a fact's it would hold a
+lock of the whole server until the disk has answered.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ log = structlog.get_logger(__name__)
 
 
 class WakeupKind(StrEnum):
-    """What a wake-up points to."""
-
     RUN = "run"
     CALL = "call"
     CHANNEL = "channel"
@@ -32,29 +29,24 @@ class WakeupKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wakeup:
-    """Work to check, and its agent."""
-
     kind: WakeupKind
     key: UUID | str
     agent: str | None = None
     first: bool = False
-    """Goes before other work of its agent, because a person waits for the result."""
+    """A person waits for the result."""
     last: bool = False
-    """Goes after everything else, because nobody waits for the result."""
+    """Nobody waits for the result."""
 
     @classmethod
     def run(cls, run_id: UUID, agent: str) -> Self:
-        """Make the run's next turn, if it has new input."""
         return cls(WakeupKind.RUN, run_id, agent)
 
     @classmethod
     def call(cls, call_id: UUID, agent: str, *, first: bool = False, last: bool = False) -> Self:
-        """Take the call's next step."""
         return cls(WakeupKind.CALL, call_id, agent, first, last)
 
     @classmethod
     def channel(cls, channel_id: str) -> Self:
-        """Send what is due in a Slack channel."""
         return cls(WakeupKind.CHANNEL, channel_id)
 
     @classmethod
@@ -72,7 +64,7 @@ Listener = Callable[[Sequence[Wakeup]], Sequence[Wakeup]]
 
 
 class Wakeups:
-    """Passes the wake-ups of committed transactions to the listeners of this process, and announces the rest."""
+    """Passes committed wake-ups to this process's listeners, and announces the rest."""
 
     def __init__(self, announce: Callable[[], Awaitable[None]] | None = None) -> None:
         self._announce = announce
@@ -82,7 +74,7 @@ class Wakeups:
         self._again = False
 
     def listen(self, listener: Listener) -> Callable[[], object]:
-        """Call this with what earlier listeners have left. Returns an unsubscriber."""
+        """Call this with what earlier listeners left. Returns an unsubscriber."""
         self._listeners[listener] = None
         return partial(self._listeners.pop, listener, None)
 
@@ -92,12 +84,11 @@ class Wakeups:
         return partial(self._looks.pop, look, None)
 
     def announced(self) -> None:
-        """Handle an announcement: other processes may have left work."""
         for look in tuple(self._looks):
             look()
 
     def send(self, wakeups: Sequence[Wakeup]) -> None:
-        """Pass these on. Neither waits nor raises: the work is already committed."""
+        """Neither waits nor raises: the work is committed."""
         for listener in tuple(self._listeners):
             if not wakeups:
                 return
@@ -109,7 +100,7 @@ class Wakeups:
             self.announce()
 
     def announce(self) -> None:
-        """Notify other processes that there may be work for them; neither waits nor raises."""
+        """Notify other processes; neither waits nor raises."""
         if self._announce is None:
             return
         self._again = True
@@ -117,12 +108,12 @@ class Wakeups:
             self._announcing = asyncio.create_task(self._tell_others(self._announce), name="announce")
 
     async def finish(self) -> None:
-        """Wait until pending announcements are sent."""
+        """Wait until announcements are sent."""
         if self._announcing is not None:
             await asyncio.gather(self._announcing, return_exceptions=True)
 
     async def _tell_others(self, announce: Callable[[], Awaitable[None]]) -> None:
-        """Announce once at a time; requests in the meantime become one more announcement."""
+        """Announce once at a time; requests meanwhile become one more."""
         while self._again:
             self._again = False
             try:

@@ -1,4 +1,4 @@
-"""A transaction's collected writes, in the order in which they are sent."""
+"""A transaction's collected writes, in sending order."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agent.database.json_rows import json_rows
 
 Row = Mapping[str, Any]
 _Write = tuple[TextClause, Row | list[Row]]
-"""A statement with its parameters, or with the rows that it reads."""
+"""With its parameters, or with the rows that it reads."""
 
 
 class Writes:
-    """Statements of one or more members: keeps each member's own order, and joins rows for the same statement."""
+    """Keeps each member's own order, and joins rows for the same statement."""
 
     def __init__(self) -> None:
         self._members: list[list[_Write]] = [[]]
@@ -29,14 +29,14 @@ class Writes:
         self._members[-1].append((statement, parameters))
 
     def add_rows(self, statement: TextClause, rows: Sequence[Row], *, last: bool) -> None:
-        """Collect rows for a statement; those of ``last`` are sent after everything else, in one statement."""
+        """Rows of ``last`` are sent after everything else, in one statement."""
         if rows and last:
             self._last.setdefault(statement, []).extend(rows)
         elif rows:
             self._members[-1].append((statement, list(rows)))
 
     def next_member(self) -> None:
-        """Later writes are independent of all earlier ones."""
+        """Later writes are independent of earlier ones."""
         self._members.append([])
 
     def statements(self) -> Iterator[tuple[TextClause, Row]]:
