@@ -1,1 +1,1 @@
-"""The use cases: one transaction each, one module or package per noun."""
+"""Use cases: one transaction each, one module or package per noun."""

@@ -1,4 +1,4 @@
-"""API keys. The key is shown once; only its SHA-256 is stored. Wrong, revoked and expired keys all look alike."""
+"""API keys. Shown once; only the SHA-256 is stored. Wrong, revoked and expired keys look alike."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from signoff.errors import Conflict, SignoffError
 from signoff.values import Person
 
 START = "signoff_"
-"""Prefix of every key, so that people and secret scanners recognise one."""
+"""Prefix of every key, for people and secret scanners."""
 
 SHAPE = re.compile(START + r"[A-Za-z0-9_-]{43}\Z")
 SHOWN = len(START) + 4
-"""Leading characters of a key that are stored, to tell keys apart in a list."""
+"""Leading characters that are stored, to tell keys apart."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class TooManyCalls(SignoffError):
-    """The key's calls of this minute are used up; ``seconds`` until the next one."""
+    """``seconds`` until the key may call again."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"too many calls with this key; try again in {seconds:.0f} s")
@@ -39,7 +39,7 @@ class TooManyCalls(SignoffError):
 
 
 class KeyRejected(SignoffError):
-    """The key cannot be created as asked; the message says why."""
+    """The key cannot be created; the message says why."""
 
 
 async def create(
@@ -89,7 +89,7 @@ async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = time
 
 
 async def revoke(db: Database, name: str, *, by: str) -> None:
-    """Make the key invalid at once. Raises NotFound."""
+    """Invalid at once. Raises NotFound."""
     async with db.transaction() as tx:
         key, head = await _held(tx, name)
         api_keys.revoke(tx, key.id)
@@ -102,7 +102,7 @@ async def list_keys(db: Database) -> list[KeyLine]:
 
 
 async def authenticate(db: Database, presented: str) -> Principal | None:
-    """Return the owner of a key, or ``None`` if it is not valid. Counts the use; raises TooManyCalls."""
+    """The owner of a valid key. Counts the use; raises TooManyCalls."""
     if not SHAPE.match(presented):
         return None
     async with db.counting() as connection:
@@ -115,7 +115,7 @@ async def authenticate(db: Database, presented: str) -> Principal | None:
 
 
 async def forget_uses(db: Database) -> int:
-    """Delete the counts of past minutes. Always returns 0, because they are not worth reporting."""
+    """Delete the counts of past minutes. Always returns 0: they are not worth reporting."""
     async with db.transaction() as tx:
         await api_keys.forget_uses(tx)
     return 0

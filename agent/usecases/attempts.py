@@ -1,4 +1,4 @@
-"""Begin and end attempts, for workers and external programs alike."""
+"""Begin and end attempts, of workers and programs alike."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from signoff.values import Action
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 10.0
-"""Seconds that a worker keeps an attempt or model turn without a heartbeat (sent every 2 s)."""
+"""Seconds that a worker keeps an attempt or turn without a heartbeat (sent every 2 s)."""
 
 MAX_ATTEMPTS = 3
-"""Attempts at a retryable call before a person has to look at it."""
+"""For a retryable call, before a person has to look at it."""
 
 _KINDS = {
     ExecutionStatus.SUCCEEDED: AuditKind.EXECUTION_SUCCEEDED,
@@ -41,7 +41,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended: ``succeeded`` with the result, or ``failed`` or ``in_doubt`` with the reason."""
+    """``succeeded`` with the result, or ``failed`` or ``in_doubt`` with the reason."""
 
     status: ExecutionStatus
     text: str
@@ -52,7 +52,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ClaimTerms:
-    """Which worker claims a call, under which execution id, and what its tool says about lost attempts."""
+    """Who claims a call, under which execution id, and what its tool says about lost attempts."""
 
     worker: str
     idempotent: bool
@@ -61,24 +61,21 @@ class ClaimTerms:
     concurrency: tuple[ConcurrencyLimit, ...] = ()
     """Limits across processes."""
     uses: tuple[Use, ...] = ()
-    """The call's use of limits over time."""
     policy_epoch: int = 0
-    """The policy that lets the call run."""
     lease_seconds: float = LEASE_SECONDS
     judgement: Judgement | None = None
-    """The evaluation that needs no person for this call; recorded with the first attempt."""
+    """Needs no person for this call; recorded with the first attempt."""
     claim_hash: bytes | None = None
-    """Hash of an external program's token; that program is then the ``worker``."""
+    """Of an external program's token; that program is then the ``worker``."""
 
     @property
     def actor(self) -> str:
-        """Who claims, as written in the audit log."""
         return self.worker if self.claim_hash else f"worker:{self.worker}"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to cause the effect once. ``action`` is the approved one, read from its canonical bytes."""
+    """The right to cause the effect once. ``action`` is read from the approved canonical bytes."""
 
     execution_id: UUID
     call_id: UUID
@@ -90,12 +87,11 @@ class Claim:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this call."""
         return str(self.call_id)
 
 
 class CallToRun(Protocol):
-    """A call, locked behind its run, with what an attempt needs of it."""
+    """A call, locked behind its run, with what an attempt needs."""
 
     @property
     def id(self) -> UUID: ...
@@ -114,7 +110,7 @@ def approved_action(canonical: bytes, decided: bytes | None, recorded: bytes | N
 
 
 def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEntry:
-    """The audit entry of the call's next attempt, which runs this action."""
+    """The audit entry of the call's next attempt."""
     detail = {"execution": str(terms.execution_id), "call": str(call.id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
     return AuditEntry(AuditKind.EXECUTION_CLAIMED, terms.actor, detail)
@@ -144,7 +140,6 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -
 def log_begun(
     tx: Transaction, execution_id: UUID, attempt: int, request_id: UUID | None, call_id: UUID | None = None
 ) -> None:
-    """Log after the commit that an attempt has begun."""
     about = {"execution_id": execution_id, "call_id": call_id, "request_id": request_id}
     named = {name: str(each) for name, each in about.items() if each is not None}
     event = partial(log.info, "execution begins", action="execution.started", attempt=attempt, **named)
@@ -152,7 +147,7 @@ def log_begun(
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: str) -> None:
-    """Write the outcome of an open attempt; count and log it after the commit."""
+    """Write an open attempt's outcome; count and log it after the commit."""
     executions.finish(tx, execution_id, status, text)
     tx.after_commit(EXECUTIONS.labels(status.value).inc)
     action = f"execution.{status.value}"
@@ -162,7 +157,7 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: s
 
 
 def is_repeated(attempt: Attempt, outcome: Outcome) -> bool:
-    """Whether this outcome is already stored, because the answer to an earlier report was lost."""
+    """Whether this outcome is stored already: the answer to an earlier report was lost."""
     written = attempt.result if attempt.status is ExecutionStatus.SUCCEEDED else attempt.error
     return attempt.status is outcome.status and outcome.text == (written or "")
 
@@ -173,7 +168,7 @@ def ends_doubt(attempt: Attempt, outcome: Outcome) -> bool:
 
 
 def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
-    """End an open attempt: its row, its audit entry, its card and a line in the request's thread."""
+    """End an open attempt: row, audit entry, card, and a line in the request's thread."""
     finish(tx, attempt.id, outcome.status, outcome.text)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
@@ -186,7 +181,7 @@ def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: Cha
 def write_end_of_doubt(
     tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
-    """Record that an attempt in doubt succeeded: nobody has to settle it."""
+    """The attempt succeeded after all: nobody has to settle it."""
     executions.end_doubt(tx, attempt.id, outcome.text)
     tx.after_commit(EXECUTIONS.labels(outcome.status.value).inc)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt, "late": True}
@@ -195,7 +190,7 @@ def write_end_of_doubt(
 
 
 def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
-    """Store a late result beside the outcome, which it does not change."""
+    """Store a late result beside the outcome."""
     executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
     detail = {"execution": str(attempt.id), "status": outcome.status.value}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
@@ -210,7 +205,7 @@ def card(about: StoredCall | Attempt) -> list[OutboxMessage]:
 
 
 def line(about: StoredCall | Attempt, line: str, **facts: object) -> list[OutboxMessage]:
-    """A line in the request's thread, if people were asked."""
+    """Add a line in the request's thread, if people were asked."""
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.request_line(about.destination, about.request_id, line, None, **facts)]

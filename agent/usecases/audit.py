@@ -16,7 +16,7 @@ async def heads(db: Database) -> list[Head]:
 
 
 async def find_problems(db: Database, kept: Iterable[Head] = ()) -> tuple[int, list[ChainProblem]]:
-    """Verify all chains, their rows and the heads saved elsewhere (``kept``), in one snapshot."""
+    """Verify all chains, their rows and the saved heads (``kept``), in one snapshot."""
     found: list[ChainProblem] = []
     events, earlier = 0, {head.subject: head for head in kept}
     async with db.snapshot() as connection:

@@ -1,7 +1,7 @@
-"""Process due items in batches; a broken item does not block the others.
+"""Process due items in batches; a broken item does not block the rest.
 
-A transaction per item would be too slow. When a batch fails, each item gets its own transaction; an item that fails
-alone (a broken audit chain, for example) is logged and skipped for a while.
+A transaction per item would be too slow. When a batch fails, each item gets its own; one that fails alone (a broken
+audit chain, for example) is logged and skipped for a while.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from agent.database.precedence import Rank
 from agent.database.transaction import Connection, Transaction
 
 AGAIN = 60.0
-"""Seconds until a broken item is retried, and logged again if it still fails."""
+"""Seconds until a broken item is retried, and logged again."""
 
 TRANSIENT_DB_ERRORS = (DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown)
-"""Errors that are not the item's fault; the next sweep finds it unchanged."""
+"""Not the item's fault; the next sweep finds it unchanged."""
 
 log = structlog.get_logger(__name__)
 
@@ -35,13 +35,13 @@ class Identified(Protocol):
 Item = TypeVar("Item", bound=Identified)
 
 Find = Callable[[Connection, int, Collection[UUID], UUID | None], Awaitable[Sequence[Item]]]
-"""Locks and returns up to that many due items that nobody else holds: without the excluded ids, or only one id."""
+"""Lock so many due items that nobody else holds: without the excluded ids, or only one id."""
 
 Do = Callable[[Transaction, Sequence[Item]], Awaitable[None]]
 
 
 class FailedItems:
-    """Items of one kind of work that failed alone; remembered by this process."""
+    """Items that failed alone in this process."""
 
     def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._work = work
@@ -67,8 +67,8 @@ async def isolate_failures(
 ) -> int:
     """Process what is due, ``size`` items per transaction; returns how many. Raises what makes the database unusable.
 
-    One transaction at a time: two in parallel end a flood 7 % earlier, but double the time of a click. Work that people
-    wait for goes first, before every batch.
+    One transaction at a time: two in parallel end a flood 7 % earlier, but double the time of a click. Work that
+    people wait for goes before every batch.
     """
     batches = _Batches(db, find, do, size, broken)
     done = 0
@@ -89,7 +89,7 @@ class _Batches(Generic[Item]):
         """Whether the last batch was full, so that there may be more."""
 
     async def one(self) -> int:
-        """Process one batch; if it fails, its items one by one."""
+        """Process a batch; if it fails, item by item."""
         found: Sequence[Item] = ()
         await self._db.precedence.give_way(Rank.SWEEP)
         try:
@@ -116,7 +116,7 @@ class _Batches(Generic[Item]):
 async def one_by_one(
     items: Sequence[UUID], work: Callable[[UUID], Awaitable[int]], broken: FailedItems
 ) -> int:
-    """Process each item alone and return the sum of the results. Items that fail are skipped for a while."""
+    """Process each item alone; returns the sum. Items that fail are skipped for a while."""
     done = 0
     for item in items:
         try:

@@ -1,4 +1,4 @@
-"""The times of schedules: cron expressions in a time zone, computed by APScheduler."""
+"""Times of schedules: cron expressions in a time zone, computed by APScheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANGE = re.compile(r"(\w+)(?:-(\w+))?(?:/(\d+))?\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Cron:
-    """A cron expression of five fields and its time zone. Raises ValueError if either is invalid."""
+    """Five fields and a time zone. ValueError if either is invalid."""
 
     expression: str
     timezone: str
@@ -46,7 +46,7 @@ class Cron:
         return CronTrigger(timezone=zone, **dict(zip(_FIELDS, fields, strict=True)))
 
     def after(self, moment: datetime) -> datetime | None:
-        """The next time. An hour repeated by a clock change counts once, unless the schedule runs every hour."""
+        """The next time. An hour repeated by a clock change counts once, unless the schedule is hourly."""
         found = self._following(moment)
         while found is not None and found.fold and not self.expression.split()[1].startswith("*"):
             found = self._following(found)
@@ -55,12 +55,12 @@ class Cron:
     def _following(self, moment: datetime) -> datetime | None:
         behind = moment.astimezone(UTC) + timedelta(
             microseconds=1
-        )  # computed on the zone's own clock, `fold` would be lost
+        )  # on the zone's own clock, `fold` would be lost
         found: datetime | None = self._trigger.get_next_fire_time(None, behind)
         return found
 
     def latest(self, first: datetime, now: datetime, grace: timedelta) -> datetime | None:
-        """The latest time from ``first`` (a scheduled time) until now, if it is at most ``grace`` ago."""
+        """The latest time from ``first`` (a scheduled time) until now, at most ``grace`` ago."""
         at: datetime | None = first
         if first < now - grace:
             at = self.after(now - grace - timedelta(microseconds=1))

@@ -1,8 +1,8 @@
-"""Messages for Slack: take a destination's next message and store its outcome.
+"""Messages for Slack: take a destination's next one and store its outcome.
 
 One drain at a time sends to a channel, one message at a time. Taking a message leases the channel; storing its outcome
-takes the next one in the same transaction, if the pace allows one. A card that changed in the meantime (``wanted``
-grew) stays due.
+takes the next one in the same transaction, if the pace allows. A card that changed meanwhile (``wanted`` grew) stays
+due.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from agent.usecases.undelivered import give_up
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 10.0
-"""Longer than one call to Slack (8 s), but barely: a drain that dies blocks its channel for so long."""
+"""Barely longer than a call to Slack (8 s): a drain that dies blocks its channel for so long."""
 
 LOCKED = 0.1
-"""Seconds until the next poll while another transaction is changing the message to be sent."""
+"""Seconds until the next poll while another transaction changes the message."""
 
 
 LONGEST_PAUSE = 600.0
-"""Maximum seconds that a message or a channel waits, whatever Slack asks for."""
+"""Seconds that a message or channel waits at most, whatever Slack asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The message to send now; or ``wait``, the seconds until the pace allows more (``None``: nothing is waiting).
+    """The message to send now; or ``wait``, the seconds until the pace allows more (``None``: nothing waits).
 
-    ``rests``: nothing can be sent before ``wait`` is over, so polling earlier is useless.
+    ``rests``: nothing can be sent before, so polling earlier is useless.
     """
 
     due: DueMessage | None
@@ -56,11 +56,11 @@ async def take_next(
     after: Outcome | None = None,
     cards_per_minute: int = CARDS_PER_MINUTE,
 ) -> Look:
-    """Store the outcome of the previous message and take the next one, unless another drain holds the destination.
+    """Store the previous message's outcome and take the next one, unless another drain holds the destination.
 
-    The order is priority, then age. Senders take turns: ``served`` lists the senders of earlier messages
-    (`DueMessage.turn`), the next one first; senders that are not in it go before them. New messages and updates have
-    separate paces and do not wait for each other. A flood of cards is first folded into a digest.
+    Ordered by priority, then age. Senders take turns: ``served`` lists the senders of earlier messages
+    (`DueMessage.turn`), the next one first; others go before them. New messages and updates have separate paces. A
+    flood of cards is first folded into a digest.
     """
     async with db.transaction() as tx:
         if after is not None and (nothing_now := await _store(tx, after)) is not None:
@@ -69,7 +69,7 @@ async def take_next(
 
 
 async def store(db: Database, outcome: Outcome) -> None:
-    """Store the outcome of a message without taking another."""
+    """Store an outcome without taking another message."""
     async with db.transaction() as tx:
         await _store(tx, outcome)
 
@@ -117,14 +117,14 @@ async def _take(
 
 
 async def _fold(tx: Transaction, destination: Destination, cards_per_minute: int) -> None:
-    """Post a digest per sender instead of more cards than a channel can show, and keep it up to date."""
+    """Post a digest per sender instead of more cards than a channel can show, and keep it current."""
     senders = await floods.fold(tx, destination, cards_per_minute)
     outbox.enqueue(tx, [outbox.digest(destination, sender) for sender in senders])
     await tx.flush()
 
 
 async def bound_pauses(db: Database) -> int:
-    """Shorten waits that exceed the longest pause, for example after the clock went back. Returns how many."""
+    """Shorten waits beyond the longest pause, for example after the clock went back. Returns how many."""
     async with db.transaction() as tx:
         shortened = await undelivered.bound_destinations(tx, LONGEST_PAUSE, LEASE_SECONDS)
     async with db.transaction() as tx:
@@ -132,7 +132,7 @@ async def bound_pauses(db: Database) -> int:
 
 
 async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> int:
-    """Post the cards of folded requests that still wait, as many as the limit allows. Returns how many."""
+    """Post cards of folded requests that still wait, within the limit. Returns how many."""
     async with db.transaction() as tx:
         found = await floods.unfold(tx, cards_per_minute)
         outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there, _ in found])
@@ -142,7 +142,7 @@ async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> i
 
 
 async def _store(tx: Transaction, outcome: Outcome) -> Look | None:
-    """Store the outcome, unless another drain took over. ``None``: something may be sent now."""
+    """Store an outcome, unless another drain took over. ``None``: something may be sent now."""
     due = outcome.due
     if isinstance(outcome, Sent):
         return await _store_sent(tx, due, outcome.ts, outcome.pause)
@@ -200,18 +200,18 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
 
 
 async def channels_due(db: Database, team_id: str) -> list[str]:
-    """The channels of this workspace with a message to send and no drain at work."""
+    """This workspace's channels with a message to send and no drain at work."""
     return await db.read(deliveries.channels_due, team_id)
 
 
 async def renew(db: Database, due: DueMessage) -> bool:
-    """Extend the lease before a call to Slack, so that it outlasts the call. False: lease lost."""
+    """Extend the lease before a call to Slack, so that it outlasts it. False: lease lost."""
     async with db.transaction() as tx:
         return await deliveries.renew(tx, due.destination, due.epoch, LEASE_SECONDS)
 
 
 async def release(db: Database, due: DueMessage) -> None:
-    """Release the destination without storing an outcome."""
+    """Release the destination without an outcome."""
     async with db.transaction() as tx:
         await deliveries.release(tx, due.destination, due.epoch)
 

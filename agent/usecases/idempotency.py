@@ -1,4 +1,4 @@
-"""The `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07): reserve a call, store or release it."""
+"""The `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Reservation:
 
 
 class KeyReused(Exception):
-    """The key was used for a different call."""
+    """The key was used for another call."""
 
 
 class CallInProgress(Exception):
@@ -65,7 +65,7 @@ async def store_response(db: Database, begun: Reservation, response: StoredRespo
 
 
 async def release(db: Database, begun: Reservation) -> None:
-    """Allow a failed call to be repeated with the same key."""
+    """Let a failed call be repeated with the same key."""
     async with db.transaction() as tx:
         idempotency.release(tx, begun.principal, begun.key, begun.fingerprint)
 

@@ -13,7 +13,7 @@ from agent.database.transaction import Transaction
 
 
 class Skipped(Enum):
-    """Instead of a result: the transaction left the member out, and it has to run alone."""
+    """The transaction left the member out; it has to run alone."""
 
     SKIPPED = "skipped"
 
@@ -24,17 +24,17 @@ Member = TypeVar("Member")
 Found = TypeVar("Found")
 Result = TypeVar("Result")
 Settled: TypeAlias = Result | Exception | Skipped
-"""The result for one member. An exception is a result, too, and is committed with the others."""
+"""An exception is a result, too, and is committed with the others."""
 
 
 class JointUseCase(ABC, Generic[Member, Found, Result]):
-    """Lock and read all members, then decide on each separately and write everything."""
+    """Lock and read all members, then decide on each and write everything."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     async def send(self, members: Sequence[Member], *, wait: bool) -> list[Settled[Result]]:
-        """Run one transaction; results in the order of members, which must not share rows. ``wait``: skip none."""
+        """Results in the order of members, which must not share rows. ``wait``: skip none."""
         async with self.transaction() as tx:
             found = await self.lock(tx, members, wait=wait)
             return [
@@ -57,11 +57,11 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
     async def lock(
         self, tx: Transaction, members: Sequence[Member], *, wait: bool
     ) -> Sequence[Found | Skipped]:
-        """Lock and read the rows of all members in one round trip. SKIPPED: missing or, without ``wait``, locked."""
+        """Lock and read all members' rows in one round trip. SKIPPED: missing or, without ``wait``, locked."""
 
     @abstractmethod
     def missing(self, member: Member) -> Result | Exception:
-        """The result for a member whose rows do not exist."""
+        """The result for a member without rows."""
 
     @abstractmethod
     async def act(self, tx: Transaction, member: Member, found: Found, *, wait: bool) -> Settled[Result]:

@@ -11,7 +11,7 @@ from agent.store import judgements
 
 
 async def recorded(db: Database, since: datetime) -> AsyncIterator[list[RecordedJudgement | None]]:
-    """All evaluations since then, oldest first, page by page; ``None`` where the content is erased."""
+    """All evaluations since then, oldest first, in pages; ``None`` for erased content."""
     async with db.connection() as connection:
         async for page in judgements.recorded(connection, since):
             yield page

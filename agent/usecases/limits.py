@@ -1,4 +1,4 @@
-"""Limits over time: current use, programs' uses without approval, and uses that have ended."""
+"""Limits over time: current use, programs' uses without approval, ended uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 1_000
 
 
 async def states(db: Database, key: UUID, uses: Sequence[Use]) -> tuple[LimitState, ...]:
-    """The limits as these uses find them now, without what the key itself has reserved."""
+    """The limits as these uses find them, without the key's own reservations."""
     return tuple(await db.read(limits.states, key, uses))
 
 
@@ -37,10 +37,10 @@ async def allow_use(
     detail: Mapping[str, object],
     judged: Judgement | None = None,
 ) -> tuple[LimitState, ...]:
-    """Record that a program may proceed without a person, and count it, if its limits have room.
+    """Record and count that a program may proceed without a person, if its limits have room.
 
-    If not, nothing is written and the limits are returned. The same key is one use and one evaluation while its windows
-    last. Raises ``OutdatedPolicy``.
+    If not, nothing is written and the limits are returned. The same key is one use and one evaluation while its
+    windows last. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         check_epoch(judged.epoch if judged else 0, await policies.lock_epoch(tx))
@@ -58,14 +58,12 @@ async def allow_use(
 
 
 async def settle_ended(db: Database) -> int:
-    """Settle the uses of ended calls, and delete those before every window. Returns how many."""
+    """Settle ended calls' uses, and delete those before every window. Returns how many."""
     settled = BATCH
     total = 0
     while settled == BATCH:
         async with db.transaction() as tx:
             settled = await limits.settle_ended(tx, BATCH)
-        async with (
-            db.transaction() as tx
-        ):  # a transaction each: two that hold the same sums must not wait for each other
+        async with db.transaction() as tx:  # one each: two with the same sums must not wait for each other
             total += settled + await limits.forget_old(tx, BATCH)
     return total

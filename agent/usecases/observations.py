@@ -1,4 +1,4 @@
-"""Observed checkpoints: what they would have asked, and the weekly message to operators."""
+"""What observed checkpoints would have asked, and the weekly message to operators."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from signoff import formats
 async def observed(
     db: Database, policy: Policy, since: datetime, *, examples: int
 ) -> tuple[list[ObservedCount], list[ObservedExample]]:
-    """Counts since then, with ``examples`` of the latest actions that each checkpoint would have asked about.
+    """Counts since then, with the latest ``examples`` per checkpoint.
 
-    Observed checkpoints of the policy are listed even without evaluations.
+    The policy's observed checkpoints are listed even without evaluations.
     """
     async with db.connection() as connection:
         counted = await observations.counts(connection, since)
@@ -30,7 +30,7 @@ async def observed(
 
 
 async def report_week(db: Database, policy: Policy, admin: Destination | None) -> int:
-    """Notify operators, once, of what observed checkpoints would have asked in the last whole week (UTC).
+    """Notify operators, once, of the last whole week (UTC).
 
     Returns the number of messages; a week without observations has none.
     """

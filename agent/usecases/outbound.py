@@ -9,15 +9,15 @@ from agent.domain.outbound import OutboundMessage
 from agent.store import outbound
 
 LEASE = 60.0
-"""Seconds until a notice that was taken may be taken by another sender."""
+"""Seconds until another sender may take a notice."""
 
 FIRST_PAUSE = 5.0
 LONGEST_PAUSE = timedelta(hours=6).total_seconds()
 ATTEMPTS = 16
-"""With pauses that double up to the longest one, this many attempts take about a day."""
+"""With pauses that double up to the longest, about a day."""
 
 KEPT_DAYS = 7
-"""Days that sent notices are kept."""
+"""For sent notices."""
 
 
 async def lease_due(db: Database, target: str, limit: int) -> list[OutboundMessage]:
@@ -27,13 +27,13 @@ async def lease_due(db: Database, target: str, limit: int) -> list[OutboundMessa
 
 
 async def mark_sent(db: Database, notice: OutboundMessage) -> bool:
-    """Mark as delivered. False: another sender had taken over."""
+    """False: another sender had taken over."""
     async with db.transaction() as tx:
         return await outbound.settle(tx, notice, "sent")
 
 
 async def postpone(db: Database, notice: OutboundMessage, seconds: float, error: str) -> bool:
-    """Retry after ``seconds``, or give up after too many attempts. True: given up."""
+    """Retry after ``seconds``, or give up after too many attempts (True)."""
     over = notice.attempts >= ATTEMPTS
     async with db.transaction() as tx:
         state = "dead" if over else "pending"

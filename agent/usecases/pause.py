@@ -1,7 +1,7 @@
-"""The stop switch: pause one agent or all, resume, list what is paused.
+"""The stop switch: pause one agent or all, resume.
 
-Nothing of a paused agent or of agents below it begins: no model turn, no tool call, no external claim. Calls already
-running finish, and people can keep voting.
+Nothing of a paused agent or of agents below it begins: no model turn, tool call or external claim. Running calls
+finish, and people can keep voting.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def active_pauses(db: Database) -> list[Pause]:
 
 
 async def known_agents(db: Database) -> list[str]:
-    """Every agent with a run or request, so that a pause can name it."""
+    """Agents with a run or request, which a pause can name."""
     return await db.read(pauses.known_agents)
 
 
@@ -47,7 +47,7 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
         stopped = any((each.agent or EVERYTHING) == scope for each in await pauses.active_pauses(tx))
         if stopped is stop:
             return False
-        if stop:  # grants do not survive a pause: people give them again, or not
+        if stop:  # grants do not survive a pause
             await grants.end_all(tx, by=actor, because="paused", scope=scope)
         await audit.create_head(tx, SUBJECT)
         head = await audit.lock_head(tx, SUBJECT)

@@ -1,7 +1,7 @@
 """Apply a policy, restore an earlier one, list the history.
 
 Evaluations and claims hold the pause switch shared until COMMIT and compare their policy with the one in force.
-Applying a policy takes the switch exclusively: after that, nothing is evaluated or claimed under another policy.
+Applying takes the switch exclusively: after that, nothing runs under another policy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
 async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
     """Put a policy in force. Once this returns, nothing is evaluated or claimed under an earlier one.
 
-    Applying the same text again changes nothing.
+    The same text again changes nothing.
     """
     async with db.transaction() as tx:
         await pause.lock_switch(tx)
@@ -70,7 +70,7 @@ async def restore(
 ) -> StoredPolicy:
     """Put an earlier policy in force again, as a new epoch.
 
-    ``now`` is the policy to replace. Raises ``Conflict`` if another one has come into force in the meantime.
+    ``now``: the policy to replace. Raises ``Conflict`` if another one came into force meanwhile.
     """
     async with db.transaction() as tx:
         await pause.lock_switch(tx)
@@ -83,17 +83,17 @@ async def restore(
 
 
 async def in_force(db: Database) -> StoredPolicy | None:
-    """The policy in force, or ``None`` if no process ever started on this database."""
+    """``None`` if no process ever started on this database."""
     return await db.read(policies.in_force)
 
 
 async def epoch_in_force(db: Database) -> int:
-    """The epoch of the policy in force, or 0."""
+    """The epoch in force, or 0."""
     return await db.read(policies.epoch_in_force)
 
 
 async def find(db: Database, epoch: int) -> StoredPolicy:
-    """The policy of this epoch. Raises ``NotFound``."""
+    """Raises ``NotFound``."""
     found = await db.read(policies.find, epoch)
     if found is None:
         raise NotFound(f"there is no policy {epoch}")
@@ -106,7 +106,7 @@ async def history(db: Database, limit: int) -> list[StoredPolicy]:
 
 
 async def _end_grants(tx: Transaction, now: StoredPolicy | None, source: str, by: str) -> None:
-    """End the grants of changed checkpoints: consent was given under the checkpoint as it was."""
+    """End grants of changed checkpoints: consent was given under the checkpoint as it was."""
     if now is None:
         return
     changed = changed_checkpoints(now.source, source)

@@ -1,7 +1,7 @@
-"""Erase what ended long ago, with the rights of the schema's owner.
+"""Erase what ended long ago, with the schema owner's rights.
 
-Nothing that waits, runs or is in doubt is touched. Votes, decisions, digests and audit entries stay, so the chains
-still verify; each batch is recorded in its own transaction.
+Nothing that waits, runs or is in doubt is touched. Votes, decisions, digests and audit entries stay, so chains still
+verify; each batch is recorded in its own transaction.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from agent.domain.audit import AuditKind
 from agent.store import audit, retention
 
 SUBJECT = "retention"
-"""The audit chain that records every erasure."""
+"""Audit chain of every erasure."""
 
 ROWS_AT_ONCE = 10
-"""Deliveries and notices are small, so a batch takes this many times more of them."""
+"""Deliveries and notices are small, so batches take this many times more."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureCounts:
-    """How much was, or would be, erased; ``requests`` includes those of runs; ``broken`` cannot be erased."""
+    """Erased, or to be erased; ``requests`` includes those of runs; ``broken`` cannot be erased."""
 
     runs: int = 0
     requests: int = 0
@@ -57,7 +57,7 @@ class ErasureCounts:
 
 
 async def cutoff(db: Database, ago: timedelta) -> datetime:
-    """The time so long ago, by the database's clock. Raises DatabaseUnusable if this login may not erase."""
+    """The time so long ago (database clock). Raises DatabaseUnusable if this login may not erase."""
     async with db.connection() as connection:
         if not await retention.is_owner(connection):
             raise DatabaseUnusable(
@@ -68,7 +68,7 @@ async def cutoff(db: Database, ago: timedelta) -> datetime:
 
 
 async def due(db: Database, before: datetime) -> ErasureCounts:
-    """Count what ended before that time and is not erased yet; changes nothing."""
+    """Count what ended before that time and is not erased."""
     return ErasureCounts(*await db.read(retention.count, before))
 
 
@@ -93,7 +93,7 @@ async def erase(
 
 
 _Step = tuple[ErasureCounts, UUID | None]
-"""What a batch erased, and the id after which the next begins; ``None``: no more."""
+"""What a batch erased, and the id after which the next begins."""
 
 
 async def _runs(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
@@ -120,7 +120,7 @@ async def _together(
     erase_these: Callable[[Transaction, Sequence[UUID]], Awaitable[ErasureCounts]],
     ids: Sequence[UUID],
 ) -> ErasureCounts:
-    """Erase all at once; if that fails, one by one, so that only the broken item is left out."""
+    """Erase all at once; if that fails, one by one, leaving out only the broken item."""
     if not ids:
         return ErasureCounts()
     try:

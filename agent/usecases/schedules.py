@@ -1,4 +1,4 @@
-"""Schedules. Whoever adds one is the requester of its runs. Each time starts one run, across all processes."""
+"""Schedules. Who adds one is the requester of its runs. Each time starts one run, across all processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 async def add(db: Database, new: NewSchedule, *, by: str) -> Schedule:
-    """Add a schedule, beginning now. Raises ValueError if it has no future time."""
+    """Begins now. Raises ValueError without a future time."""
     schedule_id, cron = new_id(), Cron(new.cron, new.timezone)
     async with db.transaction() as tx:
         now = await clock.now(tx)
@@ -44,7 +44,7 @@ async def add(db: Database, new: NewSchedule, *, by: str) -> Schedule:
 
 
 async def remove(db: Database, schedule_id: UUID, *, by: str) -> None:
-    """Remove a schedule; runs that it started go on. Raises NotFound."""
+    """Runs that it started go on. Raises NotFound."""
     async with db.transaction() as tx:
         await _locked(tx, schedule_id)
         schedules.delete(tx, schedule_id)
@@ -109,7 +109,6 @@ async def list_schedules(db: Database) -> list[Schedule]:
 
 
 async def unknown_agents(db: Database, known: list[str]) -> list[str]:
-    """Agents of schedules that are not among ``known``."""
     return await db.read(schedules.unknown_agents, known)
 
 

@@ -1,4 +1,4 @@
-"""Store the words by which people find requests."""
+"""The words by which people find requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.domain.request_view import RequestView
 from agent.store import search, views
 
 AT_ONCE = 200
-"""Requests per round. At a round a second, a million old ones take an hour and a half, and little of a core."""
+"""At a round a second, a million old requests take an hour and a half, and little of a core."""
 
 
 async def store_words(

@@ -24,7 +24,7 @@ _SHAPE = re.compile(r"[A-Za-z0-9_-]{43}\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A new session; ``secret`` goes into its cookie and nowhere else."""
+    """``secret`` goes into its cookie and nowhere else."""
 
     secret: str
     person: Person
@@ -56,20 +56,20 @@ async def use_link(db: Database, secret: str) -> NewSession | None:
 
 
 async def sign_in(db: Database, person: Person, via: Literal["openid"]) -> NewSession:
-    """Begin a session (recorded) for a person whom ``via`` has authenticated."""
+    """Begin a session (recorded) for a person authenticated by ``via``."""
     async with db.transaction() as tx:
         return await _begin(tx, person, via)
 
 
 async def find(db: Database, secret: str) -> Session | None:
-    """The session of a cookie; ``None``: expired, ended or unknown."""
+    """``None``: expired, ended or unknown."""
     if not _SHAPE.match(secret):
         return None
     return await db.read(sessions.find, _digest(secret))
 
 
 async def sign_out(db: Database, secret: str) -> None:
-    """End a session (recorded). An ended one stays as it is."""
+    """End a session (recorded), unless ended."""
     if not _SHAPE.match(secret):
         return
     async with db.transaction() as tx:

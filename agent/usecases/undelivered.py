@@ -18,7 +18,7 @@ from agent.usecases.due_messages import Dead, DueMessage
 async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Destination | None) -> None:
     """Notify people elsewhere, once, that messages to this destination fail and may need their help.
 
-    ``admin`` is notified once per cause, and a waiting request's run in its thread. Both again only after a message got
+    ``admin`` is notified once per cause, a waiting request's run in its thread. Both again only after a message got
     through here, and ``admin`` only when nothing else waits for the same cause.
     """
     here = due.destination

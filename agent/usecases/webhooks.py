@@ -1,4 +1,4 @@
-"""Webhooks. The secret is shown once, but stored in clear, because it signs everything that is sent."""
+"""Webhooks. The secret is shown once, but stored in clear, because it signs what is sent."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from agent.store.ids import new_id
 from signoff.errors import Conflict, SignoffError
 
 START = "whsec_"
-"""Prefix of every webhook secret."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class WebhookRejected(SignoffError):
-    """The webhook cannot be added as asked; the message says why."""
+    """The webhook cannot be added; the message says why."""
 
 
 async def add(

@@ -1,5 +1,3 @@
-"""Void an approval whose facts differ at the claim, and ask people again."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -38,9 +36,9 @@ async def void_and_ask(
 ) -> UUID:
     """Void an approval whose facts have changed, and ask people again. Idempotent.
 
-    ``rule``, ``destination`` and ``limits`` come from the evaluation of the new facts. Without a rule the earlier one
-    applies: the same people are asked again, even if policy would now let the action run. Returns the id of the new
-    request. Raises ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (the facts are the same).
+    ``rule``, ``destination`` and ``limits`` come from the new evaluation. Without a rule the earlier one applies:
+    the same people are asked, even if policy would now let the action run. Returns the new request's id. Raises
+    ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (the facts are the same).
     """
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)

@@ -39,11 +39,11 @@ LEASE_SECONDS = 3600.0
 LONGEST_LEASE = 86_400.0
 
 FACTS_CHANGED = "facts-changed"
-"""The kind of refusal after which people are asked again."""
+"""The refusal after which people are asked again."""
 
 
 class ClaimRefused(Conflict):
-    """The approval cannot be claimed; ``kind`` is the machine-readable reason."""
+    """``kind`` is the machine-readable reason."""
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
@@ -51,7 +51,7 @@ class ClaimRefused(Conflict):
 
 
 class ReportRefused(Conflict):
-    """The result was not accepted as the outcome; ``kind`` is the machine-readable reason."""
+    """The result is not the outcome; ``kind`` is the machine-readable reason."""
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
@@ -73,14 +73,13 @@ class ExternalClaim:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this request."""
         return str(self.request_id)
 
 
 async def record_judgement(
     db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object], judged: Judgement
 ) -> None:
-    """Record an evaluation that led to no request, in the key's audit chain. Raises ``OutdatedPolicy``."""
+    """Record an evaluation without a request in the key's audit chain. Raises ``OutdatedPolicy``."""
     subject = principal.name
     async with db.transaction() as tx:
         check_epoch(judged.epoch, await policies.lock_epoch(tx))
@@ -106,11 +105,11 @@ async def claim(
     facts_are_read: bool = False,
     policy_epoch: int = 0,
 ) -> ExternalClaim:
-    """Claim an approved action once, to execute it elsewhere. Decided under the request's lock by the database's clock.
+    """Claim an approved action once, to execute it elsewhere, under the request's lock and by the database's clock.
 
-    ``digest`` is that of the action which the executor expects. ``facts`` were sent or looked up for this claim;
-    ``facts_are_read``: a rule for this tool reads facts; ``policy_epoch``: the policy with that rule. Raises
-    ``NotFound`` (no such request of this principal), ``ClaimRefused`` and ``OutdatedPolicy``.
+    ``digest``: of the action that the executor expects. ``facts`` were sent or looked up for this claim;
+    ``facts_are_read``: a rule for this tool reads facts; ``policy_epoch``: that rule's policy. Raises ``NotFound``
+    (no such request of this principal), ``ClaimRefused`` and ``OutdatedPolicy``.
     """
     token = secrets.token_urlsafe(32)
     with tracing.span_within("claim", request_id, request_id, {"request_id": str(request_id)}) as span:
@@ -165,7 +164,7 @@ async def _claim(
 async def hand_over_together(
     db: Database, request_ids: Sequence[UUID], *, wait: bool
 ) -> list[datetime | None]:
-    """Record that the askers read these approvals. Returns when each was first read; ``None``: no longer claimable."""
+    """Record that the askers read these approvals. Returns when each was first read; ``None``: not claimable."""
     async with db.transaction() as tx:
         handed_over = await external_executions.hand_over(tx, request_ids)
     return [handed_over.get(each) for each in request_ids]
@@ -275,5 +274,4 @@ async def _lapse(tx: Transaction, due: Sequence[OverdueApproval]) -> None:
 
 
 def hash_of(token: str) -> bytes:
-    """The stored hash of a claim's token."""
     return hashlib.sha256(token.encode()).digest()

@@ -1,4 +1,4 @@
-"""Run calls that external programs claim, execute and report."""
+"""Calls that programs claim, execute and report."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ async def handed_out(db: Database, tools: Sequence[tuple[str, str]]) -> list[Han
 
 
 async def find_attempt(db: Database, call_id: UUID, token: str) -> ExternalCallAttempt | None:
-    """The attempt claimed with this token."""
+    """Find the attempt claimed with this token."""
     return await db.read(external_calls.find_attempt, call_id, hash_of(token))

@@ -1,7 +1,7 @@
-"""What a tool has prepared for the pending action, so that it can undo it.
+"""What a tool has prepared for the pending action.
 
-Written before the tool's ``on_pending`` hook runs, so that after a crash another worker knows what may be prepared.
-After an edit, ``on_refused`` (cause "edited") undoes the earlier preparation before the hook runs for the new action.
+Written before ``on_pending`` runs, so that after a crash another worker knows what may be prepared. After an edit,
+``on_refused`` (cause "edited") undoes it before the hook runs for the new action.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from agent.store import call_locks, calls, request_locks, views
 
 
 async def mark_prepared(db: Database, call_id: UUID, action: bytes) -> bool:
-    """Record that ``on_pending`` is about to run for this action. False: it is not the pending action."""
+    """Record that ``on_pending`` is about to run for this action. False: it is not pending."""
     return await _while_asked(db, call_id, action, lambda tx: calls.mark_prepared(tx, call_id, action))
 
 
 async def mark_announced(db: Database, call_id: UUID, action: bytes) -> bool:
-    """Record that the hook has run for this action. False: it is not, or no longer, the pending action."""
+    """Record that the hook has run for this action. False: it is not, or no longer, pending."""
     return await _while_asked(db, call_id, action, lambda tx: calls.mark_announced(tx, call_id))
 
 
 async def is_superseded(db: Database, call_id: UUID, action: bytes) -> bool:
-    """Whether the preparation recorded by ``mark_prepared`` was undone or replaced."""
+    """Whether the recorded preparation was undone or replaced."""
     return await db.read(views.prepared_action, call_id) != action
 
 
 async def clear_prepared(db: Database, call_id: UUID, action: bytes) -> None:
-    """Record that the tool has undone its preparation for this action."""
+    """Record that the tool has undone its preparation."""
     async with db.transaction() as tx:
         calls.clear_prepared(tx, call_id, action)
 

@@ -1,7 +1,7 @@
 """Attempts of workers: claim, report, void, call off, renew.
 
 At most once: an attempt is claimed before its effect begins, and never silently repeated. Exactly-once is impossible
-for arbitrary effects; an unknown outcome is called *in doubt*.
+for arbitrary effects; an unknown outcome is *in doubt*.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ from signoff.errors import Conflict
 
 
 class ClaimedAttempt(Protocol):
-    """An attempt, as its worker identifies it."""
-
     @property
     def execution_id(self) -> UUID: ...
     @property
@@ -77,8 +75,8 @@ class Report:
 class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
     """Write how each attempt ended, and answer its run.
 
-    False: another outcome was already written; this one is recorded beside it. A success ends a doubt that nobody has
-    settled. Repeating a report has no effect. Members are attempts of different runs.
+    False: another outcome exists; this one is recorded beside it. A success ends an unsettled doubt. Repeating a
+    report has no effect. Members are attempts of different runs.
     """
 
     async def lock(
@@ -123,7 +121,7 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
 def write_outcome(
     tx: Transaction, run: LockedRun, attempt: CallAttempt, outcome: Outcome, head: ChainHead
 ) -> None:
-    """End an open attempt at a call, and answer the call or leave it in doubt."""
+    """End an open attempt, and answer its call or leave it in doubt."""
     attempts.write_outcome(tx, attempt, outcome, head, attempt.actor)
     if outcome.status is ExecutionStatus.IN_DOUBT:
         calls.mark_in_doubt(tx, attempt.call.id)
@@ -134,7 +132,7 @@ def write_outcome(
 
 
 def is_wanted(run: LockedRun, attempt: CallAttempt) -> bool:
-    """Whether the run still waits for the outcome of the call."""
+    """Whether the run still waits for the outcome."""
     return not run.over or attempt.call.repeats is not None
 
 
@@ -245,7 +243,7 @@ async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun, StoredCall]:
 async def renew_leases(
     db: Database, worker: str, execution_ids: Collection[UUID], turns: Collection[RunLease]
 ) -> None:
-    """Extend this worker's leases; lost leases stay lost."""
+    """Extend this worker's leases; lost ones stay lost."""
     if not execution_ids and not turns:
         return
     async with db.transaction() as tx:

@@ -1,7 +1,4 @@
-"""Attempts whose worker is gone: in doubt until people settle them.
-
-Attempts of idempotent tools are retried a few times.
-"""
+"""Attempts whose worker is gone: in doubt until people settle them; idempotent ones are retried a few times."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _BROKEN = FailedItems("rescue")
 
 
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
-    """Take over attempts with expired leases; returns how many. One that fails does not block the rest."""
+    """Take over attempts with expired leases; returns how many."""
     lost = await db.read(executions.lost, batch_size, _BROKEN.ids)
     return await one_by_one(lost, partial(_rescue_one, db), _BROKEN)
 
@@ -35,7 +32,7 @@ async def _rescue_one(db: Database, execution_id: UUID) -> bool:
 
 
 async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> bool:
-    """Retry up to three times while the run goes on. Otherwise leave it in doubt, or fail if the call is read-only."""
+    """Retry up to three times while the run goes on; then leave it in doubt, or fail a read-only call."""
     run = await runs.lock(tx, run_id)
     attempt = await executions.lock(tx, execution_id)
     if run is None or attempt is None or not _is_lost(attempt):

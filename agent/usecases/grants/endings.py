@@ -1,4 +1,4 @@
-"""End grants: revoked by a reviewer or operator, or ended by a pause or a changed checkpoint."""
+"""End grants: revoked, or ended by a pause or a changed checkpoint."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def end_all(
     scope: str | None = None,
     checkpoints: Collection[str] = (),
 ) -> None:
-    """End the grants of an agent and the agents below it (`*`: all agents), or of these checkpoints.
+    """End the grants of an agent and those below it (`*`: all), or of these checkpoints.
 
     Locks the grants' audit heads, so call it before any other head is locked.
     """
@@ -98,6 +98,6 @@ async def _end(tx: Transaction, grant_id: UUID, by: str, because: str, path: str
 
 
 def _person(actor: str) -> Person | None:
-    """The person that the audit log names, if in Slack."""
+    """The person in the audit log's name, if in Slack."""
     team, _, user = actor.removeprefix("slack:").partition("/")
     return Person(team, user) if actor.startswith("slack:") else None

@@ -1,4 +1,4 @@
-"""A reviewer who approves a call proposes a grant; it takes effect with as many approvals as the call needs."""
+"""A reviewer who approves a call proposes a grant; it needs as many approvals as the call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_DESCRIPTION = 1000
 
 @dataclass(frozen=True, slots=True)
 class GrantProposal:
-    """What a reviewer wants to allow: a constraint for every argument and fact of the approved call."""
+    """A constraint for every argument and fact of the approved call."""
 
     origin: UUID
     by: Person
@@ -46,7 +46,7 @@ class GrantProposal:
     max_sum: Decimal | None = None
 
     def digest(self) -> bytes:
-        """SHA-256 that identifies a repeated proposal."""
+        """Identifies a repeated proposal: SHA-256."""
         hashed: dict[str, object] = {
             "arguments": {name: constraint_as_json(each) for name, each in self.arguments.items()},
             "facts": {name: constraint_as_json(each) for name, each in (self.facts or {}).items()},
@@ -67,11 +67,11 @@ async def propose(
     *,
     policy_epoch: int = 0,
 ) -> OpenOutcome:
-    """Propose a grant to those who may approve the call. Idempotent for the same proposal.
+    """Propose a grant to those who may approve the call. Idempotent.
 
-    ``limits`` are those of the policy ``policy_epoch``, which must still be in force. ``choices``: allowed values of
-    arguments that take one of a list, by name. The proposer's vote is cast separately, afterwards. Raises
-    ``GrantRefused``, and ``Refused`` for an unknown request.
+    ``limits`` are those of the policy ``policy_epoch``, which must still be in force. ``choices``: allowed values,
+    by argument. The proposer's vote is cast afterwards. Raises ``GrantRefused``, and ``Refused`` for an unknown
+    request.
     """
     async with db.transaction() as tx:
         client_id, content = f"{proposal.origin}:{proposal.by}", proposal.digest()
@@ -154,7 +154,7 @@ def _problem(
     limits: GrantLimits | None,
     choices: Mapping[str, Sequence[object]],
 ) -> str | None:
-    """Why this grant is impossible, as a sentence, or ``None``."""
+    """Why this grant is impossible, as a sentence."""
     approved = any(vote.person == proposal.by and vote.verdict is Verdict.APPROVE for vote in view.votes)
     if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED) or view.voided or not approved:
         return "Only somebody whose approval of this request stands can allow similar calls."

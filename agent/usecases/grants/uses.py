@@ -1,4 +1,4 @@
-"""Uses of grants, checked under the grant's lock and written in the transaction that begins the call.
+"""Uses of grants, checked under the grant's lock and written with the call's beginning.
 
 The caller has just evaluated the call (`CallToCover`) and looked up the granters in the directory. If any check fails
 nothing begins, and people are asked.
@@ -55,7 +55,7 @@ LOST_REVIEWER = "somebody who gave it is no reviewer any more"
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """A grant that seems to cover a call, with the directory's facts about its granters."""
+    """A grant that seems to cover a call, and the directory's facts about its granters."""
 
     grant_id: UUID
     call: CallToCover
@@ -64,14 +64,13 @@ class Cover:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCall:
-    """A program's request that a grant may cover; ``content`` is the digest of everything it sent."""
+    """A program's request; ``content`` is the digest of everything it sent."""
 
     principal: str
     client_id: str
     content: bytes
     api_key_id: UUID
     uses: tuple[Use, ...] = ()
-    """Its use of limits over time."""
 
     @property
     def limit_key(self) -> UUID:
@@ -85,7 +84,7 @@ class ProgramCall:
 
 @dataclass(frozen=True, slots=True)
 class _Reviewed:
-    """The call, as its granters are checked against it."""
+    """The call, for checking its granters."""
 
     approvers: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
@@ -103,8 +102,8 @@ class _Use:
 async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Claim | None:
     """Claim a call that nobody was asked about, as a use of the grant.
 
-    Further attempts at the call count as the same use. ``None``: nothing was written, and people have to be asked.
-    Raises ``NoRoom`` and ``OutdatedPolicy``. After ``OutcomeUnknown``, ask ``executions.find_claim``.
+    Further attempts count as the same use. ``None``: nothing was written; ask people. Raises ``NoRoom`` and
+    ``OutdatedPolicy``. After ``OutcomeUnknown``, ask ``executions.find_claim``.
     """
     async with db.transaction() as tx:
         tx.after_commit(partial(point, "after_claim"))
@@ -193,7 +192,7 @@ def _is_repeated(asked: ProgramCall, used: EarlierUse) -> bool:
 
 
 def _may_begin(found: ReadyCall, cover: Cover, used: EarlierUse | None, *, outside: bool) -> bool:
-    """Whether the call is new, or a further attempt at a call that already began under this grant.
+    """Whether the call is new, or began before under this grant.
 
     ``outside``: an external program claims the call, which was handed out earlier.
     """
@@ -238,7 +237,7 @@ def _objection(
     involved: Sequence[Exclusion],
     used: EarlierUse | None,
 ) -> str | None:
-    """Why the grant does not cover the call, or ``None``."""
+    """Why the grant does not cover the call."""
     call, rule = cover.call, cover.call.rule
     uses, total = (grant.uses, grant.used_sum) if used is None else (0, Decimal(0))
     why = allowed.objection(call) or allowed.exhausted(grant.at, uses, total, allowed.amount(call))
@@ -261,7 +260,7 @@ def _objection(
 
 
 def granted(grant: StoredGrant) -> Grant | None:
-    """The approved terms, if the stored ones still match them."""
+    """The approved terms, if the stored ones still match."""
     action = (
         attempts.approved_action(grant.action, grant.decided_digest, grant.recorded_digest)
         if grant.action

@@ -1,4 +1,4 @@
-"""Use cases on a request: facts, audit events, messages and wake-ups in one transaction each."""
+"""Use cases on a request."""
 
 from agent.store.requests import NewRequest
 from agent.usecases.requests.asking_again import ask_again

@@ -1,5 +1,3 @@
-"""Ask an expired question again."""
-
 from __future__ import annotations
 
 from uuid import UUID

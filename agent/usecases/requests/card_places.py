@@ -1,4 +1,4 @@
-"""Where a request has buttons: its card, and a person's own places (App Home, modals)."""
+"""Where a request has buttons: its card, and personal places (App Home, modals)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def create_place(db: Database, request_id: UUID, surface: OwnSurface, pers
 async def create_places(
     db: Database, request_ids: Sequence[UUID], surface: OwnSurface, person: Person
 ) -> dict[UUID, str]:
-    """The nonces of many requests by request id; existing places keep theirs."""
+    """Nonces by request id; existing places keep theirs."""
     if not request_ids:
         return {}
     async with db.transaction() as tx:
@@ -35,7 +35,7 @@ async def create_places(
 
 
 async def redraw_card(db: Database, request_id: UUID) -> None:
-    """Redraw the request's card, because somebody saw an outdated one."""
+    """Somebody saw an outdated card."""
     async with db.transaction() as tx:
         there = await stored.channel_of_card(tx, request_id)
         if there is not None:
@@ -43,7 +43,7 @@ async def redraw_card(db: Database, request_id: UUID) -> None:
 
 
 async def replace_deleted_card(db: Database, team_id: str, channel_id: str, ts: str) -> None:
-    """After a message was deleted: if it was a request's card, post it again while people need it."""
+    """Post a deleted card again while people need it."""
     there = Destination(team_id, channel_id)
     async with db.transaction() as tx:
         request_id = await stored.request_of_card(tx, there, ts)

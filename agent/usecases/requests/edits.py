@@ -27,7 +27,7 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class EditAttempt:
-    """A reviewer who wants to change a revision; ``place`` is ``None`` only on paths without a card."""
+    """``place`` is ``None`` only on paths without a card."""
 
     request_id: UUID
     revision: int
@@ -38,7 +38,7 @@ class EditAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An evaluated edit; ``rule`` matches the edited action (``None``: policy would let it run)."""
+    """``rule`` matches the edited action (``None``: policy would let it run)."""
 
     request_id: UUID
     revision: int
@@ -51,10 +51,8 @@ class Edit:
     place: Place | None = None
     signature_digest: bytes | None = None
     uses: tuple[Use, ...] = ()
-    """The edited action's use of limits over time."""
     facts_source: FactsSource | None = None
     policy_epoch: int = 0
-    """The policy that evaluated it."""
     judgement: Judgement | None = None
 
     @property
@@ -95,7 +93,7 @@ async def _check(tx: Transaction, attempt: EditAttempt) -> Refused | None:
     request = await _lock(tx, attempt)
     if request is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    # A repeated delivery of the edit names the revision before the one that the edit made.
+    # A repeated delivery names the revision before the edit's own.
     again = request.editor == attempt.editor.person and request.revision == attempt.revision + 1
     refused = _refusal(request, replace(attempt, revision=request.revision) if again else attempt)
     if refused is not None:
@@ -120,7 +118,7 @@ async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
     if not made:
         return EditOutcome(request.revision, request.editor_may_approve, changed=False)
     places.bind(tx, request.place, edit.place)
-    if shown.rule.description_template is not None:  # the rule for the changed action may have another title
+    if shown.rule.description_template is not None:  # the changed action's rule may have another title
         edit = replace(edit, description=shown.rule.describe(edit.action, edit.facts))
     _write(tx, request, edit, before, made)
     return EditOutcome(request.revision + 1, request.editor_may_approve)
@@ -135,14 +133,14 @@ async def _lock(tx: Transaction, attempt: EditAttempt, *, judged: bool = False) 
 
 
 def _refusal(request: ReviewedRequest, attempt: EditAttempt) -> Refused | None:
-    """Why this person may not edit this revision from there, or ``None``."""
+    """Why this person may not edit this revision from there."""
     return places.refusal(request.place, attempt.place, attempt.editor.person) or eligibility.edit_refusal(
         request, attempt.editor, attempt.revision, request.head.at
     )
 
 
 def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -> Refused | None:
-    """Why the action may not be changed in this way, or ``None``."""
+    """Why the action may not be changed in this way."""
     if touches_hidden(made, before.arguments, edit.action.arguments, opened.redact):
         return Refused(Refusal.REDACTED_EDIT)
     if edit.rule is not None and not allows_edit(opened, edit.rule):
@@ -151,7 +149,7 @@ def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Differ
 
 
 def _is_repeated(request: ReviewedRequest, edit: Edit) -> bool:
-    """Whether this edit was already applied and is delivered again."""
+    """Whether this edit was applied and is delivered again."""
     return (
         request.status is RequestStatus.WAITING
         and request.revision == edit.revision + 1

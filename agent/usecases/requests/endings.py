@@ -34,7 +34,7 @@ async def withdraw(
 
 
 async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, principal: str) -> bool:
-    """Withdraw a request and evaluate its call again with the current code. False: already decided, or no call."""
+    """Withdraw a request and evaluate its call with the current code. False: already decided, or no call."""
     async with db.transaction() as tx:
         request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING or request.call_id is None:
@@ -71,7 +71,7 @@ BATCH = 32
 
 
 async def expire_due(db: Database, *, batch_size: int = BATCH) -> int:
-    """Expire unanswered requests, or escalate them (once); returns how many. One that fails does not block the rest."""
+    """Expire unanswered requests, or escalate them (once); returns how many."""
     due = open_requests.lock_due
     return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 

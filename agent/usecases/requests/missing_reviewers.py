@@ -10,7 +10,7 @@ from agent.store.outbox import Destination
 
 
 async def report_missing_reviewers(db: Database, view: RequestView, admin: Destination, needed: int) -> None:
-    """Notify ``admin`` once per revision and set of reviewers."""
+    """Notify once per revision and set of reviewers."""
     key = f"reviewers:{view.id}:{view.revision}:{len(view.approvers)}"
     facts = {
         "needed": needed,

@@ -47,7 +47,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenOutcome:
-    """The request for this question; ``created`` is false if it existed."""
+    """``created`` is false if the request existed."""
 
     request_id: UUID
     created: bool
@@ -56,7 +56,8 @@ class OpenOutcome:
 async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - the word of the trade
     """Ask people, once.
 
-    Raises ``Conflict`` (other content under its id, or an ended run), ``NotFound`` (no call) and ``OutdatedPolicy``.
+    Raises ``Conflict`` (other content under its id, or an ended run), ``NotFound`` (no call) and
+    ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         ask_no = 1
@@ -92,7 +93,7 @@ def write_request(
     head: ChainHead,
     involved: Sequence[Exclusion],
 ) -> None:
-    """Write a new request: its rows, its first audit entry, its card and the line in its run's thread."""
+    """Write the rows, the first audit entry, the card, and the line in the run's thread."""
     tx.after_commit(
         partial(
             log.info,

@@ -1,4 +1,4 @@
-"""The only way in which a request ends: its outcome, the next state of its call, and notifications."""
+"""The only way in which a request ends: outcome, its call's next state, notifications."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from signoff.values import Person
 log = structlog.get_logger(__name__)
 
 MAX_WAKEUPS = 50
-"""Ended calls whose runs are woken at once. Polling finds the others, a few at a time."""
+"""Ended calls whose runs wake at once. Polling finds the others."""
 
 _KINDS = {
     RequestStatus.APPROVED: AuditKind.REQUEST_DECIDED,
@@ -40,7 +40,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class RequestEnding:
-    """How a waiting, locked request ends; ``digest`` is that of its current revision."""
+    """How a waiting, locked request ends; ``digest``: of its current revision."""
 
     request: LockedRequest | OpenRequest
     digest: bytes
@@ -51,13 +51,13 @@ class RequestEnding:
     principal: str | None = None
     """The key that ended it, if no person did."""
     rejudged: bool = False
-    """Evaluate the call again and ask people again, instead of refusing it."""
+    """Evaluate the call and ask people again, instead of refusing it."""
     claimed: bool = False
-    """Its call is claimed in the same transaction."""
+    """In the same transaction."""
     background: bool = True
     """Its call may go on in the background, so its run gets a note."""
     run_channel: str | None = None
-    """Channel of the run's first message; if unknown here, the delivery poller finds it."""
+    """Of the run's first message; if unknown here, the delivery poller finds it."""
     webhooks: bool = True
     """False: no webhooks to notify."""
 
@@ -74,13 +74,13 @@ def end_requests(
     earlier: Sequence[tuple[ChainHead, AuditEntry]] = (),
     later: Sequence[tuple[ChainHead, AuditEntry]] = (),
 ) -> None:
-    """Write the decisions and their consequences; the audit entries ``earlier`` and ``later`` go around them."""
+    """Write the decisions and their consequences, between the audit entries ``earlier`` and ``later``."""
     if not endings:
         return
     decided = [_decision(each) for each in endings]
     decisions.insert(tx, decided)
     to_explain = {each.request.id for each in endings if each.background or each.explained}
-    # Lines of the same age go out in this order: people see it first where they decided.
+    # Lines of the same age keep this order: people see it first where they decided.
     outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
     _continue_calls(tx, decided, to_explain)
     heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
@@ -169,7 +169,7 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
 
 
 def _note(ending: RequestEnding, head: ChainHead) -> None:
-    """Log the chain's head, so that a chain that is cut or rewritten later no longer matches the log."""
+    """Log the chain's head, so that a chain cut or rewritten later no longer matches the log."""
     DECISIONS.labels(ending.outcome.word).inc()
     log.info(
         "a request has its outcome",

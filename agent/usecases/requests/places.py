@@ -10,14 +10,14 @@ from signoff.values import Person
 
 
 def refusal(stored: StoredPlace | None, place: Place | None, person: Person) -> Refused | None:
-    """Why this person's click does not count there, or ``None``; ``place`` is ``None`` without a card."""
+    """Why this click does not count there; ``place`` is ``None`` without a card."""
     if place is None or (stored is not None and stored.fits(place, person)):
         return None
     return Refused(Refusal.WRONG_PLACE)
 
 
 def bind(tx: Transaction, stored: StoredPlace | None, place: Place | None) -> None:
-    """Store the card's ``ts`` from a click that counts, if it was not saved when posted."""
+    """Store the card's ``ts`` from a click that counts, if not saved when posted."""
     if place is None or stored is None or not place.message_ts:
         return
     if stored.surface == "channel" and stored.message_ts is None:

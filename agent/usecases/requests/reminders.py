@@ -1,5 +1,3 @@
-"""Remind those who can still help of a waiting request."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -17,10 +15,7 @@ from signoff.values import Person
 
 
 async def remind_due(db: Database, *, batch_size: int = 200) -> int:
-    """Send one reminder for all fractions (`remind_at`) that have passed; returns how many.
-
-    One that fails does not block the rest.
-    """
+    """Send one reminder for all fractions (`remind_at`) that have passed; returns how many."""
     return await isolate_failures(db, reminders.lock_due, _remind, size=batch_size, broken=_BROKEN)
 
 
@@ -28,7 +23,7 @@ _BROKEN = FailedItems("remind")
 
 
 async def _remind(tx: Transaction, due: Sequence[DueReminder]) -> None:
-    """Store which reminder was reached, and notify people unless the deadline has passed."""
+    """Store the reached reminder, and notify people unless the deadline has passed."""
     voters = await reminders.voters(tx, [row.id for row in due])
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in due])
     reminded = {row.id: _reminded(row, heads[request_subject(row.id)].at) for row in due}

@@ -1,4 +1,4 @@
-"""Settle an execution in doubt: retry it, or take it as done."""
+"""Settle an execution in doubt."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ async def settle(
     thread: tuple[str, str] | None = None,
     path: str = DIRECT,
 ) -> int:
-    """Record a person's verdict on an execution in doubt: retry it, or take it as done. Returns how many more it takes.
+    """Record a person's verdict: retry, or take it as done. Returns how many more it takes.
 
-    A retry can repeat the effect, so it takes as many people as the approval did; ``others`` are the standings of
-    earlier ones. Taking it as done takes one. ``thread`` (channel, ``ts``): the run's thread with the button, if any.
-    Raises ``NotFound``, ``Conflict`` (settled or not in doubt), ``Refused`` (recorded) and ``NewVoters`` (missing in
+    A retry can repeat the effect, so it takes as many people as the approval; ``others`` are earlier voters'
+    standings. Taking it as done takes one. ``thread`` (channel, ``ts``): the run's thread with the button. Raises
+    ``NotFound``, ``Conflict`` (settled or not in doubt), ``Refused`` (recorded) and ``NewVoters`` (missing in
     ``others``).
     """
     needed = 0
@@ -69,7 +69,7 @@ async def settle(
 
 
 async def _lock(connection: Connection, execution_id: UUID) -> tuple[runs.LockedRun | None, Doubt | None]:
-    """The attempt, locked behind its run; an external one has no run."""
+    """Lock the attempt behind its run; an external one has none."""
     run_id = await executions.run_of(connection, execution_id)
     run = await runs.lock(connection, run_id) if run_id else None
     return run, await doubts.lock(connection, execution_id)
@@ -78,7 +78,7 @@ async def _lock(connection: Connection, execution_id: UUID) -> tuple[runs.Locked
 def _refusal(
     doubt: Doubt, settler: Standing, verdict: Word, *, administrator: bool, thread: tuple[str, str] | None
 ) -> Refusal | None:
-    """Why this person's verdict does not count, or ``None``. A doubt about a request is settled on its card."""
+    """Why this verdict does not count. A doubt about a request is settled on its card."""
     if thread is not None and (doubt.asked or thread != doubt.run_thread):
         return Refusal.WRONG_PLACE
     return eligibility.settlement_refusal(
@@ -87,7 +87,7 @@ def _refusal(
 
 
 def _needed(doubt: Doubt, settler: Standing, others: Collection[Standing]) -> int:
-    """How many people are missing for a retry, counting those still eligible. Raises ``NewVoters``."""
+    """People missing for a retry, counting those still eligible. Raises ``NewVoters``."""
     earlier = [person for person in doubt.retry_voters if person != settler.person]
     standings = {each.person: each for each in others}
     if new := [person for person in earlier if person not in standings]:

@@ -1,4 +1,4 @@
-"""Count reviewers' votes until they make a decision. Refusals are recorded and committed, too."""
+"""Count votes until they make a decision. Refusals are recorded and committed, too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from signoff.values import Action, Person
 
 @dataclass(frozen=True, slots=True)
 class VoteOutcome:
-    """The effect of a vote. ``needed`` approvals are missing; ``repeated``: it was counted before."""
+    """``needed`` approvals are missing; ``repeated``: it was counted before."""
 
     status: RequestStatus
     approvals: int
@@ -40,7 +40,7 @@ class VoteOutcome:
 
 
 class NewVoters(Exception):
-    """These people voted after the ballot's standings were looked up; their standings are missing in it."""
+    """These people voted after the ballot's standings were looked up."""
 
     def __init__(self, people: Sequence[Person]) -> None:
         super().__init__(", ".join(map(str, people)))
@@ -48,24 +48,24 @@ class NewVoters(Exception):
 
 
 class Claimant(Protocol):
-    """Runs calls in this process; may claim one in the transaction that approves it."""
+    """Runs calls in this process; may claim one with its approval."""
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
         """The terms to claim a just approved call, or ``None`` to leave it ready. Must not raise."""
 
     def begin(self, claim: Claim) -> object:
-        """Run the tool of a committed claim. Must be quick and not raise."""
+        """Run a committed claim's tool. Must be quick and not raise."""
 
 
 class CountVotes(JointUseCase[Ballot, ReviewedRequest, VoteOutcome]):
-    """Count each reviewer's vote on one revision; the vote that completes the tally decides.
+    """Count each vote on one revision; the one that completes the tally decides.
 
-    A row lock orders all votes on a request; the deadline is checked by the database's clock under that lock. Repeating
-    a vote changes nothing. The result may be ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded`` nothing
-    is recorded; after ``OutcomeUnknown``, voting again is safe.
+    A row lock orders a request's votes; the database's clock checks the deadline under it. Repeating a vote changes
+    nothing. The result may be ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded`` nothing is
+    recorded; after ``OutcomeUnknown``, voting again is safe.
 
-    ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. Of two ballots on one request, the second
-    runs alone.
+    ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. Of two ballots on one request, the
+    second runs alone.
     """
 
     def __init__(self, db: Database, claimant: Claimant | None = None, deadline: float = math.inf) -> None:
@@ -130,7 +130,7 @@ _DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStat
 
 
 def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
-    """The tally with this ballot, without votes of people who lost the right. A repeated vote recounts it."""
+    """The tally with this ballot, without votes of people who lost the right. A repeated vote recounts."""
     person = ballot.voter.person
     live = [
         LiveVote(v.person.team_id, v.person.user_id, v.verdict.value)
@@ -142,7 +142,7 @@ def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
 
 
 def _others(request: ReviewedRequest, ballot: Ballot) -> list[StoredVote]:
-    """Votes of other people on the current revision."""
+    """Other people's votes on the current revision."""
     mine = ballot.voter.person
     return [each for each in request.votes if each.person != mine and each.revision == request.revision]
 
@@ -153,7 +153,7 @@ def _still_counts(request: ReviewedRequest, ballot: Ballot, vote: StoredVote) ->
 
 
 def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
-    """Why this vote does not count, or ``None``."""
+    """Why this vote does not count."""
     refused = places.refusal(request.place, ballot.place, ballot.voter.person) or eligibility.vote_refusal(
         request, ballot.voter, ballot.verdict, ballot.revision, request.head.at
     )

@@ -1,4 +1,4 @@
-"""Runs: start, journal turns, answer calls, cancel."""
+"""Use cases on a run."""
 
 from agent.domain.run import NewRun
 from agent.usecases.runs.calls import answer_call, pass_call, refuse_call

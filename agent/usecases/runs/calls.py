@@ -20,7 +20,7 @@ from signoff.values import Action
 
 
 async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch: int = 0) -> bool:
-    """Mark the call as allowed by policy; its claim records that. False: already evaluated, or the run has ended.
+    """Mark the call as allowed; its claim records that. False: already evaluated, or the run has ended.
 
     Raises ``OutdatedPolicy``.
     """
@@ -58,10 +58,9 @@ async def refuse_call(
 
 
 async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
-    """Answer the run of a refused call: its model gets the answer, or the run (and its parents) ends.
+    """Answer a refused call's run: its model gets the answer, or the run (and its parents) ends.
 
-    A refused call changes only behind its run's lock, so the call is not locked. Returns the error that ended the run,
-    if any.
+    A refused call changes only behind its run's lock, so it is not locked. Returns the error that ended the run.
     """
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)

@@ -21,11 +21,11 @@ from signoff.values import Person
 async def cancel(
     db: Database, run_id: UUID, by: Standing, channels: Collection[str] = (), *, path: str = DIRECT
 ) -> bool:
-    """Cancel a run and its child runs: requests are withdrawn, and nothing more begins.
+    """Cancel a run and its child runs: requests are withdrawn, nothing more begins.
 
-    Allowed for the requester, and for reviewers of a request that one of these runs waits for: by name or group
-    (``by.roles``), or as a member of one of the review ``channels``, both as resolved for ``views.cancel_context``.
-    False: already ended. Raises ``NotFound`` and ``Refused`` (recorded).
+    For the requester, and reviewers of a request that one of these runs waits for: by name or group (``by.roles``),
+    or as a member of one of the review ``channels``, both as resolved for ``views.cancel_context``. False: already
+    ended. Raises ``NotFound`` and ``Refused`` (recorded).
     """
     async with db.transaction() as tx:
         outcome = await _cancel(tx, run_id, by, frozenset(channels), path)
@@ -35,7 +35,7 @@ async def cancel(
 
 
 async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
-    """Cancel a run for the program that started it. Raises ``NotFound``, also for another program's run."""
+    """Cancel for the program that started the run. Raises ``NotFound``, also for another's run."""
     async with db.transaction() as tx:
         run = await views.run_view(tx, run_id)
         if run is None or run.principal != principal:
@@ -45,14 +45,14 @@ async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
 
 
 async def cancel_by_operator(db: Database, run_id: UUID, actor: str, reason: str) -> bool:
-    """Cancel a run from the command line. Raises ``NotFound``."""
+    """Cancel from the command line. Raises ``NotFound``."""
     async with db.transaction() as tx:
         locked = await _lock_with_descendants(tx, run_id)
         return await _end(tx, locked, actor=actor, text=reason)
 
 
 async def end_orphans(db: Database) -> int:
-    """End child runs whose parent run has ended, so that nobody waits for their answer. Returns how many."""
+    """End child runs whose parent has ended: nobody waits for their answer. Returns how many."""
     found = await db.read(ancestors.orphans)
     for run_id in found:
         async with db.transaction() as tx:

@@ -1,5 +1,3 @@
-"""Delegate a call to another agent."""
-
 from __future__ import annotations
 
 from uuid import UUID
@@ -19,7 +17,7 @@ from agent.usecases.runs.starts import write_run
 async def delegate(
     db: Database, call: CallToClaim, *, agent: str, version: str, background: bool = False
 ) -> UUID | None:
-    """Start a child run for a ready call; the end of the child run answers the call.
+    """Start a child run for a ready call; its end answers the call.
 
     ``background``: the parent's model goes on at once. ``None``: nothing to run. Raises ``OutdatedPolicy``.
     """

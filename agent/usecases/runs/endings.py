@@ -28,13 +28,13 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How runs end, and who ended them; ``facts`` go into the line in their threads."""
+    """How runs end; ``facts`` go into the line in their threads."""
 
     status: RunStatus
     cause: str
     by: Person | None = None
     actor: str | None = None
-    """Who ended them, for the audit log, if not a person in Slack."""
+    """For the audit log, if not a person in Slack."""
     reason: str | None = None
     """A reviewer's words, for the parent's agent."""
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -42,11 +42,11 @@ class RunEnding:
 
 @dataclass(frozen=True, slots=True)
 class LockedRuns:
-    """Runs, each before its parent, with everything locked between the runs and their calls."""
+    """Runs, each before its parent, with everything locked between runs and calls."""
 
     runs: Sequence[LockedRun]
     by_id: Mapping[UUID, LockedRun]
-    """These runs and their parents."""
+    """With their parents."""
     waiting: Sequence[OpenRequest]
 
     def parent_of(self, run: LockedRun) -> LockedRun | None:
@@ -54,7 +54,7 @@ class LockedRuns:
 
 
 async def lock(tx: Transaction, locked: Sequence[LockedRun]) -> LockedRuns:
-    """Lock what follows these runs in the lock order: their other parents, and waiting requests."""
+    """Lock what follows these runs in the lock order: other parents, and waiting requests."""
     by_id = {run.id: run for run in locked}
     for run in locked:
         if run.parent_run_id is not None and run.parent_run_id not in by_id:
@@ -66,7 +66,7 @@ async def lock(tx: Transaction, locked: Sequence[LockedRun]) -> LockedRuns:
 
 
 async def lock_with_ancestors(tx: Transaction, run: LockedRun) -> LockedRuns:
-    """Lock the ancestors of this run up to the first that has ended, and what follows in the lock order."""
+    """Lock this run's ancestors up to the first that has ended, and what follows."""
     line = [run]
     while (parent_id := line[-1].parent_run_id) is not None:
         parent = await runs.lock(tx, parent_id)
@@ -83,10 +83,10 @@ async def end(
     how: RunEnding,
     refused: tuple[EndedCall, CallAnswer] | None = None,
 ) -> None:
-    """End some of the locked runs: withdraw their requests and begin nothing more. Running attempts finish.
+    """End some of the locked runs: withdraw requests, begin nothing more. Running attempts finish.
 
-    Parents that go on get an answer. Child runs outside ``ending_runs`` are ended later, by the caller or the sweep.
-    ``refused``: the call whose refusal ends the first run, with its answer.
+    Parents that go on get an answer. The caller or the sweep ends child runs outside ``ending_runs``. ``refused``:
+    the answered call whose refusal ends the first run.
     """
     ids = [run.id for run in ending_runs]
     if refused is not None:

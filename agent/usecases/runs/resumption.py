@@ -1,4 +1,4 @@
-"""Resume a failed run where it stopped. Executed calls are in its transcript and are not repeated."""
+"""Resume a failed run where it stopped. Executed calls are in its transcript and not repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from signoff.errors import Conflict
 from signoff.values import Person
 
 GO_ON = "Please go on."
-"""The message to its agent. It counts as a person's, so the run's limits start over."""
+"""Counts as a person's message, so the run's limits start over."""
 
 
 async def resume(
@@ -29,9 +29,9 @@ async def resume(
     thread: tuple[str, str] | None = None,
     path: str = DIRECT,
 ) -> None:
-    """Resume a failed run with fresh limits, for its requester or a workspace ``administrator``.
+    """Resume a failed run with fresh limits, for its requester or an ``administrator``.
 
-    ``thread`` (channel, ``ts``): where the button was. Raises ``NotFound``, ``Conflict`` (not failed, or transcript
+    ``thread`` (channel, ``ts``): of the button. Raises ``NotFound``, ``Conflict`` (not failed, or transcript
     erased) and ``Refused`` (recorded).
     """
     async with db.transaction() as tx:
@@ -51,7 +51,7 @@ async def resume(
 
 
 async def resume_by_operator(db: Database, run_id: UUID, actor: str) -> None:
-    """Resume a run from the command line. Raises ``NotFound`` and ``Conflict``."""
+    """Resume from the command line. Raises ``NotFound`` and ``Conflict``."""
     async with db.transaction() as tx:
         run, _ = await _failed(tx, run_id)
         await _go_on(tx, run, None, actor, "cli")

@@ -1,4 +1,4 @@
-"""Calls that only wait. The end of the wait is stored, and polling wakes them by the database's clock."""
+"""Calls that only wait. The end is stored, and polling wakes them by the database's clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from signoff.values import Action
 
 
 async def sleep_until_ready(db: Database, call_id: UUID, action: Action, seconds: float) -> None:
-    """Let a new call wait for this many seconds."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW or call.unneeded:
@@ -23,7 +22,7 @@ async def sleep_until_ready(db: Database, call_id: UUID, action: Action, seconds
 
 
 async def wake_up(db: Database, call_id: UUID) -> None:
-    """Answer a call that has waited long enough, unless already answered."""
+    """Answer a call that has waited long enough, unless answered."""
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None

@@ -1,4 +1,4 @@
-"""Start a run: its row, first message, audit chain and thread, in one transaction."""
+"""Start a run: its row, first message, audit chain and thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StartOutcome:
-    """The run for this start; ``created`` is false if it existed."""
+    """``created`` is false if the run existed."""
 
     run_id: UUID
     created: bool
@@ -39,7 +39,7 @@ async def start(db: Database, new: NewRun) -> StartOutcome:
 
 
 async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
-    """Write a new run. False: its start key is taken, and nothing is written."""
+    """False: its start key is taken, and nothing is written."""
     if await _write(tx, run_id, new) is None:
         return False
     tx.wake(Wakeup.run(run_id, new.agent))
@@ -47,7 +47,7 @@ async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
 
 
 async def write_failed_run(tx: Transaction, run_id: UUID, new: NewRun, cause: str) -> None:
-    """Write a run that failed before it began; resuming it starts it. Its start key must be new."""
+    """Write a run that failed before it began; resuming starts it. Its start key must be new."""
     head = await _write(tx, run_id, new)
     if head is None:
         raise AssertionError(f"there is a run with the start key {new.start_key}")

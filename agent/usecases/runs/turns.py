@@ -1,7 +1,7 @@
 """One turn of a run under a lease: take it, journal the result, release it.
 
-A run is runnable when it has more inputs (``inputs``) than its last turn read (``heard``). Leases fence: every write of
-a turn checks the lease's epoch.
+A run is runnable when it has more inputs (``inputs``) than its last turn read (``heard``). Every write of a turn checks
+the lease's epoch (fencing).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeasedRun:
-    """A leased run for one model turn, with its rows as read when the lease was taken."""
+    """A leased run, with its rows as read when the lease was taken."""
 
     lease: RunLease
     run: RunView
@@ -56,7 +56,7 @@ class LeasedRun:
 
 
 class LeaseRuns(JointUseCase[UUID, TakenLease | None, LeasedRun | None]):
-    """Lease each run for one model turn. ``None``: no new input, not due yet, or leased by another worker."""
+    """Lease each run for one model turn. ``None``: no new input, not due, or leased by another worker."""
 
     def __init__(self, db: Database, worker: str) -> None:
         super().__init__(db)
@@ -96,10 +96,10 @@ class MadeTurn:
 
 
 class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
-    """Journal each model turn: text, calls (not evaluated yet) and cost. Releases the lease.
+    """Journal each turn: text, unevaluated calls, and cost. Releases the lease.
 
-    ``LeaseLost``: another worker has the run, or the turn is already in the journal; nothing is written. Members are
-    turns of different runs. Without ``wait`` the turn of a child run is skipped: its end locks the parent before any
+    ``LeaseLost``: another worker has the run, or the turn is journalled already; nothing is written. Members are
+    turns of different runs. Without ``wait`` a child run's turn is skipped: its end locks the parent before any
     chain's head.
     """
 
@@ -163,7 +163,7 @@ def _note_end(tx: Transaction, run: LockedRun) -> None:
 
 
 async def record_model_failure(db: Database, lease: RunLease, error: str, retry_in: float | None) -> None:
-    """Record that the model call failed: retry in ``retry_in`` seconds, or fail the run. Raises ``LeaseLost``."""
+    """The model call failed: retry in ``retry_in`` seconds, or fail the run. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         if retry_in is None:
@@ -188,7 +188,7 @@ async def release(db: Database, lease: RunLease, heard: int) -> None:
 
 
 async def drop_lease(db: Database, run_id: UUID, worker: str) -> None:
-    """Release an unused lease. Waits for a transaction that is about to commit and holds the run's row."""
+    """Release an unused lease. Waits for a transaction about to commit that holds the run's row."""
     async with db.transaction() as tx:
         run_leases.drop(tx, run_id, worker)
 
@@ -202,7 +202,7 @@ async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> N
 
 
 async def show_at_work(db: Database, run_id: UUID) -> None:
-    """Update the run's first message, because a call is taking a while."""
+    """Update the run's first message: a call takes a while."""
     async with db.transaction() as tx:
         there = await runs.destination(tx, run_id)
         if there is not None:

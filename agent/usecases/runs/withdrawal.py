@@ -1,4 +1,4 @@
-"""Withdraw what an agent no longer waits for: a request, a call that has not begun, or a child run."""
+"""Withdraw what an agent no longer waits for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHY = "its agent does not wait for it any more"
 
 
 async def withdraw_call(db: Database, call_id: UUID, actor: str) -> None:
-    """Withdraw the call as far as possible; a running attempt finishes. Safe to repeat."""
+    """Withdraw a request, a call that has not begun, or a child run; a running attempt finishes. Safe to repeat."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
         below = await ancestors.child_run_of(connection, call_id)
