@@ -34,7 +34,6 @@ class Principal:
 
     @property
     def name(self) -> str:
-        """In requests and the audit log."""
         return f"key:{self.key}"
 
     @property

@@ -70,7 +70,7 @@ class Subject:
     _contexts: "dict[frozenset[str], cel.Context]" = field(default_factory=dict, init=False, compare=False)
 
     def context(self, variables: frozenset[str]) -> "cel.Context":
-        """Only the variables that a condition reads: passing arguments takes most of its time.
+        """Pass only the variables that a condition reads: passing takes most of its time.
 
         Raises MalformedArguments for values that are not JSON.
         """
@@ -193,7 +193,7 @@ _MATCHES = "text.matches(pattern)"
 
 
 def _duration(text: str) -> timedelta:
-    """By CEL's grammar: decimal numbers, each with its unit. Raises ValueError."""
+    """A duration by CEL's grammar: decimal numbers, each with its unit. Raises ValueError."""
     match = _DURATION.match(text)
     if match is None:
         raise ValueError("not a duration")

@@ -44,7 +44,7 @@ class Facts:
 
     @property
     def canonical(self) -> bytes | None:
-        """For comparison with the facts shown to people."""
+        """The bytes that are compared with the facts shown to people."""
         return None if self.values is None else canonical_bytes(dict(self.values))
 
     @property
@@ -56,7 +56,6 @@ class Facts:
 
     @property
     def canonical_digest(self) -> str | None:
-        """In hex."""
         return None if self.canonical is None else hashlib.sha256(self.canonical).hexdigest()
 
 

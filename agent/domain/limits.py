@@ -35,7 +35,7 @@ _EXACT = Context(prec=2_000)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most ``max`` in any window of this length, per subject."""
+    """A maximum for any window of this length, per subject."""
 
     name: str
     """Uses are counted under this name, even when the policy changes."""
@@ -85,7 +85,7 @@ class Limit:
         return f'limit "{self.name}": {written(self.max)} {what} in {length(self.within)} {whose}, then {self.then}'
 
     def snapshot(self) -> dict[str, Any]:
-        """For the policy's digest."""
+        """The limit as JSON, for the policy's digest."""
         return {
             "name": self.name,
             "action_pattern": self.action_pattern,
@@ -105,7 +105,7 @@ class Use:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Of its lock; locks are taken in this order."""
+        """The name of its lock; locks are taken in this order."""
         return self.limit.name, self.subject
 
 
@@ -131,7 +131,7 @@ class LimitState:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """As stored with a request, for its card."""
+        """The state as stored with a request, for its card."""
         limit = self.use.limit
         numbers = {"used": str(self.used), "waiting": str(self.waiting), "max": str(limit.max)}
         about = {"name": limit.name, "of": limit.of, "within": limit.within.total_seconds()}
@@ -194,7 +194,7 @@ def written(amount: Decimal) -> str:
 
 
 def length(window: timedelta) -> str:
-    """As in the policy: ``24h``, ``7d``, ``1h30m``."""
+    """A time as the policy writes it: ``24h``, ``7d``, ``1h30m``."""
     seconds = round(window.total_seconds())
     if seconds % 86_400 == 0 and seconds > 86_400:
         return f"{seconds // 86_400}d"

@@ -22,7 +22,7 @@ class MaskedAction(Action):
 
     @property
     def digest(self) -> bytes:
-        """For comparison with the stored one."""
+        """The unmasked action's digest."""
         return self.true_digest
 
 

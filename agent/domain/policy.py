@@ -65,7 +65,7 @@ class Policy:
 
     @property
     def channels(self) -> frozenset[str]:
-        """By name or id."""
+        """Every channel that it names, by name or id."""
         named = (*(rule.channel for rule in self.rules), self.defaults.channel, self.defaults.admin_channel)
         return frozenset(name for name in named if name)
 
@@ -99,7 +99,7 @@ class Policy:
         )
 
     def ruling(self, given: Inputs) -> CheckpointRuling:
-        """By the checkpoints alone, for valid facts."""
+        """The checkpoints' decision, for valid facts."""
         return self._ruling(given, self.rules)
 
     def observations(self, given: Inputs) -> tuple[Observation, ...]:
@@ -231,7 +231,7 @@ def _applies(rule: Rule, given: Inputs, subject: Subject) -> tuple[bool, str]:
 
 
 def _copied_facts(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """As JSON has them, or None: a NaN price would make every comparison false."""
+    """A copy as JSON has it, or None: a NaN price would make every comparison false."""
     try:
         copy = plain_json(facts)
     except MalformedArguments:
@@ -240,7 +240,7 @@ def _copied_facts(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _stricter_risk(rule: Rule, tool: ToolTraits) -> Rule:
-    """With the tool's own risk if that is higher; the default `on_reject` follows the risk."""
+    """The rule with the tool's risk if that is higher; the default `on_reject` follows the risk."""
     if tool.risk is None or tool.risk <= rule.risk:
         return rule
     follows_risk = rule.on_reject == on_reject_by_risk(rule.risk)

@@ -13,7 +13,7 @@ from agent.domain.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class RecordedJudgement:
-    """With the outcome of its request."""
+    """An evaluation and its request's outcome."""
 
     id: UUID
     at: datetime

@@ -22,7 +22,7 @@ class Scale:
     names: tuple[str, ...]
 
     def counts(self, found: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-        """From pairs of (class, number)."""
+        """Count pairs of (class, number)."""
         known = dict(found)
         return tuple(known.get(each, 0) for each in range(len(self.names)))
 
@@ -74,7 +74,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcomes:
-    """Of one agent, or under one rule. ``median``: seconds until the decision."""
+    """The requests of one agent, or under one rule. ``median``: seconds until the decision."""
 
     name: str
     outcomes: Outcomes

@@ -32,12 +32,12 @@ class RequestStatus(StrEnum):
 
     @property
     def word(self) -> str:
-        """For people: requests are withdrawn; only runs are cancelled."""
+        """The word for people: requests are withdrawn; only runs are cancelled."""
         return "withdrawn" if self is RequestStatus.CANCELLED else self.value
 
 
 class Verdict(StrEnum):
-    """On one revision."""
+    """A reviewer's verdict on one revision."""
 
     APPROVE = "approve"
     REJECT = "reject"

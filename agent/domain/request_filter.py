@@ -17,7 +17,7 @@ class RequestKind(StrEnum):
 
 
 class RequestOrder(StrEnum):
-    """By time (of the outcome if decided, else of the question), deadline, or risk (then newest first)."""
+    """Orders by time (of the outcome if decided, else of the question), deadline, or risk (then newest first)."""
 
     OLDEST = "oldest"
     NEWEST = "newest"

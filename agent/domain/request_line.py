@@ -46,7 +46,7 @@ class RequestLine:
 
     @property
     def standing(self) -> RequestStatus | ApprovalState:
-        """As for RequestView."""
+        """Like RequestView's."""
         return self.approval or self.status
 
     @property

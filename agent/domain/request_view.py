@@ -56,7 +56,7 @@ class ExecutionView:
 
     @property
     def seconds(self) -> float | None:
-        """Once it has ended."""
+        """Duration, once ended."""
         return (self.finished_at - self.started_at).total_seconds() if self.finished_at else None
 
     @property
@@ -90,7 +90,7 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRejection:
-    """Of the same action; ``link`` to its card."""
+    """A rejection of the same action; ``link`` to its card."""
 
     request_id: UUID
     person: Person | None
@@ -110,7 +110,7 @@ class Behalf:
 
     @classmethod
     def read(cls, named: str | None) -> Behalf:
-        """From the arguments of the grant's action."""
+        """Read the ``requester`` of a grant's arguments."""
         team, _, user = (named or "").partition("/")
         return cls(named == ANYONE, Person(team, user) if user else None)
 

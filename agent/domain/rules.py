@@ -118,7 +118,7 @@ class Terms(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_new_keys(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without unused new keys: the previous version refuses a snapshot with an unknown key."""
+        """Leave out unused new keys: the previous version refuses a snapshot with an unknown key."""
         made: dict[str, Any] = written(self)
         return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}
 
@@ -167,12 +167,12 @@ class Rule(Terms):
     """Texts that may vary in a grant: `args.<name>` or `facts.<name>`, each with its pattern."""
 
     def names(self, tool: str) -> bool:
-        """From the name's start: `delete_*` also names `delete_records`."""
+        """Whether the pattern matches from the name's start: `delete_*` names `delete_records`."""
         return matches_from_start(self.action_pattern, tool)
 
     @property
     def reads_facts(self) -> bool:
-        """In its condition, templates or e-mails."""
+        """Whether its condition, templates or e-mails read facts."""
         templates = (self.description_template or "", self.link_template or "")
         filled_in = {path[0] for template in templates for path in placeholder_names(template)}
         judged = self.when is not None and compile_when(self.when).uses_facts

@@ -31,7 +31,7 @@ class RunStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Only a person's new message wakes the run."""
+        """Whether it has ended; only a person's new message wakes it."""
         return self in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
@@ -116,7 +116,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
-    """As the model proposed it: its own id, tool name, raw JSON arguments."""
+    """A call as proposed by the model: its own id, tool name, raw JSON arguments."""
 
     model_call_id: str
     tool: str
@@ -246,7 +246,7 @@ class PendingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """With a limited number of requests that it waits for, oldest first; ``run.asked`` counts all."""
+    """A run with a limited number of requests that it waits for, oldest first; ``run.asked`` counts all."""
 
     run: RunView
     asked: tuple[PendingQuestion, ...] = ()
@@ -263,7 +263,7 @@ class RunValues:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """To be journalled: text, proposed calls, and tokens."""
+    """A turn to journal: text, proposed calls, and tokens."""
 
     text: str | None
     calls: tuple[ProposedCall, ...]

@@ -20,7 +20,7 @@ def short_id(whole: UUID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """From `first` to `last`, with digits, without dashes, that match `pattern`."""
+    """Ids from `first` to `last` whose digits, without dashes, match `pattern`."""
 
     first: UUID
     last: UUID

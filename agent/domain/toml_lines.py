@@ -19,7 +19,7 @@ class _Section:
 
 
 class Lines:
-    """From 1."""
+    """Line numbers from 1."""
 
     def __init__(self, text: str) -> None:
         self._sections = [_Section("", 1)]
@@ -49,6 +49,6 @@ class Lines:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Without its content, but with its line breaks."""
+    """Blank a string or comment, except its line breaks."""
     text = match.group()
     return "\n" * text.count("\n") if text[0] == "#" or "\n" in text else '"' + " " * (len(text) - 2) + '"'

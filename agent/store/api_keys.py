@@ -17,7 +17,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """Of its secret only ``hash`` is kept."""
+    """A key to store; of its secret only ``hash`` is kept."""
 
     id: UUID
     name: str

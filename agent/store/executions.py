@@ -57,7 +57,7 @@ class CallAttempt(Attempt):
 
     @property
     def actor(self) -> str:
-        """As in the audit log."""
+        """The worker, as in the audit log."""
         return self.worker if self.outside else f"worker:{self.worker}"
 
 
@@ -68,7 +68,7 @@ async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None
 
 
 def attempt(row: Row[Any]) -> CallAttempt:
-    """From a row of ``READ``, which follows its lock."""
+    """Read a row of ``READ``, which follows its lock."""
     return row_as(CallAttempt, row, call=ended_call(row))
 
 

@@ -104,7 +104,7 @@ async def live(connection: Connection, agent: str, tool: str, checkpoint_id: str
 
 
 async def read(connection: Connection, grant_ids: Sequence[UUID]) -> Sequence[StoredGrant]:
-    """Only approved ones, earliest end first."""
+    """Read the approved ones, earliest end first."""
     return [_stored(row) for row in await fetch(connection, _READ, ids=list(grant_ids))]
 
 

@@ -96,7 +96,7 @@ def insert(tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], c
 
 
 def remove(tx: Transaction, webhook_id: UUID) -> None:
-    """Also its pending notices."""
+    """Remove a webhook and its pending notices."""
     tx.add(_REMOVE, id=webhook_id)
     tx.add(_LEAVE_OUT, id=webhook_id)
 

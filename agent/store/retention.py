@@ -68,7 +68,7 @@ async def requests(connection: Connection, before: datetime, after: UUID, limit:
 
 
 async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
-    """Also their requests; returns how many."""
+    """Erase runs with their requests; returns how many requests."""
     rows = await connection.execute(_REQUESTS_OF_RUNS, {"ids": list(ids)})
     asked = list(rows.scalars())
     await _apply(connection, _OF_RUNS, ids)
@@ -77,7 +77,7 @@ async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
 
 
 async def erase_requests(connection: Connection, ids: Sequence[UUID]) -> None:
-    """With all revisions and results."""
+    """Erase all revisions and results."""
     await _apply(connection, _OF_REQUESTS, ids)
 
 

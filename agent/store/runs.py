@@ -39,7 +39,7 @@ class LockedRun:
 
     @property
     def over(self) -> bool:
-        """Only a person's new message wakes it."""
+        """Whether it has ended; only a person's new message wakes it."""
         return self.status.over
 
     @property
@@ -54,7 +54,7 @@ async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
 
 
 def locked(row: Row[Any]) -> LockedRun:
-    """From a row of ``READ``, which follows its lock."""
+    """Read a row of ``READ``, which follows its lock."""
     return row_as(LockedRun, row)
 
 
@@ -91,7 +91,7 @@ def reopen(tx: Transaction, run_id: UUID, agent: str) -> None:
 
 
 def end(tx: Transaction, run_id: UUID, status: RunStatus, cause: str) -> None:
-    """Also voids its lease and unread inputs."""
+    """End the run; void its lease and unread inputs."""
     tx.add(_END_RUN, run=run_id, status=status.value, cause=cause)
 
 

@@ -43,7 +43,7 @@ async def due(connection: Connection, limit: int = 100) -> list[DueSchedule]:
 
 
 async def all_schedules(connection: Connection) -> list[Schedule]:
-    """In the order of creation."""
+    """All schedules, in the order of creation."""
     return [row_as(Schedule, row) for row in await fetch(connection, _ALL)]
 
 
@@ -52,7 +52,7 @@ async def unknown_agents(connection: Connection, known: Sequence[str]) -> list[s
 
 
 async def matching(connection: Connection, id_prefix: str) -> list[UUID]:
-    """At most two ids."""
+    """At most two ids with this prefix."""
     return [row.id for row in await fetch(connection, _LIKE, prefix=id_prefix.lower())]
 
 

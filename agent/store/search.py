@@ -28,7 +28,7 @@ async def take_due(connection: Connection, limit: int) -> list[UUID]:
 
 
 def store(tx: Transaction, found: Sequence[SearchWords]) -> None:
-    """Unless newer ones exist."""
+    """Store these, unless newer ones exist."""
     rows = [
         {"request_id": each.request_id, "recorded": each.recorded, "words": list(each.words)}
         for each in found

@@ -30,7 +30,7 @@ async def link_for(connection: Connection, digest: bytes) -> Person | None:
 
 
 async def use_link(connection: Connection, digest: bytes) -> Person | None:
-    """Of concurrent uses one succeeds."""
+    """Use a link up; of concurrent uses one succeeds."""
     row = (await connection.execute(_USE_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 

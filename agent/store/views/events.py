@@ -36,7 +36,6 @@ class Transition:
 
     @property
     def id(self) -> UUID:
-        """Of the request or the run."""
         return UUID(self.subject.partition(":")[2])
 
 

@@ -35,7 +35,7 @@ class ServiceCounts:
 
 
 async def service_counts(connection: Connection) -> ServiceCounts:
-    """In four statements."""
+    """All counts, in four statements."""
     waits = (await connection.execute(_WAITS, {"most": MOST})).one()
     delivery_counts = (await connection.execute(_DELIVERY_COUNTS, {"most": MOST})).one()
     works = (await connection.execute(_WORKS, {"most": MOST})).all()

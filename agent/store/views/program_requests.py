@@ -56,7 +56,7 @@ class RequestPage:
 
 
 async def requests_by_client_id(connection: Connection, team_id: str, client_id: str) -> Sequence[UUID]:
-    """Up to two requests of the team's programs with this client id; two mean ambiguous."""
+    """At most two requests of the team's programs with this client id; two mean ambiguous."""
     return list((await connection.execute(_NAMED, {"team": team_id, "client": client_id})).scalars())
 
 
@@ -120,7 +120,7 @@ def _page(status: RequestStatus | None, filters: frozenset[str]) -> Select[tuple
 
 
 def _cut(page: Select[Any]) -> Select[tuple[UUID, int]]:
-    """As much of the page as fits, at least one; ``found`` is the full page's count."""
+    """Cut the page to fit, leaving at least one; ``found`` is the full page's count."""
     listed = page.cte("listed").prefix_with("MATERIALIZED")
     order = (listed.c.created_at.desc(), listed.c.id.desc())
     results = select(func.sum(func.octet_length(execution.c.result))).where(

@@ -65,7 +65,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 
 
 def values(wanted: RequestFilter) -> dict[str, Any]:
-    """By parameter name, without ``person``."""
+    """The values by parameter name, without ``person``."""
     asked = wanted.requester
     given = {
         "agent": wanted.agent or None,
@@ -103,7 +103,7 @@ def comes_after(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
 
 
 def time_of(kind: RequestKind) -> Column[Any]:
-    """When a request became one of this kind."""
+    """The time at which a request became one of this kind."""
     return request.c.decided_at if kind is RequestKind.DECIDED else request.c.created_at
 
 

@@ -49,7 +49,7 @@ def approvals(request: FromClause) -> ColumnElement[int]:
 
 
 def notes(request: FromClause) -> ColumnElement[Any]:
-    """Of the approving votes, oldest first; NULL for none."""
+    """Notes of approving votes, oldest first; NULL for none."""
     ballot = vote.alias("ballot")
     words = func.json_agg(aggregate_order_by(ballot.c.reason, ballot.c.id))
     found = select(words).where(
@@ -59,7 +59,7 @@ def notes(request: FromClause) -> ColumnElement[Any]:
 
 
 def voters(request: FromClause) -> ColumnElement[Any]:
-    """As ``[team, user]``."""
+    """Voters as ``[team, user]``."""
     ballot = vote.alias("ballot")
     people = func.json_agg(func.json_build_array(ballot.c.team_id, ballot.c.user_id))
     found = select(func.coalesce(people, EMPTY_LIST)).where(is_live(ballot, request))

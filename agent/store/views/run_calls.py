@@ -70,7 +70,7 @@ async def question_context(connection: Connection, run_id: UUID, digest: bytes) 
 
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
-    """By turn and index."""
+    """The run's calls by turn and index."""
     rows = await fetch(connection, _CALLS, runs=[run_id])
     return tuple(_call(row) for row in rows)
 
@@ -85,7 +85,7 @@ class Transcript:
 def transcripts(
     found: Sequence[Row[Any]], said: Sequence[Row[Any]], proposed: Sequence[Row[Any]]
 ) -> dict[UUID, Transcript]:
-    """From the rows of ``TRANSCRIPTS``."""
+    """Read the rows of ``TRANSCRIPTS``."""
     messages: defaultdict[UUID, list[Message]] = defaultdict(list)
     for row in said:
         messages[row.run_id].append(message_of(row))
@@ -96,7 +96,7 @@ def transcripts(
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
-    """Of descendants that the run waits for."""
+    """Pending calls of descendants that the run waits for."""
     rows = await fetch(connection, _ASKED_BELOW, run=run_id)
     return tuple(_call(row) for row in rows)
 

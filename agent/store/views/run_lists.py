@@ -204,7 +204,7 @@ def _newest(*runs: Select[tuple[UUID]]) -> SelectBase:
 
 
 def _cut(page: SelectBase) -> Select[Any]:
-    """As much of the page as fits, at least one; ``found`` is the full page's count."""
+    """Cut the page to fit, leaving at least one; ``found`` is the full page's count."""
     listed = page.cte("listed").prefix_with("MATERIALIZED")
     run_id = listed.c[0]
     of_calls = select(func.sum(func.octet_length(tool_call.c.raw_arguments))).where(

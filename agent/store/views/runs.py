@@ -93,7 +93,6 @@ async def run_in_thread(connection: Connection, team_id: str, channel_id: str, t
 
 
 async def messages(connection: Connection, run_id: UUID) -> tuple[Message, ...]:
-    """In order."""
     return tuple(message_of(row) for row in await fetch(connection, MESSAGES, runs=[run_id]))
 
 

@@ -86,7 +86,7 @@ async def requests_between(
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """Even if superseded since."""
+    """A vote as cast, even if superseded since."""
 
     id: UUID
     request_id: UUID
@@ -103,7 +103,7 @@ class CastVote:
 async def votes_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[CastVote]:
-    """By id."""
+    """The next votes, by id."""
     parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
     return [row_as(CastVote, row) for row in await connection.execute(_VOTES_BETWEEN, parameters)]
 
@@ -111,7 +111,7 @@ async def votes_between(
 async def events_between(
     connection: Connection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
 ) -> list[AuditEvent]:
-    """By time."""
+    """The next audit events, by time."""
     parameters = {
         "until": until,
         "at": after.at if after else since,
@@ -148,7 +148,7 @@ def _search(
 
 
 def _agents(table: Table) -> CTE:
-    """From agent to agent through the index, without reading rows in between."""
+    """Walk from agent to agent through the index, without reading rows in between."""
     each = select(func.min(table.c.agent).label("agent")).cte("each", recursive=True)
     following = select(func.min(table.c.agent)).where(table.c.agent > each.c.agent).scalar_subquery()
     return each.union_all(select(following).where(each.c.agent.is_not(None)))

@@ -63,7 +63,7 @@ async def count_waiting_for_others(
     wanted: RequestFilter,
     at_most: int = 1000,
 ) -> Count:
-    """On all pages, up to ``at_most``."""
+    """Count the requests on all pages, up to ``at_most``."""
     given = request_filters.values(wanted)
     whose = _parameters(person, roles, channels, seen)
     ((found,),) = await fetch(connection, _count(frozenset(given), at_most + 1), **whose, **given)

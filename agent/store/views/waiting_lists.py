@@ -39,7 +39,7 @@ from agent.store.views.request_parts import is_live
 
 
 async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 1000) -> int:
-    """Up to ``at_most``, to stay cheap."""
+    """Count up to ``at_most``, to stay cheap."""
     parameters = {"team": team_id, "limit": at_most}
     found: int = (await connection.execute(_COUNT_WAITING, parameters)).scalar_one()
     return found
@@ -116,7 +116,7 @@ _CHANNELS = select(func.unnest(bindparam("channels", type_=ARRAY(Text)))).scalar
 
 
 def _audiences() -> CTE:
-    """From audience to audience through the index, without reading rows in between."""
+    """Walk from audience to audience through the index, without reading rows in between."""
     order = (request.c.approvers, request.c.channel_id)
     first = select(*order).where(_waits).order_by(*order).limit(1)
     audience = first.cte("audience", recursive=True)
