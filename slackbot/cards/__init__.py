@@ -1,4 +1,4 @@
-"""Turn stored facts into Block Kit, and make external text inert. No I/O, no clock."""
+"""Stored facts to Block Kit; external text made inert. No I/O, no clock."""
 
 from slackbot.cards.agent_form import AgentForm, agent_modal, read_agent_modal
 from slackbot.cards.answer import PAGE_OF_ANSWER, answer_modal

@@ -1,4 +1,4 @@
-"""The form behind a bare `/agent`: agent, task, and the agent's declared inputs."""
+"""The form behind a bare `/agent`: agent, task, declared inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_TASK = 3000
 
 @dataclass(frozen=True, slots=True)
 class AgentForm:
-    """An agent that can be started. `inputs` is the JSON schema of an object: its named inputs."""
+    """An agent that can be started. `inputs`: the JSON schema of its named inputs."""
 
     name: str
     description: str = ""
@@ -26,7 +26,7 @@ class AgentForm:
 
 @dataclass(frozen=True, slots=True)
 class RunForm:
-    """A submission's content; with `errors` (by block_id), nothing may be started."""
+    """A submission's content; with `errors` (by block_id), nothing may start."""
 
     agent: str
     task: str
@@ -37,7 +37,7 @@ class RunForm:
 def agent_modal(
     agents: Sequence[AgentForm], chosen: str | None = None, *, carry: str = "", task: str = ""
 ) -> Json:
-    """The form with the inputs of `chosen` or of the first agent; redraw it when `ACTION_AGENT` chooses another."""
+    """The form with the inputs of `chosen` or of the first agent; redraw it for another `ACTION_AGENT`."""
     if not agents:
         return notice_modal("Run an agent", "No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
     agent = _find(agents, chosen) or agents[0]

@@ -1,4 +1,4 @@
-"""App Home: what waits for its reader, with the card's buttons, their own requests, runs, and decisions.
+"""App Home: what waits for its reader, with buttons, and their requests, runs and decisions.
 
 If there are any, also live grants and limits over time.
 """
@@ -26,15 +26,15 @@ MAX_HOME_FACTS = 500
 MAX_HOME_ARGUMENTS = 700
 
 PAGE_OF_HOME = "home"
-"""The list name of this view's page values."""
+"""Page values of this view."""
 
 
 @dataclass(frozen=True, slots=True)
 class HomeView:
-    """The content of one person's App Home.
+    """One person's App Home.
 
-    `waiting`: what this person may decide now, with the nonces of its places here; `waiting_count`: on all pages, None
-    if not counted. `cancellable`: runs that this person may end. `links`: thread addresses of decided requests.
+    `waiting`: what this person may decide now, with nonces of its places here; `waiting_count`: on all pages, None
+    if not counted. `cancellable`: runs that they may end. `links`: thread addresses of decided requests.
     """
 
     waiting: Sequence[RequestView] = ()
@@ -47,7 +47,6 @@ class HomeView:
     cancellable: frozenset[UUID] = frozenset()
     links: Mapping[UUID, str] = field(default_factory=dict)
     grants: Sequence[GrantLine] = ()
-    """Grants that this person may revoke."""
     limits: Sequence[LimitLine] = ()
     names: Names = field(default_factory=Names)
 

@@ -35,7 +35,7 @@ def text(content: str, *, bold: bool = False, code: bool = False, italic: bool =
 
 
 def texts(content: str) -> list[Json]:
-    """Split long text into pieces that Slack accepts; displayed as one."""
+    """Split long text into pieces that Slack accepts and shows as one."""
     pieces, rest = [], content
     while rest:
         piece, _ = inert.cut(rest, TEXT_LIMIT)
@@ -54,24 +54,24 @@ def mention(person_or_group: str) -> Json:
 
 
 def person(who: Person | None, nobody: str = "somebody") -> Json:
-    """A mention of a person, or a plain name without one."""
+    """A mention of a person, or a plain name."""
     return mention(who.user_id) if who else text(nobody)
 
 
 def requester(behalf: Behalf) -> Json:
-    """On whose behalf an action is asked for or allowed."""
+    """The person for whom an action is asked or allowed."""
     return text("anyone") if behalf.anyone else person(behalf.requester, "nobody in Slack")
 
 
 def channel(channel_id: str) -> Json:
-    """A channel's name as a link, by id."""
+    """A channel's name as a link."""
     if _CHANNEL.match(channel_id):
         return {"type": "channel", "channel_id": channel_id}
     return text(inert.line(channel_id, 60))
 
 
 def moment(at: datetime) -> Json:
-    """A point in time in the reader's time zone; UTC in clients that cannot convert it."""
+    """A time in the reader's zone; UTC in clients that cannot convert it."""
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
@@ -96,7 +96,7 @@ def mention_mrkdwn(person_or_group: str) -> str:
 
 
 def moment_mrkdwn(at: datetime) -> str:
-    """`<!date^…>` in the reader's time zone, with UTC as the fallback."""
+    """`<!date^…>` in the reader's time zone, else UTC."""
     return f"<!date^{int(at.timestamp())}^{_DATE_FORMAT}|{formats.moment(at)}>"
 
 
@@ -107,7 +107,7 @@ def section(*pieces: Json) -> Json:
 
 
 def bullets(items: Iterable[Json], indent: int = 0) -> Json:
-    """A list of sections; `indent` is 0 to 8."""
+    """Sections as a list; `indent` is 0 to 8."""
     deeper = {"indent": indent} if indent else {}
     return {"type": "rich_text_list", "style": "bullet", "elements": list(items), **deeper}
 
@@ -124,22 +124,21 @@ def preformatted(content: str) -> Json:
 
 # ---------------------------------------------------------------- blocks
 def rich_text(*parts: Json) -> Json:
-    """A block of sections, lists, quotations and preformatted text."""
     return {"type": "rich_text", "elements": list(parts)}
 
 
 def header(content: str) -> Json:
-    """A title; the text must already be inert."""
+    """A title; must already be inert."""
     return {"type": "header", "text": plain(content, HEADER_LIMIT)}
 
 
 def context(mrkdwn: str) -> Json:
-    """Small print written by Signoff: ids, numbers and times, never external text."""
+    """Small print by Signoff: ids, numbers and times, never external text."""
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn, "verbatim": True}]}
 
 
 def labelled(content: str, accessory: Json | None = None) -> Json:
-    """A line of plain text with a button beside it."""
+    """Plain text with a button beside it."""
     made: Json = {"type": "section", "text": plain(inert.line(content, 400), 400)}
     return made | ({"accessory": accessory} if accessory else {})
 
@@ -150,14 +149,14 @@ def divider() -> Json:
 
 
 def actions(*buttons: Json) -> list[Json]:
-    """A row of buttons as a list of blocks; an empty list for no buttons, because Slack refuses an empty row."""
+    """A row of buttons as a list of blocks; empty without buttons, because Slack refuses an empty row."""
     return [{"type": "actions", "elements": list(buttons)}] if buttons else []
 
 
 def button(
     label: str, action_id: str, value: str, style: str | None = None, confirm: Json | None = None
 ) -> Json:
-    """A button; `style` is "primary" or "danger"."""
+    """`style` is "primary" or "danger"."""
     made = {"type": "button", "text": plain(label, BUTTON_LIMIT), "action_id": action_id, "value": value}
     return made | ({"style": style} if style else {}) | ({"confirm": confirm} if confirm else {})
 
@@ -165,19 +164,19 @@ def button(
 def input_block(
     block_id: str, label: str, element: Json, *, optional: bool = False, hint: str | None = None
 ) -> Json:
-    """A labelled form input. The caller chooses the id, because the submission is read by it."""
+    """A labelled input. The caller chooses the id by which the submission is read."""
     made: Json = {"type": "input", "block_id": block_id, "label": plain(inert.line(label, 150), 150)}
     made |= {"element": element, "optional": optional}
     return made | ({"hint": plain(inert.line(hint, 300), 300)} if hint else {})
 
 
 def option(label: str, value: str) -> Json:
-    """An option; 75 characters for each of its two texts are safe everywhere."""
+    """75 characters for each text are safe everywhere."""
     return {"text": plain(inert.line(label, OPTION_LIMIT), OPTION_LIMIT), "value": value}
 
 
 def confirm(title: str, question: str, yes: str, *, style: str) -> Json:
-    """A confirmation dialog before a click takes effect."""
+    """A dialog before a click takes effect."""
     return {
         "title": plain(title, 100),
         "text": plain(question, 300),
@@ -188,12 +187,12 @@ def confirm(title: str, question: str, yes: str, *, style: str) -> Json:
 
 
 def plain(content: str, limit: int) -> Json:
-    """A text that Slack does not parse; emoji names stay names."""
+    """Text that Slack does not parse; emoji names stay names."""
     return {"type": "plain_text", "text": inert.shortened(content, limit) or "…", "emoji": False}
 
 
 def size(part: Any) -> int:
-    """The total weight of the texts, counted against Slack's limit over all blocks."""
+    """The total weight of the texts, for Slack's limit over all blocks."""
     if isinstance(part, list):
         return sum(map(size, part))
     if not isinstance(part, dict):

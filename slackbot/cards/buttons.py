@@ -1,4 +1,4 @@
-"""A request's buttons: the same on its card, in Details and in App Home."""
+"""A request's buttons: the same on card, Details and App Home."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_ADDRESS = 3000
 
 
 def row(view: RequestView, names: Names, *, approvable: bool, details: bool = True) -> list[Json]:
-    """The buttons for the place of `view.place_nonce`, if any. `approvable`: everything that would run can be read."""
+    """Buttons for the place `view.place_nonce`, if any. `approvable`: everything that would run can be read."""
     if not view.place_nonce:
         return blocks.actions(*_link(view))
     made = _decide(view, names, approvable) or _ask_again(view) or _settle(view) or _revoke(view)
@@ -43,7 +43,7 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
 
 
 def plain_row(view: RequestView) -> list[Json]:
-    """The buttons of a plain card: no Approve, everything else."""
+    """Buttons of a plain card: no Approve."""
     if not view.place_nonce:
         return []
     value = button_value(view)
@@ -53,14 +53,14 @@ def plain_row(view: RequestView) -> list[Json]:
 
 
 def turning(pages: Pages) -> list[Json]:
-    """Back and Next below a list, as a list of blocks."""
+    """Back and Next, as a list of blocks."""
     back = [blocks.button("‹ Back", ACTION_PAGE_BACK, pages.back)] if pages.back else []
     forward = [blocks.button("Next ›", ACTION_PAGE, pages.forward)] if pages.forward else []
     return blocks.actions(*back, *forward)
 
 
 def subject(view: RequestView) -> str:
-    """The request's description, or else the tool's name. Not inert yet."""
+    """The request's description or tool name. Not inert yet."""
     return view.description if inert.line(view.description, 10) else view.action.tool
 
 
@@ -82,7 +82,7 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 
 
 def _may_allow(view: RequestView) -> bool:
-    """Whether a grant can be given here: not for an edited call, nor for another grant."""
+    """Not for an edited call, nor for another grant."""
     return view.allow_grants and view.grant is None and view.revision == 1 and view.editor is None
 
 
@@ -115,7 +115,6 @@ def _settle(view: RequestView) -> list[Json]:
 
 
 def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
-    """The two ways to settle an execution in doubt."""
     retry = blocks.confirm(
         "Run it again?",
         "The first attempt may have had its effect, or may still be running: "
@@ -130,7 +129,7 @@ def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
 
 
 def _confirmation(view: RequestView, names: Names) -> Json | None:
-    """From high risk on: a confirmation with object, money and requester before the click takes effect."""
+    """A confirmation with object, money and requester, from high risk on."""
     if view.risk < Risk.HIGH:
         return None
     money = scalars.amounts(view.facts, view.description)
@@ -149,7 +148,7 @@ _ONCE_GRANTED = "Once approved, such calls run without a question."
 
 
 def _link(view: RequestView) -> list[Json]:
-    """The checkpoint's own link, labelled with its host; a misleading address is left out."""
+    """The checkpoint's link, labelled with its host; a misleading address is left out."""
     found = _ADDRESS.match(view.link) if view.link and len(view.link) <= MAX_ADDRESS else None
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""Combine several waiting lines of one thread into one message."""
+"""Combine waiting lines of one thread into one message."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import Card, Json, metadata
 
-MAX_WHOLE = 28  # blocks; a short form has two at most, and a message has 50
-MAX_SIZE = 8000  # the limit for one line; short forms are added to it
+MAX_WHOLE = 28  # a short form has two at most, a message 50
+MAX_SIZE = 8000  # of one line; short forms are added
 MAX_BRIEF = 10
 MAX_TEXT = 3000
 
 
 def combine_lines(lines: Sequence[Card], *, delivery_id: object | None = None) -> Card:
-    """One message with the lines in order, first shortened, then counted; its metadata names the first delivery."""
+    """The lines in order, first shortened, then counted; metadata names the first delivery."""
     if not lines:
         raise ValueError("no line to show")
     if len(lines) == 1:
@@ -39,13 +39,13 @@ def _how_many_fit(lines: Sequence[Card]) -> int:
 
 
 def _in_short(line: Card) -> list[Json]:
-    """Signoff's own sentence without quotations, and its buttons."""
+    """Signoff's sentence without quotations, and its buttons."""
     said = blocks.rich_text(line.blocks[0]["elements"][0])
     return [said, *(each for each in line.blocks if each["type"] == "actions")]
 
 
 def _text(lines: Sequence[Card]) -> str:
-    """The fallback texts that fit completely: a cut entity could become active markup."""
+    """Fallback texts that fit completely: a cut entity could become active markup."""
     text = lines[0].text
     for position, line in enumerate(lines[1:], start=1):
         if inert.weight(text) + inert.weight(line.text) > MAX_TEXT - 40:

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from uuid import UUID
 
 LONGEST = 24
-"""Pages that Back can return to; beyond them it leads to the first page. A button value has 2,000 characters."""
+"""Pages that Back can return to; then it leads to the first. A button value has 2,000 characters."""
 
 _TEXT = re.compile(r"[0-9a-f]{32}(?:\.[0-9a-f]{32})*\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A page, identified by the last ids of the previous pages; none for the first page."""
+    """The last ids of the previous pages; none for the first page."""
 
     steps: tuple[UUID, ...] = ()
 
     @property
     def after(self) -> UUID | None:
-        """The id after which the page begins."""
         return self.steps[-1] if self.steps else None
 
     @property

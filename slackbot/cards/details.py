@@ -22,12 +22,12 @@ from slackbot.cards.request import (
 from slackbot.cards.values import ACTION_FILE, Json, Names, button_value
 
 PAGES_BEFORE_FILE = 5
-"""From this size on, a file is offered as well."""
+"""From this size on, a file is offered, too."""
 MAX_READABLE = 3_000
 _NO_LIMIT = 2**62
 
 PAGE_OF_DETAILS = "details"
-"""The list name of this modal's page values; their query has `request`, `revision` and `page`."""
+"""Page values of this modal; their query has `request`, `revision` and `page`."""
 
 
 def details_modal(
@@ -37,7 +37,7 @@ def details_modal(
     names: Names | None = None,
     permalink: str | None = None,
 ) -> Json:
-    """One page of the details, from 1, or the nearest; with the card's buttons if `view.place_nonce` names a place."""
+    """One page, from 1, or the nearest; with the card's buttons if `view.place_nonce` names a place."""
     names = names or Names()
     pages = paging.in_pages(list(_content(view, names, permalink)))
     page = max(1, min(page, len(pages)))
@@ -56,7 +56,7 @@ def details_modal(
 
 
 def details_text(view: RequestView) -> str:
-    """Everything as plain text for a file; parts that are exact in the modal are exact here."""
+    """Everything as plain text; what is exact in the modal is exact here."""
     standing = f"{status_words.of_request(view.standing)} · request {view.id} · revision {view.revision}"
     parts = [f"{inert.line(title(view), 2000)}\n{standing}"]
     parts += [f"{label}\n{text}" for label, text in _texts(view)]
@@ -155,7 +155,7 @@ def _call(call: Any) -> str:
 
 
 def _lines(text: str) -> str:
-    """The full text, made visible; later lines are indented, so that none can pass for the next speaker's."""
+    """Later lines are indented, so that none can pass for the next speaker's."""
     return inert.paragraph(text, _NO_LIMIT, _NO_LIMIT).replace("\n", "\n    ")
 
 

@@ -18,7 +18,7 @@ def seconds(amount: float) -> str:
 
 
 def roughly(amount: float) -> str:
-    """Seconds as people say them: `40 s`, `23 min`, `3 h 20 min`, `12 days`."""
+    """A duration as people say it: `40 s`, `23 min`, `3 h 20 min`, `12 days`."""
     if amount < 60:
         return f"{int(amount)} s"
     if amount < 3600:

@@ -1,4 +1,4 @@
-"""The form in which a reviewer edits arguments, and how its submission is read."""
+"""The form in which a reviewer edits arguments, and its submission."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = "None of these arguments can be edited here."
 
 
 def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json:
-    """Inputs for the arguments of `view` (masked), by the tool's JSON schema; redacted ones are shown as text."""
+    """Inputs for the (masked) arguments of `view`, by the tool's JSON schema; redacted ones as text."""
     rows = form.inputs(edit_fields(view, schema))
     editable = any(row["type"] == "input" for row in rows)
     message = _INTRO if view.editor_may_approve else f"{_INTRO} {_SOMEONE_ELSE}"
@@ -47,13 +47,13 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
 
 
 def edit_fields(view: RequestView, schema: Mapping[str, Any]) -> list[form.Field]:
-    """The same inputs for a form outside Slack. `view` shows arguments as people may see them."""
+    """The same inputs outside Slack. `view` shows arguments as people may see them."""
     masked = view.action.hidden if isinstance(view.action, MaskedAction) else ()
     return _fields(view.action.arguments, schema, (*view.redact, *masked))
 
 
 def argument_fields(original: Action, schema: Mapping[str, Any]) -> list[form.Field]:
-    """The fields that `read_edit` reads, with the true values."""
+    """The fields that `read_edit` reads, with true values."""
     return _fields(original.arguments, schema, ())
 
 
@@ -62,7 +62,7 @@ def read_edit(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The edited arguments, and errors by block_id, from `view.state.values`.
 
-    `original` has the true values: values without an input, such as secrets, stay. The tool checks the result; see
+    `original` has the true values: those without an input, such as secrets, stay. The tool checks the result; see
     `edit_errors`.
     """
     return form.read(values, _fields(original.arguments, schema, ()), original.arguments)
@@ -76,10 +76,10 @@ def edit_errors(
     problem: str,
     path: str = "$",
 ) -> dict[str, str]:
-    """Turn an error into that of an input, so that the form stays open with its content.
+    """Show an error at an input, so that the form stays open with its content.
 
-    It appears at the input for `path`, else at the first changed input, else at the first. `view` is the submission's:
-    Slack refuses errors for other blocks.
+    At the input for `path`, else the first changed one, else the first. `view` is the submission's: Slack refuses
+    errors for other blocks.
     """
     there = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
     known = [each for each in _fields(original.arguments, schema, ()) if each.block_id in there]

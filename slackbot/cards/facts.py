@@ -1,4 +1,4 @@
-"""The source of a request's facts, in words: the tool, the asking program, or Signoff."""
+"""The source of a request's facts, in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackbot.cards.values import Json
 
 
 def heading(view: RequestView) -> Json:
-    """The heading of the facts: `Facts, supplied by the program billing`."""
+    """`Facts, supplied by the program billing`."""
     if view.facts_source is not FactsSource.SIGNOFF or view.facts_at is None:
         return blocks.section(blocks.text(title(view), bold=True))
     return blocks.section(blocks.text(f"{_title(view)} at ", bold=True), blocks.moment(view.facts_at))
@@ -24,7 +24,6 @@ def title(view: RequestView) -> str:
 
 
 def absent(view: RequestView) -> str:
-    """The text shown if there are no facts."""
     own = "everything below is the agent's own claim."
     if view.facts_source is None:
         return f"No facts were looked up: {own}"

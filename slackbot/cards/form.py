@@ -1,4 +1,4 @@
-"""A form built from a JSON schema and current values, and the values read back from it.
+"""A form built from a JSON schema and current values, and its values read back.
 
 Values that cannot be represented exactly get no input, and an untouched input returns its exact value. Limits: Slack's
 reference, "Block elements" (`initial_value` 3,000).
@@ -25,7 +25,7 @@ FIELD_INPUT = "signoff:field"
 MAX_INITIAL = 3_000
 MAX_INPUTS = 80
 MAX_BYTES = 180_000
-"""The inputs' share of a view's 250 KB, as JSON in ASCII."""
+"""Of a view's 250 KB, as JSON in ASCII."""
 MAX_FIXED = 300
 
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,15})?\Z", re.ASCII)
@@ -34,12 +34,12 @@ _LEAVE_OUT = object()
 
 
 class InvalidFieldInput(Exception):
-    """An unusable input; the text says why, to be shown below it."""
+    """The text says why, to be shown below the input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A property with its input's id and initial value, or the reason why it has no input (`fixed`)."""
+    """A property with its input's id and initial value, or why it has none (`fixed`)."""
 
     block_id: str
     property: SchemaProperty
@@ -50,13 +50,13 @@ class Field:
 def fields(
     schema: Mapping[str, Any], values: Mapping[str, Any], prefix: str, redacted: Callable[[str], bool]
 ) -> list[Field]:
-    """Every property as a field; nobody may see or change those in `redacted`."""
+    """All properties; nobody may see or change those in `redacted`."""
     found = properties(schema, values)
     return [_field(f"{prefix}:{at}", each, redacted(each.name)) for at, each in enumerate(found)]
 
 
 def inputs(made: Sequence[Field]) -> list[Json]:
-    """The fields as blocks, as many as a view can hold; read-only ones are shown as text."""
+    """Draw as many fields as a view can hold; read-only ones as text."""
     rows: list[Json] = []
     used = 0
     for position, field in enumerate(made):
@@ -104,7 +104,7 @@ def _field(block_id: str, given: SchemaProperty, is_redacted: bool) -> Field:
 
 
 def _initial(given: SchemaProperty) -> tuple[InputKind, str | None]:
-    """The input's initial value, as its kind or as JSON if that cannot represent the value; None: too long."""
+    """The initial value by kind, or JSON if the kind cannot represent it; None: too long."""
     value = given.value
     if value is None and not (given.kind is InputKind.JSON and given.given):
         return given.kind, ""
@@ -152,7 +152,7 @@ def _fixed(field: Field) -> Json:
 def _input(field: Field) -> Json:
     given = field.property
     element = {"action_id": FIELD_INPUT, **_element(field)}
-    # The form requires only values that can never be empty; all others may be cleared on purpose.
+    # Required are only values that can never be empty; others may be cleared on purpose.
     demanded = given.kind in (InputKind.INTEGER, InputKind.NUMBER) and not given.nullable
     demanded = demanded or (
         given.kind in (InputKind.CHOICE, InputKind.DATE, InputKind.JSON) and not given.nullable
@@ -284,7 +284,7 @@ def _chosen(given: SchemaProperty, option: Any, original: Mapping[str, Any]) -> 
     if isinstance(value, str) and value.isdecimal() and len(value) < 10 and int(value) < len(given.choices):
         return given.choices[int(value)]
     if given.given and not any(_is_same(each, given.value) for each in given.choices):
-        return original[given.name]  # no option could be selected initially
+        return original[given.name]  # no option was selected initially
     return _emptied(given)
 
 

@@ -1,4 +1,4 @@
-"""What a reviewer enters in the grant form, and the terms that follow from it."""
+"""What a reviewer enters in the grant form, and the terms that follow."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GrantTerms:
 
 
 def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list[OpenField]:
-    """The fields of this call that may be freed, as many as the form can hold."""
+    """Fields that may be freed, as many as the form can hold."""
     free = dict(view.grant_free)
     found: list[OpenField] = []
     for root, values in (("args", view.action.arguments), ("facts", view.facts or {})):
@@ -71,7 +71,7 @@ def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list
 
 
 def entered_grant(submitted: Mapping[str, Any]) -> str:
-    """Read a submission's `view` as JSON that the second step carries."""
+    """A submission's `view` as JSON for the second step."""
     values = submitted["state"]["values"]
     found: dict[str, Any] = {}
     for block_id, inputs in values.items():
@@ -123,7 +123,6 @@ def read_grant(
 
 
 def number_text(number: Any) -> str:
-    """The initial value of a number's input."""
     return json.dumps(number)
 
 

@@ -1,4 +1,4 @@
-"""Grants as a list, for a command and for App Home: terms, uses, and a *Revoke* button."""
+"""Grants with their *Revoke* buttons, for a command and App Home."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class GrantLine:
-    """A grant that the reader may revoke."""
-
     id: UUID
     description: str
     uses: int
@@ -34,7 +32,7 @@ def grant_list(lines: Sequence[GrantLine]) -> Card:
 
 
 def grant_rows(lines: Sequence[GrantLine], most: int) -> list[Json]:
-    """Up to this many grants, each with its button."""
+    """Up to ``most`` grants, each with its button."""
     rows: list[Json] = []
     for each in lines[:most]:
         revoke = blocks.button("Revoke", ACTION_REVOKE_LISTED, str(each.id), "danger")

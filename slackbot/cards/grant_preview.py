@@ -1,4 +1,4 @@
-"""The second step of the grant form: what it frees, and which recent decisions it would have covered."""
+"""The grant form's second step: what it frees, and which recent decisions it would have covered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LINKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """How recent decisions on the tool's calls compare with a grant; ``links`` lead to rejected ones that match."""
+    """Recent decisions compared with a grant; ``links`` lead to rejected ones that match."""
 
     looked_at: int
     approved: int
@@ -28,7 +28,7 @@ class Preview:
 
 
 def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry: str) -> Json:
-    """The modal; submitting it gives the grant."""
+    """Submitting the modal gives the grant."""
     freed = [
         words
         for root, constraints in (("args", terms.arguments), ("facts", terms.facts or {}))

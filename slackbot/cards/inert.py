@@ -1,7 +1,7 @@
-"""Make text from agents, tools and people inert: readable, without any effect.
+"""Make text from agents, tools and people inert: readable, without effect.
 
 Slack parses mentions and links in mrkdwn, and some characters are invisible or reverse the line. Cards use plain and
-rich text where possible; this module handles characters, and the remaining mrkdwn (`Card.text`).
+rich text where possible; this handles characters and the remaining mrkdwn (`Card.text`).
 
 Sizes are counted as Slack stores a text: `&`, `<`, `>` as entities, in UTF-16 units.
 """
@@ -23,17 +23,17 @@ _SCHEME = re.compile(r"(?<=[^\W\d]):(?=\S)|(?<=\d):(?=[^\s\d])")  # not in times
 
 
 def weight(text: str) -> int:
-    """The length that Slack counts: after escaping, in UTF-16 units."""
+    """The length that Slack counts: escaped, in UTF-16 units."""
     escapes = 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
     units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
     return units + escapes
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:
-    """The longest prefix of weight `limit` or less, and the number of omitted characters."""
+    """The longest prefix of at most weight `limit`, and the number of omitted characters."""
     if weight(text) <= limit:
         return text, 0
-    total = start = limit if weight(text[:limit]) == limit else 0  # characters of weight one need no check
+    total = start = limit if weight(text[:limit]) == limit else 0  # characters of weight one
     for position, character in enumerate(text[start:], start):
         total += _weigh(character)
         if total > limit:
@@ -45,7 +45,7 @@ def cut(text: str, limit: int) -> tuple[str, int]:
 
 
 def shortened(text: str, limit: int) -> str:
-    """`cut`, with the number of omitted characters appended, within `limit`."""
+    """`cut`, with the number of omitted characters, within `limit`."""
     if weight(text) <= limit:
         return text
     shown, _ = cut(text, max(0, limit - 32))
@@ -53,7 +53,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def line(text: str, limit: int) -> str:
-    """One inert line for plain and rich text: no line breaks, no runs of spaces, no status signs."""
+    """One inert line for plain and rich text: no line breaks, runs of spaces, or status signs."""
     return shortened(one_line(text), limit)
 
 
@@ -64,7 +64,7 @@ def line_and_rest(text: str, limit: int) -> tuple[str, bool]:
 
 
 def paragraph(text: str, limit: int, max_lines: int) -> str:
-    """Inert text of several lines, for quotations: at most one blank line in a row; cut with counts."""
+    """Inert text of several lines, for quotations: no two blank lines in a row; cut with counts."""
     text = SPACES.sub(" ", visible(text)).strip()
     text = BLANK_LINES.sub("\n\n", text)
     shown = "\n".join(text.split("\n")[:max_lines]).rstrip()
@@ -84,13 +84,13 @@ def mrkdwn(text: str, limit: int) -> str:
 
 
 def without_links(text: str, limit: int) -> str:
-    """One inert line for e-mail, where mail clients turn addresses into links."""
+    """One inert line for e-mail, where clients turn addresses into links."""
     text = _DOMAIN_DOT.sub("․", _SCHEME.sub("꞉", one_line(text)))
     return shortened(text, limit)
 
 
 def escaped(text: str) -> str:
-    """The three reserved characters of mrkdwn as entities (Slack, "Formatting text for app surfaces")."""
+    """mrkdwn's three reserved characters as entities (Slack, "Formatting text for app surfaces")."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,4 +1,4 @@
-"""JSON for people's eyes, which parses back to the same value; deceptive characters are JSON escapes (`\u202e`)."""
+r"""JSON for people, which parses back to the same value; deceptive characters are JSON escapes (`\u202e`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from signoff.values import Action
 from signoff.visible_text import hidden_positions, is_plain
 
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\"})
-_BLANKS = re.compile(r"(?<= {16}) +|[^\S ]+")  # a longer run of spaces could push what follows out of sight
+_BLANKS = re.compile(r"(?<= {16}) +|[^\S ]+")  # a longer run could push what follows out of sight
 _LONG_BLANK = " " * 17
 _DEEPEST_PRETTY = 16
 
 
 def arguments_of(action: Action) -> dict[str, Any]:
-    """The arguments as the canonical bytes have them, unchecked, which would take a second for the largest."""
+    """Read the canonical bytes unchecked: a check takes a second for the largest."""
     read: dict[str, Any] = json.loads(action.canonical, parse_int=_whole)["arguments"]
     return read
 
@@ -32,7 +32,7 @@ def pretty(value: Any) -> str:
 
 
 def readable(value: Any) -> str:
-    """`pretty`, unless indentation would be most of it: deep nesting can blow a text up thirtyfold."""
+    """`pretty`, unless most of it would be indentation: deep nesting can make a text thirty times as long."""
     spread = pretty(value) if _depth(value) <= _DEEPEST_PRETTY else ""
     flat = compact(value)
     return spread if len(spread) >= len(flat) and len(spread) <= 3 * len(flat) + 1000 else flat
@@ -42,9 +42,9 @@ def compact(value: Any) -> str:
     return _write(value, None)
 
 
-@lru_cache(maxsize=64)  # long ones are written twice, and again for each page of the details
+@lru_cache(maxsize=64)  # long ones are written twice, and for each page of the details
 def string(text: str) -> str:
-    """A JSON string in which every hidden or blank character is escaped."""
+    """A JSON string with every hidden or blank character escaped."""
     if is_plain(text) and _LONG_BLANK not in text:
         return f'"{text.translate(_QUOTED)}"'
     blanks = (range(*blank.span()) for blank in _BLANKS.finditer(text))
@@ -93,7 +93,7 @@ def _write(value: Any, newline: str | None) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """As RFC 8785 writes it. Stored values always have that form; anything else is shown, not lost."""
+    """A scalar as RFC 8785 writes it. Stored values always have that form; anything else is shown, not lost."""
     if type(value) is int and abs(value) <= MAX_INTEGER:
         return str(value)
     try:

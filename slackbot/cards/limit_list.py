@@ -1,4 +1,4 @@
-"""Limits over time as a list, for a command and for App Home."""
+"""Limits over time as a list, for a command and App Home."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ MOST = 40
 
 @dataclass(frozen=True, slots=True)
 class LimitLine:
-    """A limit for one of its subjects."""
-
     limit: Limit
     whose: str
     """An agent, or the reader; empty for the total."""
@@ -39,7 +37,7 @@ def limit_list(lines: Sequence[LimitLine]) -> Card:
 
 
 def limits_of(lines: Sequence[LimitLine], most: int) -> Json:
-    """Up to this many limits as bullets."""
+    """Up to ``most`` limits as bullets."""
     shown = [limit_words(each) for each in lines[:most]]
     if (more := len(lines) - most) > 0:
         shown.append(f"… and {more:,} more: `signoff limits` lists all of them")

@@ -110,7 +110,7 @@ _RUN_LINES = {
         "Why:",
     ),
 }
-_DEADLINES = {"reminder", "escalated"}  # lines whose moment is in the future
+_DEADLINES = {"reminder", "escalated"}  # their moment is in the future
 _SETTLED = {
     "retry": "↩ Settled: will run again",
     "done": "✅ Settled: marked as done",
@@ -136,7 +136,7 @@ _RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
 
 
 def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
-    """A line of a request's thread. An unknown kind is shown by its name."""
+    """A line of a request's thread. An unknown kind is shown by name."""
     kind = str(body.get("line"))
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
     words, body = _settled(_voted(words, body), body)
@@ -144,7 +144,6 @@ def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -
 
 
 def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
-    """A line of a run's thread."""
     kind = str(body.get("line"))
     words, label = _RUN_LINES.get(kind) or _unknown(kind)
     if kind == "answer":
@@ -165,7 +164,7 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
 
 
 def run_root(run: RunView, *, card: str | None = None, delivery_id: object | None = None) -> Card:
-    """The first message of a run's thread: requester, agent, task and status.
+    """A run thread's first message: requester, agent, task and status.
 
     ``card``: the address of the first waiting card.
     """
@@ -197,7 +196,7 @@ def run_root(run: RunView, *, card: str | None = None, delivery_id: object | Non
 
 
 def run_words(run: RunView) -> str:
-    """A run's status as a sign and a few words; names child agents if only they have asked people."""
+    """A run's status as a sign and few words; names child agents if only they have asked."""
     if run.status is RunStatus.COMPLETED and run.asked:
         return (
             f"⏳ Answered; {run.asked:,} {'request waits' if run.asked == 1 else 'requests wait'} for review"
@@ -248,7 +247,7 @@ def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_i
 
 
 def _people(body: Mapping[str, Any]) -> list[str]:
-    """The users and groups that a line mentions, by id; invalid ids are dropped."""
+    """Mentioned users and groups by id, invalid ones dropped."""
     given = body.get("people")
     called = given if isinstance(given, list | tuple) else []
     return [each for each in called if isinstance(each, str) and blocks.mention_mrkdwn(each)][:MAX_PEOPLE]
@@ -262,7 +261,7 @@ def _spaced(pieces: Iterable[Json]) -> Iterator[Json]:
 
 
 def _edits(body: Mapping[str, Any]) -> list[Json]:
-    """The changes of an edit, one argument per line."""
+    """One argument per line."""
     given = body.get("changes")
     known = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list | tuple) else []
     changed = ((str(each.get("path")), each.get("before"), each.get("after")) for each in known)

@@ -23,7 +23,7 @@ MAX_GUESS = 300
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 _TYPED_PERSON = re.compile(r"<@[UW][A-Z0-9]{1,30}\|([^<>|]{1,80})>", re.ASCII)
 DIRECT = "direct message"
-"""Names, for `usage`, the direct messages to the app."""
+"""Names, for `usage`, direct messages to the app."""
 
 _USAGE = {
     DIRECT: (
@@ -76,7 +76,7 @@ def request_list(
     pages: Pages | None = None,
     count: Count | None = None,
 ) -> Card:
-    """Requests in the caller's order, each with a button to its details; `count` is over all pages, if counted."""
+    """Requests in this order, each with a button to its details; `count`: over all pages, if counted."""
     if not lines:
         return _text_card(empty)
     made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
@@ -89,7 +89,7 @@ def history_list(
     links: Mapping[UUID, str] | None = None,
     pages: Pages | None = None,
 ) -> Card:
-    """Decided requests in the caller's order; `links`: each request's thread address, as Slack gave it."""
+    """Decided requests in this order; `links`: their thread addresses, as Slack gave them."""
     if not lines:
         return _text_card("No decided request matches.")
     links = links or {}
@@ -98,7 +98,7 @@ def history_list(
 
 
 def request_details(view: RequestView, *, names: Names | None = None) -> Card:
-    """One request as on its card, without buttons: it is decided on its card."""
+    """A request without buttons: it is decided on its card."""
     bare = request_card(replace(view, place_nonce="", notify=()), names=names, whole=True)
     where = blocks.section(blocks.text("Its card is in "), blocks.channel(view.channel_id))
     made = [*bare.blocks, blocks.rich_text(where)]
@@ -111,7 +111,7 @@ def run_list(
     more: bool = False,
     cancellable: frozenset[UUID] = frozenset(),
 ) -> Card:
-    """Runs with their status, in the caller's order; `cancellable` ones have a Cancel button."""
+    """Runs with their status, in this order; `cancellable` ones have a Cancel button."""
     if not runs:
         return _text_card("No agent has run yet.")
     made = [row for run in runs[:MAX_ROWS] for row in rows.run(run, cancellable=run.id in cancellable)]
@@ -175,7 +175,7 @@ def _in_short(command: str, about: str) -> list[Json]:
 
 
 def refusal_text(sentence: str) -> str:
-    """A refusal for an ephemeral `text`: Signoff's own sentence, in which `team/user` ids become mentions."""
+    """A refusal for an ephemeral `text`: Signoff's sentence, in which `team/user` ids become mentions."""
     return _PERSON.sub(r"<@\1>", inert.escaped(inert.shortened(visible(sentence), 1000)))
 
 

@@ -1,4 +1,4 @@
-"""Views: the common frame, a message without inputs, and a placeholder, because a trigger lives for 3 s."""
+"""Views: the frame, a message without inputs, and a placeholder, because a trigger lives for 3 s."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def modal(
     callback: str = "",
     carry: str = "",
 ) -> Json:
-    """A modal; `carry` (at most 3,000 characters) returns with its submission as `private_metadata`."""
+    """`carry` (at most 3,000 characters) returns with its submission as `private_metadata`."""
     view: Json = {
         "type": "modal",
         "title": {
@@ -51,7 +51,7 @@ def skeleton_modal(heading: str) -> Json:
 
 
 def notice_modal(heading: str, message: str, typed: str | None = None) -> Json:
-    """A message instead of a form; `typed` is the form's input, to be copied and not lost."""
+    """A message instead of a form; `typed`: the form's input, to be copied."""
     rows = [blocks.rich_text(blocks.section(*_named(inert.line(message, 2000) or "…")))]
     if typed:
         rows += [
@@ -64,7 +64,7 @@ def notice_modal(heading: str, message: str, typed: str | None = None) -> Json:
 
 
 def _named(sentence: str) -> Iterator[Json]:
-    """Signoff's own sentence, in which `team/user` ids become people; a modal notifies nobody."""
+    """Signoff's sentence, in which `team/user` ids become people; a modal notifies nobody."""
     for at, piece in enumerate(_PERSON.split(sentence)):
         if at % 2:
             yield blocks.mention(piece)
@@ -73,6 +73,6 @@ def _named(sentence: str) -> Iterator[Json]:
 
 
 def list_modal(heading: str, lists: Sequence[Card]) -> Json:
-    """A list, as for a command, in a modal; its paging buttons stay."""
+    """A list in a modal; its paging buttons stay."""
     rows = [block for each in lists for block in each.blocks]
     return modal(heading, blocks.with_ids(rows, heading), close="Close")

@@ -8,7 +8,7 @@ from slackbot.cards import blocks, inert
 from slackbot.cards.values import Json, Pages, page_value
 
 MAX_PAGE = 9_000
-"""The weight of a page's blocks, without its frame."""
+"""Weight of a page's blocks, without its frame."""
 MAX_PAGE_BLOCKS = 60
 MAX_BOX = 2_900
 
@@ -25,7 +25,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def in_pages(content: Sequence[Json]) -> list[list[Json]]:
-    """The blocks as pages: at least one, which may be empty."""
+    """Split into pages: at least one, which may be empty."""
     pages: list[list[Json]] = [[]]
     used = 0
     for block in content:
@@ -39,7 +39,7 @@ def in_pages(content: Sequence[Json]) -> list[list[Json]]:
 
 
 def turns(what: str, page: int, pages: int, **query: object) -> Pages:
-    """The targets of Back and Next below a page."""
+    """The targets of Back and Next."""
 
     def to(number: int) -> str | None:
         return page_value(what, **query, page=number) if 1 <= number <= pages else None

@@ -1,4 +1,4 @@
-"""Plain messages, for when Slack refuses a message's blocks: a few short texts, and known buttons."""
+"""Plain messages for blocks that Slack refuses: a few short texts, and known buttons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plain_request_card(view: RequestView, *, delivery_id: object | None, findabl
 
 
 def plain_message(card: Card, *, findable: bool) -> Card:
-    """A line, a run's first message or a digest as text only."""
+    """A line, root or digest as text only."""
     text = card.text if len(card.text) <= blocks.TEXT_LIMIT else ""
     said = [{"type": "section", "text": {"type": "mrkdwn", "text": text}}] if text else []
     rows = blocks.with_ids([*said, _section(_SHORTENED_LINE)], "plain")

@@ -50,7 +50,7 @@ def request_card(
     delivery_id: object | None = None,
     whole: bool = False,
 ) -> Card:
-    """The card at the place of `view.place_nonce`, if any.
+    """The card at the place `view.place_nonce`, if any.
 
     Cut parts are in Details, unless ``whole``.
     """
@@ -79,13 +79,13 @@ def request_card(
 
 
 def _is_open(view: RequestView) -> bool:
-    """Whether the action still needs people: it waits, or its outcome is in doubt."""
+    """Whether it waits, or its outcome is in doubt."""
     doubted = view.execution is not None and view.execution.awaits_settlement
     return view.status is RequestStatus.WAITING or doubted
 
 
 def unreadable(view: RequestView) -> str | None:
-    """Why Approve is not offered, or None. Nobody can consent to what they cannot read."""
+    """Why Approve is not offered. Nobody can consent to what they cannot read."""
     if view.action.digest != view.digest:
         return "the stored digest does not match the stored action."
     if isinstance(view.action, MaskedAction) and view.action.unseen:
@@ -94,7 +94,7 @@ def unreadable(view: RequestView) -> str | None:
 
 
 def named_in(view: RequestView) -> list[str]:
-    """The ids of whom a card and its confirmation call by name."""
+    """Ids that a card and its confirmation call by name."""
     asked_for = view.behalf.requester
     return [*view.approvers, *([asked_for.user_id] if asked_for else [])]
 
@@ -105,7 +105,7 @@ def title(view: RequestView) -> str:
 
 
 def fallback(view: RequestView) -> str:
-    """The notification text: risk, object, money, status; while it waits, also the people to notify."""
+    """Notification text: risk, object, money, status; while it waits, also the people to notify."""
     waiting = view.status is RequestStatus.WAITING
     money = scalars.amounts(view.facts, view.description)
     shown = inert.mrkdwn(f"{title(view)} ({money})" if money else title(view), 1000)
@@ -117,7 +117,7 @@ def fallback(view: RequestView) -> str:
 
 
 def _description(view: RequestView) -> list[Json]:
-    """The full description, if the title had no room for it."""
+    """The full description, if the title had no room."""
     whole = inert.line(title(view), 100_000)
     if inert.weight(whole) <= blocks.HEADER_LIMIT:
         return []
@@ -125,7 +125,7 @@ def _description(view: RequestView) -> list[Json]:
 
 
 def facts_blocks(view: RequestView) -> list[Json]:
-    """The facts with their source, and their changes since an earlier approval."""
+    """Facts with their source, and changes since an earlier approval."""
     parts: list[Json] = []
     if view.previous_facts is not None:
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_CHANGES)
@@ -144,7 +144,7 @@ def facts_blocks(view: RequestView) -> list[Json]:
 
 
 def limits_blocks(view: RequestView) -> list[Json]:
-    """The limits over time, and which of them caused the question."""
+    """And which of them caused the question."""
     lines = limits.parts(view)
     return [blocks.rich_text(*lines)] if lines else []
 
@@ -159,7 +159,7 @@ def arguments_label(action: Action) -> Json:
 
 
 def _arguments(view: RequestView, limit: int) -> list[Json]:
-    """The arguments from the canonical bytes, and their length if not all are shown."""
+    """Arguments from the canonical bytes, with their length if not all are shown."""
     arguments = json_text.arguments_of(view.action)
     seen = tree.show_values(arguments, limit - 200)
     parts = [arguments_label(view.action), *seen.parts]
@@ -200,7 +200,7 @@ def origin(view: RequestView, names: Names, permalink: str | None = None) -> lis
 
 
 def _asserted(by: str) -> str:
-    """How the requester is known: `key:<name>` is the key's owner, `key:<name> for U…` a person whom it named."""
+    """`key:<name>` is the key's owner, `key:<name> for U…` a person whom it named."""
     if not by.startswith("key:"):
         known = _ASSERTED.get(by)
         return f" (asserted by: {inert.line(by, 60)})" if known is None else known
@@ -212,7 +212,7 @@ def _asserted(by: str) -> str:
 
 
 def _quorum(view: RequestView, names: Names) -> str:
-    """The reviewers by name: a mention would notify people whom the rule does not notify."""
+    """The reviewers by name: a mention would notify people whom the rule does not."""
     people = [
         "members of this channel" if each == "channel" else inert.line(names.of(each), 40)
         for each in view.approvers
@@ -232,7 +232,7 @@ def _rationale(view: RequestView) -> list[Json]:
 
 
 def small_print(view: RequestView, request: str | None = None) -> str:
-    """Deadline and ids, as mrkdwn; `request` is the displayed id, by default the short one."""
+    """Deadline and ids, as mrkdwn; `request`: the displayed id, by default the short one."""
     ids = f"request {request or short_id(view.id)} · revision {view.revision}"
     if view.status is not RequestStatus.WAITING:
         return ids

@@ -1,4 +1,4 @@
-"""Requests and runs as rows of a list: description, a button to more, and the status below."""
+"""Requests and runs as rows: description, a button, and the status below."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def request(line: RequestLine) -> list[Json]:
 
 
 def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
-    """A request with its outcome; `link` is its thread address, as Slack gave it."""
+    """`link`: its thread address, as Slack gave it."""
     decided = " by " if line.standing is line.status else " · decided by "  # not done by the reviewer
     by = [blocks.text(decided), blocks.person(line.decided_by)] if line.decided_by else []
     at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
@@ -44,7 +44,7 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
 
 
 def run(view: RunView, *, cancellable: bool) -> list[Json]:
-    """A run with its task; a `cancellable` one has a Cancel button."""
+    """A `cancellable` run has a Cancel button."""
     title = f"{inert.line(view.chain, 80)}: {inert.line(view.task, MAX_WORDS)}"
     below = _below(
         [blocks.text(run_words(view), bold=True), *until(view)],

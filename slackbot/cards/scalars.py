@@ -21,7 +21,7 @@ _MAX_ITEMS = 30
 
 
 def currency_in(siblings: Mapping[str, Any]) -> str | None:
-    """The currency that an object names beside its amounts, if any: three capitals."""
+    """The currency beside an object's amounts: three capitals."""
     for name in ("currency", "currency_code"):
         if isinstance(code := siblings.get(name), str) and _CURRENCY.match(code):
             return code
@@ -29,7 +29,7 @@ def currency_in(siblings: Mapping[str, Any]) -> str | None:
 
 
 def words(name: str, value: Any, currency: str | None = None) -> str:
-    """A value in one line; objects and lists of objects as compact JSON."""
+    """One line; objects and lists of objects as compact JSON."""
     match value:
         case None:
             return "none"
@@ -46,14 +46,14 @@ def words(name: str, value: Any, currency: str | None = None) -> str:
 
 
 def is_short_list(value: Any) -> bool:
-    """Whether a list is readable in one line: a few short values without commas."""
+    """Whether one line can show it: a few short values without commas."""
     return (
         isinstance(value, list | tuple) and 0 < len(value) <= _MAX_ITEMS and all(map(_is_short_item, value))
     )
 
 
 def amounts(facts: Mapping[str, Any] | None, said: str = "") -> str:
-    """The money among the facts that is not yet in `said`: `price 1,499.00 EUR`. Inert."""
+    """Money among the facts that is not yet in `said`: `price 1,499.00 EUR`. Inert."""
     facts = facts or {}
     currency = currency_in(facts)
     money = [
@@ -69,7 +69,7 @@ def amounts(facts: Mapping[str, Any] | None, said: str = "") -> str:
 
 
 def moment_in(value: Any) -> datetime | None:
-    """The point in time in a text, if Slack can show it: ISO 8601 with its offset."""
+    """A time in a text, if Slack can show it: ISO 8601 with its offset."""
     if not isinstance(value, str) or not _DATETIME.match(value):
         return None
     try:

@@ -30,7 +30,7 @@ class InputKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaProperty:
-    """One property of an object schema, resolved; `given` is False if the value is absent."""
+    """One resolved property; `given` is False if the value is absent."""
 
     name: str
     kind: InputKind
@@ -49,7 +49,7 @@ class SchemaProperty:
 
 
 def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[SchemaProperty]:
-    """The schema's properties in order, then values that it does not name, which stay unchanged."""
+    """The schema's properties in order, then values that it does not name, which stay."""
     declared = schema.get("properties")
     known = declared if isinstance(declared, Mapping) else {}
     required = schema.get("required")
@@ -138,7 +138,7 @@ def _resolve_reference(reference: str, schema: Mapping[str, Any]) -> Mapping[str
 
 
 def _choices(rules: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The options, if they fit a menu; choosing nothing means null."""
+    """Options that fit a menu; choosing nothing means null."""
     offered = rules.get("enum")
     if not isinstance(offered, list):
         return ()

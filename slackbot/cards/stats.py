@@ -1,4 +1,4 @@
-"""A report in a few lines, for `/approvals stats`, and phrases shared with the reports page."""
+"""A report in a few lines, for `/approvals stats`, and phrases shared with the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackbot.cards.durations import roughly
 from slackbot.cards.values import Card, Json
 
 MOST = 5
-"""The number of agents, rules and reviewers listed."""
+"""Agents, rules and reviewers listed."""
 
 MORE = "The Reports page of your inbox shows all of this in charts: "
 

@@ -1,4 +1,4 @@
-"""A request's status, always in the first lines below the card's title."""
+"""A request's status, always in the first lines below the title."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_EDITS = 1000
 
 
 def parts(view: RequestView) -> list[Json]:
-    """Rich text parts: the status, its basis, the votes, and the edits."""
+    """The status, its basis, votes, and edits."""
     return [
         *_standing(view),
         *_rejected_before(view),
@@ -31,7 +31,7 @@ def parts(view: RequestView) -> list[Json]:
 
 
 def _rejected_before(view: RequestView) -> Iterator[Json]:
-    """Who rejected the same action, when and why; shown while people have to decide."""
+    """Shown while people have to decide."""
     earlier = view.rejected_before
     if earlier is None or not view.needs_people:
         return
@@ -49,7 +49,7 @@ def _rejected_before(view: RequestView) -> Iterator[Json]:
 
 
 def _elsewhere(view: RequestView) -> list[Json]:
-    """Which program executes it, if it is neither the service nor the asking program."""
+    """Which other program executes it."""
     if view.executor is None or view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED):
         return []
     if view.executor == "*":
@@ -59,7 +59,7 @@ def _elsewhere(view: RequestView) -> list[Json]:
 
 
 def _grant(view: RequestView) -> list[Json]:
-    """A grant's uses and expiry, or how it ended."""
+    """Uses and expiry, or how it ended."""
     grant = view.grant
     if grant is None or view.status is not RequestStatus.APPROVED:
         return []
@@ -101,7 +101,7 @@ def paused(view: RequestView | RunView, what: str) -> list[Json]:
 
 
 def _actor(recorded: str) -> Json:
-    """An actor of the audit log: a person in Slack, or a program by name."""
+    """A person in Slack, or a program by name, from the audit log."""
     _, _, person = recorded.partition("slack:")
     user = person.partition("/")[2]
     return blocks.mention(user) if user else blocks.text(inert.line(recorded, 80))
@@ -226,7 +226,7 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
 
 
 def _retry_votes(execution: ExecutionView, needed: int) -> Iterator[Json]:
-    """Who voted for Retry, while it needs more people."""
+    """Votes for Retry, while more are needed."""
     people = execution.retry_voters
     if not people or execution.settled_as is not None or execution.status is not ExecutionStatus.IN_DOUBT:
         return
@@ -253,7 +253,7 @@ def _asked_again(view: RequestView) -> Iterator[Json]:
 
 
 def _by(view: RequestView) -> list[Json]:
-    """ " by @Grace, today at …", as far as it is known; a moment includes its own "at"."""
+    """ " by @Grace, today at …", as far as known; a moment includes its own "at"."""
     decision = view.decision
     if decision is None:
         return []
@@ -268,7 +268,7 @@ def _reason(view: RequestView) -> Iterator[Json]:
 
 
 def _votes(view: RequestView) -> Iterator[Json]:
-    # The only vote that decided is already in the status line.
+    # The only vote that decided is in the status line.
     if view.approvals_required == 1 and view.status is not RequestStatus.WAITING:
         return
     if view.votes:

@@ -1,4 +1,4 @@
-"""A request's status in a few plain words: for fallback texts, lists, and wherever rich text does not fit."""
+"""A request's status in plain words, wherever rich text does not fit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry asked for"}
 
 
 def of_request(standing: RequestStatus | ApprovalState) -> str:
-    """A request's standing in two or three plain words, the same on every surface."""
+    """Two or three words, the same everywhere."""
     if isinstance(standing, ApprovalState):
         return _APPROVAL_WORDS.get(standing, f"Approved, {standing.value}")
     return _WORDS[standing]
 
 
 def of_run(standing: RunStatus | ExecutionStatus | Hold) -> str:
-    """A run's standing in one to three plain words, the same on every surface."""
+    """One to three words, the same everywhere."""
     return _RUN_WORDS[standing]
 
 
@@ -29,7 +29,6 @@ def progress(given: int, needed: int) -> str:
 
 
 def approvals(view: RequestView) -> int:
-    """The number of approvals so far."""
     return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
 
 

@@ -1,4 +1,4 @@
-"""Objects in readable form, indented, or as a diff. Each value is inert and bounded in size; omissions are counted."""
+"""Objects in readable form, indented, or as a diff. Each value is inert and bounded; omissions are counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DEPTH = 5
 MAX_DIFF_LINES = 40
 MAX_DIFF = 1500
 MAX_COUNTED = 500
-MAX_DIFFED = 20_000  # finding the differences of longer texts would take too long
+MAX_DIFFED = 20_000  # comparing longer texts takes too long
 
 _PAIRS = (("before", "after"), ("old", "new"))
 _MISSING = object()
@@ -27,7 +27,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """One value: depth, line, weight, and the number of omitted characters."""
+    """Depth, line, weight, and omitted characters."""
 
     depth: int
     section: Json
@@ -38,7 +38,7 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownValues:
-    """Values as rich text parts, with the number of omitted values and characters."""
+    """Rich text parts, with the number of omitted values and characters."""
 
     parts: list[Json]
     values_left_out: int = 0
@@ -55,7 +55,7 @@ MAX_CHANGES = 20
 
 
 def show_values(values: Mapping[str, Any], limit: int, most: int = 30) -> ShownValues:
-    """The values, in at most `most` lines of total weight `limit`."""
+    """Show values in at most `most` lines of total weight `limit`."""
     return _within(limit, most, _members(values, 0))
 
 
@@ -139,7 +139,7 @@ def _change(name: str, old: Any, new: Any, depth: int) -> Iterator[ValueRow]:
 
 
 def _text_change(name: str, old: str, new: str, depth: int) -> ValueRow:
-    """Removed lines with `-`, added lines with `+`, with some context."""
+    """Removed lines with `-`, added ones with `+`, with context."""
     if len(old) + len(new) > MAX_DIFFED:
         difference = [f"- {len(old):,} characters", f"+ {len(new):,} characters"]
     else:
@@ -155,7 +155,7 @@ def _side(name: str, value: Any) -> str:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Equality in JSON: `1` is not `true`, and a missing key equals nothing."""
+    """Compare as JSON: `1` is not `true`, and a missing key equals nothing."""
     if old is _MISSING or new is _MISSING:
         return False
     return old == new and json_text.compact(old) == json_text.compact(new)
@@ -171,7 +171,7 @@ def _within(limit: int, most: int, rows: Iterator[ValueRow]) -> ShownValues:
             break
         kept.append(row)
     parts = list(_parts(kept))
-    # Counting further would mean drawing further: too slow for a hundred thousand values.
+    # Counting further means drawing further: too slow for a hundred thousand values.
     unshown = 1 + sum(1 for _ in islice(rows, MAX_COUNTED)) if more else 0
     if unshown:
         at_least = "at least " if unshown > MAX_COUNTED else ""

@@ -20,7 +20,7 @@ ACTION_ASK_AGAIN = "signoff:ask_again"
 ACTION_RETRY = "signoff:retry"
 ACTION_DONE = "signoff:done"
 ACTION_ANSWER = "signoff:answer"
-"""Opens an agent's full answer; its value is a page value."""
+"""Opens the full answer; the value is a page value."""
 ACTION_RETRY_CALL = "signoff:retry_call"
 ACTION_DONE_CALL = "signoff:done_call"
 ACTION_RESUME_RUN = "signoff:resume_run"
@@ -33,20 +33,19 @@ ACTION_REVOKE = "signoff:revoke_grant"
 ACTION_REVOKE_LISTED = "signoff:revoke_listed_grant"
 """The last one is in a list; its value is the grant's id."""
 ACTION_FILE = "signoff:file"
-"""Requests everything as a file; its value is a button value like those of Approve and Details."""
+"""Everything as a file; a button value like Approve's."""
 ACTION_LINK = "signoff:link"
 """The only URL button; Slack also sends an action for it, which must be acknowledged and means nothing."""
 ACTION_OPEN = "signoff:open"
-"""Details from a line of a list; its value is only the request's id, because a list has no place."""
+"""Details from a list; the value is only the request's id: a list has no place."""
 ACTION_CANCEL_RUN = "signoff:cancel_run"
-"""Its value is the run's id."""
 ACTION_LIST = "signoff:list"
-"""Opens a list in a modal; its value is a page value."""
+"""Opens a list in a modal; a page value."""
 ACTION_PAGE = "signoff:page"
 ACTION_PAGE_BACK = "signoff:page_back"
-"""Forward and Back need two ids, because an id may occur once in a row; both have page values."""
+"""Forward and Back need two ids, because an id may occur once in a row; page values."""
 ACTION_AGENT = "signoff:agent"
-"""The agent chooser: redraws the form with the chosen agent's inputs."""
+"""Redraws the form with the chosen agent's inputs."""
 
 CALLBACK_REJECT = "signoff:reject_modal"
 CALLBACK_APPROVE = "signoff:approve_modal"
@@ -65,7 +64,7 @@ TASK_INPUT = "signoff:task_input"
 MAX_BUTTON_VALUE = 2000
 
 EVENT_TYPE = "signoff_card"
-"""The `event_type` of the metadata on every delivered message."""
+"""`event_type` of the metadata on every message."""
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ID = re.compile(rf"{_UUID}\Z", re.ASCII)
@@ -79,7 +78,7 @@ _VALUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A message, posted without `parse`, `link_names` and unfurling. The whole workspace can read its metadata."""
+    """Posted without `parse`, `link_names` and unfurling. The whole workspace can read its metadata."""
 
     text: str
     blocks: list[Json]
@@ -88,20 +87,20 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of Slack ids, for places where a mention would notify. Unknown ids are shown unchanged."""
+    """Names of Slack ids, where a mention would notify. Unknown ids stay."""
 
     people: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, slack_id: str) -> str:
-        """The name of a user or user group; external text, so not inert yet."""
+        """A user's or user group's name; external text, so not inert."""
         name = self.people.get(slack_id) or self.groups.get(slack_id)
         return f"@{name}" if name else slack_id
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The targets of the buttons below a list: page values, or None for no button."""
+    """The buttons below a list: page values, or None for no button."""
 
     back: str | None = None
     forward: str | None = None
@@ -117,7 +116,7 @@ class ButtonValue:
     execution_id: UUID | None = None
 
     def __str__(self) -> str:
-        """The text of `button.value`. Raises ValueError for a nonce that could not be read back."""
+        """The text of `button.value`. ValueError for a nonce that could not be read back."""
         if not _NONCE.match(self.nonce):
             raise ValueError("a place nonce has 8 to 128 characters of A-Z, a-z, 0-9, _ and -")
         execution = f".{self.execution_id}" if self.execution_id else ""
@@ -125,7 +124,7 @@ class ButtonValue:
 
 
 def button_value(view: RequestView, execution_id: UUID | None = None) -> str:
-    """The value of a button on the card at the place for which `view` is rendered."""
+    """The value of a button at the place for which `view` is drawn."""
     return str(ButtonValue(view.place_nonce, view.id, view.revision, execution_id))
 
 
@@ -144,7 +143,7 @@ def parse_button_value(text: object) -> ButtonValue | None:
 
 
 def page_value(what: str, **query: object) -> str:
-    """The value of a paging button; values return as text, without None. ValueError beyond 2,000 characters."""
+    """Values return as text, without None. ValueError beyond 2,000 characters."""
     known = {name: str(value) for name, value in query.items() if value is not None}
     value = json.dumps([what, known], separators=(",", ":"), sort_keys=True)
     if len(value) > MAX_BUTTON_VALUE:
@@ -153,7 +152,7 @@ def page_value(what: str, **query: object) -> str:
 
 
 def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
-    """Read a paging button's value; None for anything that Signoff never wrote. A claim, like every value."""
+    """None for anything that Signoff never wrote. A claim, like every value."""
     try:
         what, query = json.loads(text) if isinstance(text, str) else (None, None)
     except (ValueError, TypeError, RecursionError):
@@ -164,12 +163,12 @@ def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
 
 
 def parse_id(text: object) -> UUID | None:
-    """Read a value that is only an id (`ACTION_OPEN`, `ACTION_CANCEL_RUN` …); None for anything else."""
+    """A value that is only an id (`ACTION_OPEN`, `ACTION_CANCEL_RUN` …); None for anything else."""
     return UUID(text) if isinstance(text, str) and _ID.match(text) else None
 
 
 def metadata(delivery_id: object | None, **ids: object | None) -> Json:
-    """Message metadata by which delivery recognises an unconfirmed post."""
+    """Metadata by which delivery recognises an unconfirmed post."""
     known = {"delivery": delivery_id, **ids}
     payload = {name: str(value) for name, value in known.items() if value is not None}
     return {"event_type": EVENT_TYPE, "event_payload": payload}

@@ -1,4 +1,4 @@
-"""The forms of a vote: a reason for a rejection, a note for an approval. Submitting one is the vote."""
+"""Forms of a vote: a reason, or a note. Submitting one is the vote."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ OWN_WORDS_EXCLUDE = (
     "If you write your own words, you cannot approve what this agent proposes after it has read them."
 )
 OWN_WORDS = "signoff:own_words"
-"""The choice without a reason of its own, so that a required choice never prevents own words."""
+"""So that a required choice never prevents own words."""
 
 
 def reject_modal(view: RequestView, carry: str) -> Json:
-    """Asks for the reason: one of the checkpoint's, own words, or both. `carry` names the button's place."""
+    """Asks for a reason: the checkpoint's, own words, or both. `carry` names the button's place."""
     required = "reject" in view.reason_required
     effect = "Rejecting ends this request. The agent and the requester will see the reason."
     if view.own_words_exclude:
@@ -63,7 +63,7 @@ def approve_modal(view: RequestView, carry: str) -> Json:
 
 
 def reason_of(view: Mapping[str, Any]) -> str | None:
-    """The reason in a `view_submission`'s `view`: the chosen one, own words, or both; None if empty."""
+    """Read a `view_submission`'s `view`: the chosen reason, own words, or both; None if empty."""
     chosen = _entered(view, CHOICE_BLOCK, CHOICE_INPUT).get("selected_option")
     choice = chosen.get("value") if isinstance(chosen, Mapping) else None
     typed = _entered(view, REASON_BLOCK, REASON_INPUT).get("value")
@@ -90,8 +90,10 @@ def _question(view: RequestView, effect: str) -> list[Json]:
 
 
 def _chooser(choices: list[Json], *, required: bool) -> list[Json]:
-    """The checkpoint's reasons. Slack marks optional inputs with "(optional)", so a required one begins with its own
-    choice, which leaves the reason to the words below.
+    """The checkpoint's reasons, as a menu.
+
+    Slack marks optional inputs with "(optional)", so a required one begins with its own choice, which leaves the
+    reason to the words below.
     """
     if not choices:
         return []
