@@ -1,1 +1,1 @@
-"""Deliver messages to Slack: the poller finds channels with due messages, a drain empties one channel."""
+"""Messages to Slack: the poller finds due channels, a drain empties one."""

@@ -1,7 +1,7 @@
 """The drain: sends a channel's due messages, each once, in order, at Slack's pace.
 
-At most one drain runs per channel. A card is drawn when it is sent, so changes while it waited need no second message.
-An unconfirmed post is looked up by its metadata before it is sent again.
+At most one per channel. A card is drawn when sent, so changes while it waited need no second message. An unconfirmed
+post is looked up by its metadata before it is sent again.
 """
 
 from __future__ import annotations
@@ -39,27 +39,26 @@ from slackbot.slack_api.permalinks import Permalinks
 log = structlog.get_logger(__name__)
 
 PACE = 1.0
-"""Seconds between new messages in one channel, and between changes there: Slack allows about one post a second per
-channel, and 50 or more changes a minute. It counts them separately, so a change does not wait for a post's second."""
+"""Seconds between new messages in a channel, and between changes: Slack allows about one post a second per channel, and
+50 or more changes a minute, counted separately."""
 STEP = 0.25
 """Fraction of the pace between a few changes after a pause, such as a card and its run's first message."""
 
 PATIENCE = 5.0
-"""Seconds that the drain waits for the channel's pace; the poller finds messages that are due later."""
+"""Seconds that the drain waits for the pace; the poller finds what is due later."""
 
 LOOK = 0.2
-"""Minimum seconds between polls that find nothing to send, however often the drain is woken."""
+"""Minimum seconds between polls that find nothing, however often the drain is woken."""
 
 FRESH = 0.5
-"""Seconds after which a lease is renewed before calling Slack: a call may take almost as long as the lease."""
+"""Seconds after which a lease is renewed before a call to Slack, which may take almost as long."""
 
 LEAST = 0.25
-"""Seconds charged to the sender per message, besides drawing and sending it. Small messages go before large ones, but
-many small ones do not delay a large one for long.
-"""
+"""Seconds charged to the sender per message, besides drawing and sending. Small messages go first, but many of them do
+not delay a large one for long."""
 
 SETTLE = 3.0
-"""Seconds for an unconfirmed post to appear in the channel's history before it is looked up."""
+"""Seconds for an unconfirmed post to appear in the channel's history."""
 
 
 class Drain:
@@ -98,17 +97,17 @@ class Drain:
         self.reviewers.admin = self._failures.admin = admin
 
     def wake(self, channel_id: str) -> None:
-        """Tell the drain of a channel, in any state, that a message may be due."""
+        """A message may be due in this channel, whatever the drain's state."""
         self._awake[channel_id].set()
 
     def leave(self) -> None:
-        """Begin no further message, because the service is stopping."""
+        """Begin no further message: the service is stopping."""
         self._leaving = True
         for awake in self._awake.values():
             awake.set()
 
     async def run(self, team_id: str, channel_id: str) -> None:
-        """Send this channel's due messages, unless another drain does."""
+        """Drain this channel, unless another drain does."""
         here, awake, turns = (
             Destination(team_id, channel_id),
             self._awake[channel_id],
@@ -155,7 +154,7 @@ class Drain:
         del self._unreleased[channel_id]
 
     def _least(self, look: deliveries.Look, idle: int) -> float:
-        """Seconds until the next poll, even if the drain is woken."""
+        """Seconds until the next poll, even if woken."""
         if look.rests and look.wait is not None:
             return min(look.wait, self._pace)
         return LOOK if idle > 1 else 0.0
@@ -171,7 +170,7 @@ class Drain:
         except DatabaseError:
             raise  # the next drain finds everything unchanged
         except Exception as error:
-            # Our own error in one message must not block the others in its channel.
+            # Our own error in one message must not block the channel.
             log.exception("cannot be sent yet", action="delivery.broken", **_names(due))
             return await self._fail(due, DrawingFailed(error))
         self.problem = None
@@ -191,7 +190,7 @@ class Drain:
         return outcome
 
     async def _send(self, due: DueMessage, began: float) -> str | None:
-        """Post or update. Returns the message's ``ts``. Raises SlackError and LeaseLost."""
+        """Post or update. Returns the ``ts``. Raises SlackError and LeaseLost."""
         channel_id = due.destination.channel_id
         card = await self._drawing.draw(due)
         if card is None:
@@ -233,7 +232,7 @@ class Drain:
         return await self._messenger.find(due.destination.channel_id, str(due.id), thread_ts)
 
     async def _hold(self, due: DueMessage, began: float) -> None:
-        """Ensure that the lease outlasts a call to Slack."""
+        """Let the lease outlast a call to Slack."""
         if monotonic() - began > FRESH and not await deliveries.renew(self._db, due):
             raise LeaseLost(f"another drain posts in {due.destination.channel_id}")
 
@@ -249,7 +248,7 @@ class Drain:
 
 
 async def _rest(awake: asyncio.Event, seconds: float | None, least: float) -> bool:
-    """Wait for the channel's pace, or a message that may go earlier. False: nothing to wait for."""
+    """Wait for the pace, or a message that may go earlier. False: nothing to wait for."""
     if not awake.is_set() and (seconds is None or seconds > PATIENCE):
         return False
     with suppress(TimeoutError):

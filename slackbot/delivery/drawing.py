@@ -1,4 +1,4 @@
-"""Draw messages from stored facts, with secrets masked: cards, roots, digests and lines."""
+"""Draw messages from stored facts, with secrets masked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MessageDrawing:
         self._reviewers = reviewers
 
     async def draw(self, due: DueMessage) -> Card | None:
-        """The current content, with secrets masked; ``None`` if there is nothing left to show."""
+        """Secrets are masked; ``None``: nothing is left to show."""
         with masking.work_for(masking.CARDS):
             return await self._draw(due)
 
@@ -89,7 +89,7 @@ class MessageDrawing:
         return await self._db.read(views.request_view, request_id)
 
     async def _hidden(self, due: DueMessage) -> masking.Hidden:
-        """Values that are secret by name or policy, because a result or an answer may repeat them."""
+        """Values secret by name or policy: a result or an answer may repeat them."""
         hidden: masking.Hidden = ()
         if due.request_id and (view := await self._view(due.request_id)):
             hidden = await masking.hidden_values(view)

@@ -1,4 +1,4 @@
-"""Decide what follows a failed message: retry, post again, or give up and report."""
+"""What follows a failed message: retry, post again, or give up and report."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from slackbot.slack_api.error_codes import Meaning
 LONGEST = 30.0
 LONGEST_FOR_PEOPLE = 60.0
 LONGEST_UNKNOWN = 300.0
-"""Maximum seconds between attempts: while Slack is unavailable, while somebody has to fix something, and while Slack
-refuses for an unknown reason.
-"""
+"""Seconds between attempts at most: while Slack is unavailable, somebody has to fix something, or Slack refuses for an
+unknown reason."""
 
 STUBBORN = 6
-"""Attempts (about a minute) after which operators are notified of any unsent message."""
+"""Attempts (about a minute) after which operators are notified."""
 
 _LONGEST = {
     Meaning.CHANNEL: LONGEST_FOR_PEOPLE,
@@ -36,7 +35,7 @@ _REPORTED_AT_ONCE = {Meaning.TOKEN, Meaning.SUSPENDED, Meaning.CLOSED, Meaning.U
 
 
 class ChannelClosed(SlackError):
-    """Posting in this channel is not allowed; the message says why, as a sentence."""
+    """Posting here is not allowed; the message says why, as a sentence."""
 
     meaning = Meaning.CHANNEL
 
@@ -51,8 +50,6 @@ class DrawingFailed(SlackError):
 
 
 class Failures:
-    """Decides the outcome of a failed message, and reports it."""
-
     def __init__(self, db: Database, directory: Directory, admin: Destination | None, pace: float) -> None:
         self._db = db
         self._directory = directory
@@ -60,7 +57,7 @@ class Failures:
         self._pace = pace
 
     async def outcome(self, due: DueMessage, error: SlackError) -> Outcome:
-        """What to store about a failed message. The channel pauses, because Slack counts refused calls."""
+        """The outcome to store. The channel pauses, because Slack counts refused calls."""
         if isinstance(error, SlackRefused) and error.meaning is Meaning.MESSAGE:
             return Dead(due, error.code, self._pace, self.admin)
         if isinstance(error, SlackRefused) and error.meaning is Meaning.CLOSED:
@@ -68,7 +65,7 @@ class Failures:
         return await self._postpone(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
-        """Post again what people need: a card, a digest, the root of a continuing run. Anything else stays deleted."""
+        """Post again what people need: a card, a digest, a continuing run's root. Anything else stays deleted."""
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)
         if due.run_id and due.kind in ("run_root", "run_line"):
@@ -79,7 +76,7 @@ class Failures:
         if due.kind == "thread_line" and due.request_id:
             if not needed:
                 return Gone(due, False, self._pace)
-            # The line follows in the thread of the new card.
+            # The line follows in the new card's thread.
             await requests.redraw_card(self._db, due.request_id)
         if due.ts is None:
             return await self._postpone(due, error)
@@ -98,14 +95,14 @@ class Failures:
         return view is not None and view.needs_people
 
     async def _postpone(self, due: DueMessage, error: SlackError) -> Postponed:
-        """Back-off: 1, 2, 4 … seconds, or Slack's Retry-After, which then applies to all such calls here."""
+        """Back off: 1, 2, 4 … seconds, or Slack's Retry-After, which then applies to all such calls here."""
         words = _cause(error)
         # Report before postponing: after a crash in between, the next attempt still reports it.
         if error.meaning is Meaning.CHANNEL:
             await report_trouble(self._db, due, await self._trouble(due, words), self.admin)
         elif due.attempts == STUBBORN or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
             await report_trouble(self._db, due, words, self.admin)
-        # An update can be repeated; whether Slack already accepted it matters only for posts.
+        # An update can be repeated; whether Slack accepted it matters only for posts.
         ambiguous = (error.taken and due.ts is None) or due.ambiguous
         if error.seconds:
             return Postponed(due, words, 0.0, pause=error.seconds, ambiguous=ambiguous)
@@ -125,7 +122,7 @@ class Failures:
 
 
 def _cause(error: SlackError) -> str:
-    """The error in words. Operators are notified once per cause, so one code is one cause, whatever the method."""
+    """The error in words. One code is one cause, of which operators are notified once, whatever the method."""
     if isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN:
         return f"Slack answers with the error {error.code}; Signoff tries again"
     return str(error)

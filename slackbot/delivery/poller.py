@@ -1,7 +1,7 @@
 """Find channels with due messages, and start their drains.
 
-Wake-ups name a channel at once. Polling finds the rest (postponed messages, work of other processes), with one short
-statement per round. Channels drained by another process are left to it.
+Wake-ups name a channel at once. Polling finds the rest (postponed messages, other processes' work), with one short
+statement. Other processes' channels are left to them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ AFTER_FAILURE = 1.0
 """Seconds until the next poll if the database did not answer."""
 
 LONGEST = 5.0
-"""Maximum pause in seconds. A slow poll, caused by many postponed messages, is followed by a longer pause."""
+"""Seconds. A slow poll, caused by many postponed messages, is followed by a longer pause."""
 
 SHARE = 5
-"""After a poll, the database rests for this many times the poll's duration."""
+"""After a poll, the database rests this many times its duration."""
 
 AT_ONCE = 50
-"""Concurrent drains per process; most are idle most of the time."""
+"""Concurrent drains; most are idle most of the time."""
 
 OVERDUE = 10.0
-"""Seconds after which a poll should have ended."""
+"""Seconds that a poll may take."""
 
 
 class DeliveryPoller:
-    """Drains the channels of one workspace, several at a time, until stopped."""
+    """Drains one workspace's channels, several at a time."""
 
     def __init__(self, db: Database, team_id: str, drain: Drain, *, pace: float = PACE) -> None:
         self._db = db
@@ -63,14 +63,14 @@ class DeliveryPoller:
         return self._ended is not None and monotonic() - self._ended < OVERDUE
 
     def start(self) -> None:
-        """Begin; wait for an unavailable database."""
+        """Waits for an unavailable database."""
         self._context = copy_context()
         wakeups = self._db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._going = asyncio.create_task(self._poll(), name="rounds")
 
     async def stop(self, seconds: float) -> None:
-        """Start nothing new, and let running drains finish within this many seconds."""
+        """Start nothing new; running drains may finish within ``seconds``."""
         if self._going is None:
             return
         for leave in self._leave:
@@ -83,7 +83,7 @@ class DeliveryPoller:
         await shutdown.end_tasks(self._drains.values(), seconds)
 
     def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
-        """Drain the named channels; returns those left to other processes."""
+        """Drain the named channels; returns those left to others."""
         return [
             each for each in wakeups if each.kind is not WakeupKind.CHANNEL or not self._wake(str(each.key))
         ]
@@ -112,7 +112,7 @@ class DeliveryPoller:
             self._wake(channel_id)
 
     def _wake(self, channel_id: str) -> bool:
-        """Start a drain of the channel. False: too many are running; the next poll finds it."""
+        """False: too many are running; the next poll finds it."""
         if channel_id in self._drains:
             self._drain.wake(channel_id)
             return True

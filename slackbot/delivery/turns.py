@@ -1,7 +1,7 @@
 """Fair turns in a channel: the sender with the least recent use goes next.
 
 Slack accepts about one message a second, and a large card takes longer to draw: with round-robin, ten senders would
-delay another sender's single card by ten large ones.
+delay another's single card by ten large ones.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from time import monotonic
 
 HALF_LIFE = 60.0
-"""The half-life of a sender's use, in seconds: the period of the limit on its new cards."""
+"""Of a sender's use, in seconds: the period of the limit on its new cards."""
 
 MAX_SENDERS = 100
-"""Senders remembered per channel, those with the most use."""
+"""Per channel, those with the most use."""
 
 
 class Turns:
-    """The senders of one channel and the time that each has used."""
+    """A channel's senders, and the time that each has used."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -25,15 +25,15 @@ class Turns:
         self._used: dict[str, float] = {}
 
     def charge(self, turn: str, seconds: float) -> None:
-        """Record that this sender (`DueMessage.turn`) has used this much of the channel's time."""
+        """Record that this sender (`DueMessage.turn`) has used so much of the channel's time."""
         now = self._clock()
         rest = 0.5 ** ((now - self._at) / HALF_LIFE)
         self._at = now
         used = {each: before * rest for each, before in self._used.items()}
-        used[turn] = used.pop(turn, 0.0) + seconds  # after all senders with the same use
+        used[turn] = used.pop(turn, 0.0) + seconds  # after senders with the same use
         self._used = dict(sorted(used.items(), key=lambda item: item[1])[-MAX_SENDERS:])
 
     @property
     def least_first(self) -> list[str]:
-        """The senders with recorded use. All others go first."""
+        """Senders with recorded use. All others go first."""
         return list(self._used)
