@@ -1,4 +1,4 @@
-"""Keep secrets out of everything that people and operators read. The input of tools and models never changes."""
+"""Keep secrets out of what people and operators read. The input of tools and models never changes."""
 
 from slackbot.masking.fair_threads import CARDS
 from slackbot.masking.log_events import clean_error, clean_event, clean_now, guard_tracebacks

@@ -41,8 +41,9 @@ _HEADERS = ("authorization", "cookie")
 
 
 def assignments(text: str) -> Iterator[TextSpan | None]:
-    """Values behind a secret's name (`password=…`, `"api_key": "…"`, `?token=`); in prose only where a line begins
-    or ends.
+    """Values behind a secret's name (`password=…`, `"api_key": "…"`, `?token=`).
+
+    In prose only where a line begins or ends.
     """
     low = _lowered(text)
     seen = 0
@@ -68,7 +69,7 @@ def assignments(text: str) -> Iterator[TextSpan | None]:
 
 
 def _lowered(text: str) -> str:
-    """In small letters, each at its place: a few capitals have two small ones."""
+    """In lower case, each character at its place: a few capitals have two small letters."""
     low = text.lower()
     return low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 

@@ -1,4 +1,4 @@
-"""Threads shared fairly, so that one sender's large texts do not delay what others see."""
+"""Threads shared fairly: one sender's large texts delay nobody else's."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ T = TypeVar("T")
 THREADS = 3
 
 CARDS = "cards"
-"""The sender of what is drawn for channels: one message at a time in each, so it needs no share of its own."""
+"""What is drawn for channels: one message at a time in each, so it needs no share."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """The work of one sender. ``used``: its share of thread time, in seconds, comparable between lanes."""
+    """One sender's work. ``used``: its share of thread time, in seconds, comparable between lanes."""
 
     waiting: deque[tuple[Future[Any], Callable[[], Any]]] = field(default_factory=deque)
     used: float = 0.0
 
 
 class FairThreads:
-    """Three threads: people (``sender`` None) find any free, cards have one, the others share one, fewest seconds
-    first.
-    """
+    """Three threads: people (``sender`` None) find any free, cards have one, others share one, fewest seconds first."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=name)
@@ -38,10 +36,10 @@ class FairThreads:
         self._cards = _Lane()
         self._senders: dict[str, _Lane] = {}
         self._card_runs = self._sender_runs = False
-        self._least = 0.0  # what the sender that was served last had used by then
+        self._least = 0.0  # when the last sender was served
 
     def submit(self, work: Callable[[], T], sender: str | None) -> Future[T]:
-        """Run this when it is its turn; cancelling the future drops work that has not begun."""
+        """Run this in turn; cancelling the future drops work that has not begun."""
         future: Future[T] = Future()
         with self._lock:
             lane = self._lane(sender)
@@ -59,7 +57,7 @@ class FairThreads:
                 return
             future, work = lane.waiting.popleft()
             self._mark(lane, runs=True)
-            self._pool.submit(self._step)  # the other thread may have something to do
+            self._pool.submit(self._step)  # the other thread may have work
         began = time.monotonic()
         try:
             if future.set_running_or_notify_cancel():

@@ -1,4 +1,4 @@
-"""Mask secrets in log events, tracebacks and command line output, within a fifth of a card's time."""
+"""Mask secrets in logs, tracebacks and command line output, within a fifth of a card's time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.masks import TextSpan, mask, redact_value
 from slackbot.masking.secret_finder import SecretFinder
 
 BUDGET = 0.1
-"""Seconds for one log event or message."""
+"""Seconds per log event or message."""
 
 MAX_WORDS = 1000
 """Words without a secret that are remembered."""
@@ -24,7 +24,7 @@ MAX_WORDS = 1000
 _WORD = re.compile(r"[a-z_. ]{1,40}")
 _harmless: set[str] = set()
 
-# Of these names, an id, a time or a word of ours is shown without a search; any other text is searched like the rest.
+# Of these names, an id, a time or a word of ours is shown without a search; other text is searched.
 _OF_OURS = frozenset(
     {
         "action",
@@ -41,7 +41,7 @@ _OF_OURS = frozenset(
     | {"timestamp", "tool", "attempt", "outcome", "revision", "head", "head_seq", "calls"}
 )
 _COUNTS = frozenset({"tokens"})
-"""Names under which a number says how many, and a text may be a secret."""
+"""A number under such a name is a count; a text may be a secret."""
 
 _ID_HASH_OR_TIME = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
@@ -52,7 +52,7 @@ _DEEPEST = 12
 
 
 def clean_now(text: str, *, assigned: bool = True) -> str:
-    """Any text, in the caller's thread.
+    """Mask any text, in the caller's thread.
 
     Not `assigned`: a message may name a setting, `SLACK_BOT_TOKEN: invalid_auth`.
     """
@@ -60,7 +60,7 @@ def clean_now(text: str, *, assigned: bool = True) -> str:
 
 
 def clean_error(error: BaseException) -> str:
-    """An exception in words, its type first, as far as it may be shown."""
+    """Its type, then its words as far as they may be shown."""
     message = str(error)
     return clean_now(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
@@ -93,7 +93,7 @@ def _cleaned(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _remembered(text: str, spans: Sequence[TextSpan]) -> Sequence[TextSpan]:
-    """Keys, names of actions and other words of ours come with every event: one look is enough."""
+    """Keys, action names and our own words come with every event: one search is enough."""
     if not spans and len(_harmless) < MAX_WORDS and _WORD.fullmatch(text):
         _harmless.add(text)
     return spans

@@ -1,4 +1,4 @@
-"""The search words of a request: those that people may read, and none that are masked."""
+"""The search words of a request: those that people may read."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 def search_words(text: str) -> list[str]:
-    """The different words of a text, folded, in their order: `Refund 1,499.50` has refund, 1499 and 50."""
+    """The different words of a text, folded, in order: `Refund 1,499.50` has refund, 1499 and 50."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     found = _WORD.findall(_THOUSANDS.sub("", folded))
     return list(dict.fromkeys(word[:LONGEST_WORD] for word in found))
 
 
 async def words_of_request(view: RequestView) -> list[str]:
-    """The words of a request as people may see it, the most significant first."""
-    with work_for("search"):  # in its turn: nobody waits for it
+    """The most significant first."""
+    with work_for("search"):  # in its turn: nobody waits
         clean = await clean_view(view)
     words: dict[str, None] = {}
     for part in _texts(clean):
@@ -47,7 +47,7 @@ def _texts(view: RequestView) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The keys and the values, from the first to the last."""
+    """Keys and values, in order."""
     match value:
         case Mapping():
             for key, member in value.items():

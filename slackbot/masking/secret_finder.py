@@ -1,7 +1,7 @@
-"""Secrets in a text: tokens by their shape, whole private keys, and what stands behind a secret's name.
+"""Secrets in a text: tokens by shape, private keys, and values behind a secret's name.
 
-Takes time in proportion to the text and looks at the clock between steps: what was not looked through in time counts
-as secret.
+Takes time in proportion to the text, and looks at the clock between steps: what was not searched in time counts as
+secret.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from slackbot.masking.assignments import STEMS, assignments
 from slackbot.masking.tokens import TOKENS, aws_secrets
 
 BUDGET = 0.5
-"""Seconds for everything on one card, answer or line."""
+"""Seconds for a card, answer or line."""
 
 SHORT = 2000
 SURE = 20_000
 """Characters of short texts that are checked even after the time limit: a busy machine can still show lists."""
 
 FEW = 8
-"""Hidden values at most, for that to take no longer than a fraction of a second."""
+"""Hidden values at most, for that to take a fraction of a second."""
 
 LONGEST = 1_000_000
 """Characters of one text that are checked; the rest is masked unread."""
 
 HINTED = 200
-"""Texts of up to this many characters are first asked whether any search could find something in them."""
+"""Up to this length, a text is first asked whether any search could find something."""
 
 Clock = Callable[[], float]
 
 
 class SecretFinder:
-    """Finds secrets in texts, and `hidden` values wherever they are said, until its time is up.
+    """Finds secrets, and `hidden` values, until its time is up.
 
-    `assigned`: what stands behind a name like `api_key` is a secret. `sure`: so many characters of short texts are
-    looked through however late it is.
+    `assigned`: what follows a name like `api_key` is a secret. `sure`: so many characters of short texts are
+    searched however late it is.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class SecretFinder:
         self._sure = sure
 
     def also(self, hidden: Sequence[tuple[str, str]]) -> SecretFinder:
-        """One that looks for these as well, within the same time."""
+        """A finder that looks for these, too, within the same time."""
         other = copy(self)
         other._hidden = tuple(dict.fromkeys((*self._hidden, *hidden)))  # noqa: SLF001 - its own kind
         return other
 
     def __call__(self, text: str) -> Sequence[TextSpan]:
-        """Where this text has secrets; the whole text if there was no time to check."""
+        """Where this text has secrets; the whole text if there was no time."""
         if not text or text.isspace():
             return ()
         if len(text) <= HINTED and not self._hidden and not _may_hold_secret(text):
@@ -90,7 +90,7 @@ class SecretFinder:
         return self._clock() > self._until
 
     def _steps(self, text: str) -> Iterator[TextSpan | None]:
-        """Spans, and `None` whenever a piece of work is done."""
+        """Spans, and `None` after each piece of work."""
         for token in TOKENS:
             for anchor in token.anchors:
                 if anchor in text:
@@ -106,7 +106,7 @@ class SecretFinder:
 
 
 def _named_in_json(text: str) -> Sequence[tuple[str, str]]:
-    """What keys make a secret in a text that is JSON, however deep: `"tokens": ["…", "…"]`."""
+    """What keys make secret in JSON text, however deep: `"tokens": ["…", "…"]`."""
     if text.lstrip()[:1] not in ("{", "["):
         return ()
     try:
@@ -116,7 +116,7 @@ def _named_in_json(text: str) -> Sequence[tuple[str, str]]:
 
 
 def everything(text: str) -> Sequence[TextSpan]:
-    """Masks every text completely: the fallback when nothing could be checked."""
+    """Mask texts completely: the fallback when nothing could be checked."""
     return [TextSpan(0, len(text), NOT_SCANNED)] if text else ()
 
 
@@ -126,14 +126,14 @@ _BEGIN = re.compile(rf"(?:-{{2,5}} ?)?BEGIN {_KEY}(?: ?-{{2,5}})?")
 _END = re.compile(rf"(?:-{{2,5}} ?)?END {_KEY}(?: ?-{{2,5}})?")
 _PUTTY = re.compile(r"PuTTY-User-Key-File-\d")
 _PUTTY_END = re.compile(r"Private-(?:MAC|Hash): ?[0-9a-f]*")
-# What may stand in a key's text: base64, line breaks (also escaped ones) and headers such as "DEK-Info: AES,1F".
+# What may stand in a key's text: base64, line breaks (also escaped) and headers such as "DEK-Info: AES,1F".
 _BODY = re.compile(r"[A-Za-z0-9+/=:,\-\s\\]*")
 _NOT_BODY = re.compile(r"[^A-Za-z0-9+/=:,\-\s\\]")
 _LONGEST_KEY = 20_000
 
 
 def private_keys(text: str) -> Iterator[TextSpan]:
-    """From BEGIN to END, whatever is between; a key whose beginning or end was cut off as far as it goes."""
+    """Keys from BEGIN to END; one cut off at either end, as far as it goes."""
     if "PRIVATE KEY" in text:
         yield from _private_keys(text)
     if "PuTTY-User-Key-File-" in text:
@@ -166,7 +166,7 @@ _OPENAI = "T3BlbkFJ"  # "OpenAI" in base64, in the middle of every older key of 
 
 
 def web_tokens(text: str) -> Iterator[TextSpan]:
-    """JSON Web Tokens, signature included, also cut ones; and keys of OpenAI's that stick to other words."""
+    """JSON Web Tokens, signature included, also cut ones; and OpenAI keys that stick to other words."""
     if "eyJ" not in text and _OPENAI not in text:
         return
     for run in _RUN.finditer(text):
@@ -196,5 +196,5 @@ _HINTS = re.compile(
 
 
 def _may_hold_secret(text: str) -> bool:
-    """False: no search finds anything in this text, because each begins with one of these hints."""
+    """False: no search finds anything here, because each begins with one of these hints."""
     return _HINTS.search(text) is not None

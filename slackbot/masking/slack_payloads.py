@@ -1,7 +1,7 @@
-"""The last look at what goes to Slack: whatever a surface forgot is masked here.
+"""The last search of what goes to Slack: masks what a surface forgot.
 
-Only the shape of a token can give it away here; `views` knows the meanings. Masks are no longer than what they
-replace, because Slack limits every text.
+Only a token's shape can give it away here; `views` knows the meanings. Masks are no longer than what they replace,
+because Slack limits every text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slackbot.masking.views import off_the_loop
 
 T = TypeVar("T")
 
-# Ids, states and addresses that Slack or we read back: a mask would break them, and no words of others stand there.
+# Ids, states and addresses that Slack or we read back: a mask would break them, and nobody else writes there.
 _NOT_SHOWN = frozenset(
     {
         "action_id",
@@ -62,8 +62,8 @@ class CleanAck(AsyncAck):
 
 
 async def clean_payload(payload: T) -> T:
-    """An outgoing payload with every token masked; ids stay unchanged."""
-    if not payload:  # a bare acknowledgement does not wait for a thread
+    """Mask every token; ids stay."""
+    if not payload:  # a bare acknowledgement waits for no thread
         return payload
     return await off_the_loop(lambda find: _clean(payload, find))
 

@@ -1,10 +1,10 @@
-"""Tokens by their shape: the token plugins of `detect-secrets`, and what they leave open.
+"""Tokens by shape: the token plugins of `detect-secrets`, and what they leave open.
 
-The plugins' own patterns are used, not their `analyze_string`: that tells values without their places, and for a
-pattern with a group only the group (of a GitHub token it yields "ghp"). Left out are the plugins that go by entropy
-or by a word in front (order numbers and digests would be masked), that take twelve letters after "AP" for a
-password (Artifactory), and those whose patterns take quadratic time (npm, SoftLayer, Cloudant): one regular
-expression holds the interpreter until it is done, so every pattern here takes linear time.
+The plugins' patterns are used, not their `analyze_string`: that returns values without places, and for a pattern with a
+group only the group (of a GitHub token it yields "ghp"). Left out are plugins that go by entropy or by a preceding word
+(order numbers and digests would be masked), that take twelve letters after "AP" for a password (Artifactory), and those
+with quadratic patterns (npm, SoftLayer, Cloudant): a regular expression holds the interpreter until it is done, so
+every pattern here takes linear time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from signoff.masks import TextSpan
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A kind of token: `anchors` are in its texts, `group` is the secret, `apart` from letters, `mixed` with digits."""
+    """`anchors` are in its texts, `group` is the secret, `apart` from letters, `mixed` with digits."""
 
     kind: str
     anchors: tuple[str, ...]
@@ -43,7 +43,7 @@ class Token:
     mixed: bool = False
 
     def find(self, text: str) -> Iterator[TextSpan]:
-        """Where a text that has one of the anchors has such tokens."""
+        """Where a text with one of the anchors has such tokens."""
         for found in self.pattern.finditer(text):
             start, end = found.span(self.group)
             if self.apart and (_touches(text, start - 1) or _touches(text, end)):
@@ -72,7 +72,7 @@ _GITLAB = (
     "glagent-",
 )
 
-# kind, detect-secrets' plugin, anchors, group of the secret, whether it must stand apart
+# kind, detect-secrets' plugin, anchors, group of the secret, must it stand apart
 _PLUGINS = (
     ("azure-key", AzureStorageKeyDetector(), ("AccountKey=",), 0, False),
     ("url-password", BasicAuthDetector(), ("://",), 1, False),
@@ -89,7 +89,7 @@ _PLUGINS = (
     ("twilio-key", TwilioKeyDetector(), ("AC", "SK"), 0, True),
 )
 
-# kind, anchors, pattern; lenient in length, so that a token that somebody cut is found as well
+# kind, anchors, pattern; lenient in length, to find cut tokens, too
 _OWN = (
     ("github-token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{16,}"),
     ("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{16,}"),
@@ -128,7 +128,7 @@ TOKENS: tuple[Token, ...] = (
     *(Token(kind, anchors, re.compile(pattern)) for kind, anchors, pattern in _OWN),
     # OpenAI, Anthropic and others: "sk-" and a long word; "task-force-…" and "sk-learn-something" are none.
     Token("api-key", ("sk-",), re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}"), mixed=True),
-    # The password may have any character but spaces and quotes, even an unencoded "@" or "/"; a port is none.
+    # A password may have any character but spaces and quotes, even an unencoded "@" or "/"; a port is none.
     Token(
         "url-password",
         ("://",),
@@ -136,11 +136,11 @@ TOKENS: tuple[Token, ...] = (
         group=1,
     ),
 )
-"""Everything that is recognised by its shape alone and lies within one word."""
+"""What is recognised by shape alone and lies within one word."""
 
 
 def aws_secrets(text: str) -> Iterator[TextSpan]:
-    """The other half of an AWS key: forty characters in quotes, not far behind "aws" and a word for key."""
+    """The other half of an AWS key: forty characters in quotes, soon after "aws" and a word for key."""
     for found in _QUOTED_40.finditer(text):
         before = text[max(0, found.start() - 60) : found.start()].lower()
         if "aws" in before and any(word in before for word in _AWS_WORDS):

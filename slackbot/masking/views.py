@@ -1,8 +1,7 @@
-"""Stored facts made fit to be shown: copies of views, runs and lines in which no secret can be read.
+"""Copies of views, runs and lines in which no secret can be read.
 
-Long work is done in threads, within a bounded time: nothing holds up a click. What was not looked through in time is
-masked whole, and says so; a page of short texts never is. People go before cards, and cards before API keys, which
-take turns.
+Long work is done in threads, within a bounded time: no click waits for it. What was not searched in time is masked
+whole, and says so; a page of short texts never is. People go before cards, cards before API keys, which take turns.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from slackbot.masking.secret_finder import BUDGET, FEW, SURE, SecretFinder, ever
 T = TypeVar("T")
 Line = TypeVar("Line", bound=RequestLine)
 Hidden = tuple[tuple[str, str], ...]
-"""Values that their keys or a checkpoint's `redact` hide, each with its kind: true secrets, keep them in memory."""
+"""Values hidden by their keys or a checkpoint's `redact`, each with its kind: true secrets, keep them in memory."""
 
 _STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\[("(?:\\.|[^"\\])*")\]""")
 
@@ -41,15 +40,15 @@ _GRACE = 0.25
 """Seconds beyond the budget that people wait for a thread."""
 
 _PATIENCE = 5.0
-"""Seconds beyond the budget that work for a sender waits for its turn."""
+"""Seconds beyond the budget that a sender's work waits for its turn."""
 
 _KEPT = 128
 _SMALL = 20_000
 _made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
-"""Views as they were read, with what may be shown of them: the last few, of up to 20,000 bytes of action."""
+"""The last few views with their masked copies, up to 20,000 bytes of action."""
 
 _SMALL_TEXT = 2000
-"""Characters that are looked through at once, for few hidden values: a thread would take longer to get to it."""
+"""Characters that are searched at once, for few hidden values: a thread would take longer."""
 
 _threads = FairThreads("secrets")
 _late = ThreadPoolExecutor(max_workers=1, thread_name_prefix="masks")
@@ -58,7 +57,7 @@ _sender: ContextVar[str | None] = ContextVar("sender", default=None)
 
 @contextmanager
 def work_for(sender: str) -> Iterator[None]:
-    """What is masked in here is nothing that a person waits for: it has its turn among what is done for senders."""
+    """Nobody waits for what is masked in this block: it takes its turn among senders' work."""
     token = _sender.set(sender)
     try:
         yield
@@ -71,7 +70,7 @@ async def off_the_loop(
 ) -> T:
     """Do this with a finder, in a thread; when none is free in time, with one that masks everything."""
     sender = _sender.get()
-    # Of a card the processor time counts, twice as much: a look that others hold up would only be repeated.
+    # For a card the processor time counts, twice as much: a late search would only be repeated.
     clock, seconds = (time.thread_time, 2 * budget) if sender == CARDS else (time.monotonic, budget)
 
     def look() -> T:
@@ -83,14 +82,14 @@ async def off_the_loop(
         async with asyncio.timeout(budget + (_GRACE if sender is None else _PATIENCE)):
             return await asyncio.wrap_future(future)
     except TimeoutError:
-        if future.done() and not future.cancelled():  # it was our loop that was late
+        if future.done() and not future.cancelled():  # our loop was late
             return future.result()
         find = everything if callable(hidden) else SecretFinder(hidden, budget=0.0, sure=SURE)
         return await asyncio.get_running_loop().run_in_executor(_late, work, find)
 
 
 async def clean_view(view: RequestView) -> RequestView:
-    """A request as people may see it, with a `MaskedAction` if something is hidden; cached per view."""
+    """A view with a `MaskedAction` if something is hidden; cached."""
     earlier = _made.get(view.id)
     if earlier is not None and (earlier[0] is view or earlier[0] == view):
         return earlier[1]
@@ -99,7 +98,7 @@ async def clean_view(view: RequestView) -> RequestView:
         clean = _view(view, SecretFinder(hidden, sure=SURE))
     else:
         clean = await off_the_loop(lambda find: _view(view, find), lambda: hidden_in(view))
-    in_time = time.monotonic() - began < BUDGET / 2  # else parts of it may be masked for want of time only
+    in_time = time.monotonic() - began < BUDGET / 2  # else parts may be masked only for lack of time
     if in_time and len(view.action.canonical) <= _SMALL:
         _made[view.id] = (view, clean)
         _made.move_to_end(view.id)
@@ -109,24 +108,23 @@ async def clean_view(view: RequestView) -> RequestView:
 
 
 async def clean_run(run: RunView, hidden: Hidden = ()) -> RunView:
-    """A run as people may see it."""
     return (await clean_runs([run], hidden))[0]
 
 
 async def clean_runs(
     runs: Sequence[RunView], hidden: Hidden = (), values: Mapping[UUID, RunValues] | None = None
 ) -> list[RunView]:
-    """Runs for a list. `values` (`views.values_of`): what each run's calls hide is hidden in its own texts as well."""
+    """`values` (`views.values_of`): what each run's calls hide is hidden in its own texts, too."""
     known = values or {}
-    # What calls hide takes long to collect: nobody does it late.
+    # Collecting what calls hide takes long: nobody does it late.
     asked = (lambda: hidden) if known else hidden
     return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], asked)
 
 
 async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | None = None) -> list[Line]:
-    """Requests for a list, without tokens and the like, and without what ``hidden`` has for each (`hidden_values`).
+    """Lines without tokens, and without what ``hidden`` has for each (`hidden_values`).
 
-    A description that was stored says nothing of what `redact` means; what people wrote may.
+    A stored description has nothing that `redact` means; what people wrote may.
     """
     known = hidden or {}
     if sum(len(text or "") for line in lines for text in _texts(line).values()) <= _SMALL_TEXT and not known:
@@ -143,7 +141,7 @@ async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | Non
 async def clean_description(
     text: str, action: Action, facts: Mapping[str, Any] | None, redact: Sequence[str]
 ) -> str:
-    """Text about an action, without the values that their keys, or `redact`, hide in it."""
+    """Text about an action, without values that their keys, or `redact`, hide in it."""
 
     def hidden() -> Hidden:
         values = (("args", action.arguments), ("facts", facts))
@@ -156,14 +154,14 @@ async def clean_description(
 
 
 async def clean_value(value: T, hidden: Hidden = ()) -> T:
-    """Any JSON value: the body of a thread's line, a tool's result."""
+    """Any JSON value: a line's body, a tool's result."""
     return await off_the_loop(lambda find: redact_value(value, find=find).value, hidden)
 
 
 async def is_scanned(
     arguments: Mapping[str, Any], facts: Mapping[str, Any] | None, redact: Sequence[str]
 ) -> bool:
-    """Whether an action and its facts could be checked for secrets completely and in time."""
+    """Whether an action and its facts were checked for secrets completely and in time."""
 
     def look(find: Find) -> bool:
         shown = redact_value(arguments, find=find, redact=redact)
@@ -180,7 +178,7 @@ async def clean_text(text: str, hidden: Hidden = ()) -> str:
 
 
 def hidden_in(view: RequestView) -> Hidden:
-    """The values of this request that only their keys, or the checkpoint's `redact`, make secret."""
+    """Values of this request that only their keys, or the checkpoint's `redact`, make secret."""
     found: list[tuple[str, str]] = []
     for root, value in (
         ("args", view.action.arguments),
@@ -201,7 +199,7 @@ async def hidden_values(view: RequestView) -> Hidden:
 
 
 def hidden_in_run(values: RunValues | None) -> Hidden:
-    """The values of a run's calls that only their keys, or a checkpoint's `redact`, make secret."""
+    """Values of a run's calls that only their keys, or a checkpoint's `redact`, make secret."""
     if values is None:
         return ()
     found: list[tuple[str, str]] = []
@@ -212,7 +210,7 @@ def hidden_in_run(values: RunValues | None) -> Hidden:
 
 
 def _parsed(encoded: str | bytes) -> Any:
-    """As it is stored; what is no JSON has no names that could hide anything."""
+    """What is not JSON has no names that could hide anything."""
     try:
         return json.loads(encoded)
     except (ValueError, RecursionError):
@@ -220,7 +218,7 @@ def _parsed(encoded: str | bytes) -> Any:
 
 
 def _for(run: RunView, values: Mapping[UUID, RunValues], find: Find) -> Find:
-    """A finder for this run's texts; one that masks everything needs to know nothing."""
+    """One that masks everything needs to know nothing."""
     mine = values.get(run.id)
     return find.also(hidden_in_run(mine)) if mine is not None and isinstance(find, SecretFinder) else find
 
@@ -253,7 +251,7 @@ def _view(view: RequestView, find: Find) -> RequestView:
 
 
 def _is_small(view: RequestView) -> bool:
-    """Whether all that `_view` looks through is soon looked through; counts no further than it has to."""
+    """Whether `_view` is done soon; counts no further than it has to."""
     execution, decision = view.execution, view.decision
     left: list[Any] = [
         view.action.arguments,
@@ -295,7 +293,7 @@ def _change(change: Change, view: RequestView, find: Find) -> Change:
 
 
 def _changed(path: str, value: Any, view: RequestView, find: Find) -> RedactedValue:
-    """A changed value, checked at its own path: the keys around it may make it a secret."""
+    """Checked at its own path: the keys around a value may make it a secret."""
     return redact_value(value, find=find, redact=view.redact, steps=tuple(_steps(path)))
 
 
