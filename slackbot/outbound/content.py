@@ -1,4 +1,4 @@
-"""The content of a webhook: the request or the run as the API shows it now, with secrets masked."""
+"""A webhook's content: the request or run as the API shows it now, masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts that Signoff looks up itself: it posts the arguments to an operator's URL that knows the truth."""
+"""Facts that Signoff looks up: it posts the arguments to an operator's URL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT = 5.0
 """Seconds for one look-up, including name resolution."""
 
 AT_ONCE = 32
-"""Concurrent look-ups in this process; more wait, within their time."""
+"""Concurrent look-ups; more wait, within their time."""
 
 EVENT = "facts.wanted"
 
@@ -30,7 +30,7 @@ FAILED = Facts(failed=True, source=FactsSource.SIGNOFF)
 
 
 class FactsLookups:
-    """Looks facts up with posts signed by `secret`. `allowed` are networks that are refused otherwise."""
+    """Posts are signed by `secret`. `allowed`: networks that are refused otherwise."""
 
     def __init__(self, secret: str | None, allowed: Sequence[Network] = ()) -> None:
         self._secret = secret
@@ -43,10 +43,10 @@ class FactsLookups:
     async def look_up(
         self, lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = TIMEOUT
     ) -> Facts:
-        """The facts from that URL for this action; failed facts if the answer is unusable or late."""
+        """Failed facts if the answer is unusable or late."""
         try:
             async with asyncio.timeout(min(within, TIMEOUT)), self._turns:
-                # In a thread: for the largest arguments and facts this takes some ten milliseconds.
+                # In a thread: the largest arguments and facts take some ten milliseconds.
                 content = {"tool": action.tool, "agent": agent, "requester": requester}
                 body = await asyncio.to_thread(_body, content, action)
                 return await asyncio.to_thread(_facts, await self._answer(lookup, body))
@@ -60,7 +60,7 @@ class FactsLookups:
         return FAILED
 
     async def _answer(self, lookup: FactsLookup, body: bytes) -> bytes:
-        """The raw body of the response. Raises one of `FAILURES`."""
+        """The raw body. Raises one of `FAILURES`."""
         if self._secret is None:
             raise ValueError("SIGNOFF_FACTS_SECRET is not set, so the request cannot be signed")
         headers = {"Signoff-Event": EVENT, "Accept-Encoding": "identity"}

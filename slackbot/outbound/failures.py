@@ -1,10 +1,8 @@
-"""How an attempt to notify a receiver can fail."""
-
 from __future__ import annotations
 
 
 class RetryLater(Exception):
-    """A later attempt may succeed; `seconds` is the receiver's Retry-After, if any."""
+    """A later attempt may succeed; `seconds`: the receiver's Retry-After."""
 
     def __init__(self, words: str, seconds: float | None = None) -> None:
         super().__init__(words)

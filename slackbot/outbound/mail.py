@@ -34,7 +34,7 @@ LINKS = (("Review it", ""), ("Approve …", "?go=approve"), ("Reject …", "?go=
 def message(
     notice: OutboundMessage, recipient: str, view: RequestView, url: str, sender: str
 ) -> EmailMessage:
-    """The reviewer's e-mail. `view` has its secrets masked; the message id is that of the notice."""
+    """`view` has its secrets masked; the message id is the notice's."""
     description = without_links(view.description, MAX_DESCRIPTION)
     lines = [
         ("Agent", without_links(view.chain, 100)),
@@ -49,7 +49,7 @@ def message(
     mail["Subject"] = f"Review needed: {without_links(view.description, MAX_SUBJECT)}"
     mail["Date"] = format_datetime(datetime.now(UTC))
     mail["Message-ID"] = f"<{notice.id}@{urlsplit(url).hostname or 'signoff'}>"
-    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office reply to this
+    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office reply
     mail.set_content(_plain(description, lines, links))
     mail.add_alternative(_html(description, lines, links), subtype="html")
     return mail
@@ -71,7 +71,7 @@ def _html(description: str, lines: Pairs, links: Pairs) -> str:
 
 
 def _named_facts(view: RequestView) -> list[tuple[str, str]]:
-    """The facts that policy names, in its order; facts that were not looked up are marked so."""
+    """The facts that policy names, in its order; marked if not looked up."""
     found = []
     for path in view.email_facts:
         *above, last = path.split(".")
@@ -85,8 +85,6 @@ def _named_facts(view: RequestView) -> list[tuple[str, str]]:
 
 
 class Mailer:
-    """Sends messages to the mail server."""
-
     def __init__(self, server: MailServer, sender: str) -> None:
         self._server = server
         self.sender = sender

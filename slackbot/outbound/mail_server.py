@@ -1,4 +1,4 @@
-"""The mail server and the sender, from the settings."""
+"""Mail server and sender, from the settings."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class MailServer:
 
     @property
     def start_tls(self) -> bool | None:
-        """A password is sent over TLS only, except to this machine; ``None``: use TLS if offered."""
+        """A password is sent over TLS only, except to this machine; ``None``: TLS if offered."""
         if self.encrypted:
             return False
         return True if self.user is not None and not _is_local(self.host) else None
 
 
 def sender_address(text: str) -> str:
-    """`SIGNOFF_SMTP_FROM` as a header value. Raises ValueError with a phrase."""
+    """`SIGNOFF_SMTP_FROM` as a header value. ValueError with a phrase."""
     name, address = parseaddr(text)
     if "@" not in address or any(character in text for character in "\r\n"):
         raise ValueError('must be like "Signoff <signoff@example.com>"')

@@ -1,4 +1,4 @@
-"""Sends due notices to all targets concurrently, drawn from the facts at that moment, with secrets masked."""
+"""Send due notices to all targets concurrently, drawn from the facts at that moment, masked."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slackbot.web.http.context import WebContext
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 10
-"""Notices sent to one target at the same time."""
+"""Per target."""
 
 REST = 2.0
-"""Seconds for which polls start nothing for a target that has accepted nothing."""
+"""Seconds for which polls start nothing for a target that accepts nothing."""
 
 
 class OutboundSender:
-    """Sends notices in this process. Without a mailer, e-mails stay until there is one."""
+    """Sends notices; e-mails stay until there is a mailer."""
 
     def __init__(self, ctx: WebContext, poster: WebhookPoster, mailer: Mailer | None = None) -> None:
         self._web_context = ctx
@@ -55,7 +55,7 @@ class OutboundSender:
             self.look(target)
 
     async def stop(self, seconds: float) -> None:
-        """Accept nothing new, and let running attempts finish within this many seconds."""
+        """Accept nothing new; running attempts may finish within ``seconds``."""
         self._stopping = True
         await shutdown.end_tasks(self._tasks.values(), seconds)
         await self._poster.close()
@@ -71,7 +71,7 @@ class OutboundSender:
                     return
                 if not taken and target not in self._again:
                     return
-        except Exception as error:  # the database: the notices are taken again when their lease expires
+        except Exception as error:  # the database: notices are taken again when their lease expires
             self._rest(target)
             log.warning(
                 "notices are postponed", action="notice.interrupted", error=str(error) or type(error).__name__
@@ -82,7 +82,7 @@ class OutboundSender:
         asyncio.get_running_loop().call_later(REST, self._resting.discard, target)
 
     async def _tell(self, notice: OutboundMessage) -> bool:
-        """One attempt and its outcome. True: it has arrived."""
+        """One attempt. True: it has arrived."""
         try:
             await self._send(notice)
         except Undeliverable as never:

@@ -1,4 +1,4 @@
-"""Signed POSTs to addresses that are checked before anything is sent: no redirects, no proxy."""
+"""Signed POSTs to addresses that are checked first: no redirects, no proxy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import httpx2
 from agent.domain.webhook_urls import Address, Network, check_address, check_url
 
 FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
-"""Errors that a post may raise beside a timeout."""
+"""Errors of a post beside a timeout."""
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
@@ -29,18 +29,18 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The system's trusted certificates, loaded once per process."""
+    """The system's, loaded once per process."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 class SignedPoster:
-    """Posts, signed, to the address that a name resolves to now. `allowed` are networks that are refused otherwise."""
+    """Posts to the address that a name resolves to now. `allowed`: networks that are refused otherwise."""
 
     def __init__(self, allowed: Sequence[Network], *, seconds: float) -> None:
         self._allowed = allowed
-        # A proxy from the environment would look the name up again, and could lead elsewhere than what was checked.
-        # No connection is kept: one is known by its address alone, so another name that leads there would be posted to
-        # whoever had shown a certificate for the first.
+        # A proxy from the environment would look the name up again, and could lead elsewhere than what was
+        # checked. No connection is kept: one is known by its address alone, so another name that leads there
+        # would be posted to whoever had shown a certificate for the first.
         self._client = httpx2.AsyncClient(
             timeout=seconds,
             follow_redirects=False,
@@ -77,9 +77,7 @@ class SignedPoster:
             yield answer
 
     async def _address(self, url: httpx2.URL) -> Address:
-        """The address that the name resolves to; the connection goes to just this address. Raises ValueError if it is
-        refused.
-        """
+        """The address to connect to, and no other. ValueError if it is refused."""
         check_url(str(url), self._allowed)
         encrypted = url.scheme == "https"
         port = url.port or (443 if encrypted else 80)
@@ -88,5 +86,5 @@ class SignedPoster:
         addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
         for address in addresses:
             check_address(address, self._allowed, encrypted=encrypted)
-        # For a name with both kinds, IPv4: machines without IPv6 access are the more common case.
+        # With both kinds, IPv4: machines without IPv6 access are more common.
         return min(addresses, key=lambda address: address.version)
