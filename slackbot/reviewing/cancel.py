@@ -1,4 +1,4 @@
-"""Cancel a run, on every path: the person's role in it, then the use case, which decides."""
+"""Cancel a run, on every path: look up the person's role; the use case decides."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def _standing(
     known = await db.read(views.cancel_context, run_id)
     if known is None or known.team_id != directory.own_team_id:
         raise NotFound(NO_SUCH_RUN)
-    # The requester needs no role; everybody else can only be a reviewer.
+    # The requester needs no role; others can only be reviewers.
     audiences = () if person == known.requester or not as_reviewer else known.audiences
     standing, scope = await asyncio.gather(
         directory.identify(person), reviewer_scope(directory, person, audiences)

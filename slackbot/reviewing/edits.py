@@ -1,4 +1,4 @@
-"""From a reviewer's changed arguments to a new revision, the same on every path."""
+"""Changed arguments to a new revision, the same on every path."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ async def save(
 ) -> EditOutcome:
     """Evaluate the arguments and record them as a new revision.
 
-    People who may not edit are refused before the tool's look-up runs. ``place``: of the pressed button on a card.
-    Raises Refused (recorded), MalformedArguments for a value that the tool does not accept, and NotFound.
+    People who may not edit are refused before the tool's look-up runs. ``place``: of the pressed button. Raises
+    Refused (recorded), MalformedArguments for a value that the tool does not accept, and NotFound.
     """
     editor = await directory.standing(person, view.approvers, view.channel_id)
     attempt = EditAttempt(view.id, revision, editor, path, place)

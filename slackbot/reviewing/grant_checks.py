@@ -1,4 +1,4 @@
-"""Checks at the use of a grant that need Slack and the secret scan: are its givers still reviewers?"""
+"""Checks of a grant's use that need Slack and the secret scan: are its givers still reviewers?"""
 
 from __future__ import annotations
 
@@ -15,27 +15,25 @@ from slackbot.slack_api.directory import Directory
 
 
 class Connected(Protocol):
-    """The client that asks Slack about people."""
-
     @property
     def directory(self) -> Directory: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SlackGrantChecks:
-    """A process's checks; ``connection`` returns ``None`` until our Slack identity is known."""
+    """``connection`` returns ``None`` until our Slack identity is known."""
 
     connection: Callable[[], Connected | None]
 
     async def standings(
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> Mapping[Person, Standing]:
-        """The current rights of these people, from answers that are at most a minute old."""
+        """Current rights, from answers at most a minute old."""
         connected = self.connection()
         if connected is None:
             return {each: Standing(each, refusal=Refusal.LOOKUP_FAILED) for each in people}
         return await connected.directory.standings(people, approvers, channel_id)
 
     async def is_scanned(self, call: CallToCover) -> bool:
-        """Whether the whole call could be checked for secrets in time."""
+        """Whether the whole call was checked for secrets in time."""
         return await is_scanned(call.action.arguments, call.facts.values, call.rule.redact)

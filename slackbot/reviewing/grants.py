@@ -73,7 +73,7 @@ def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]
 
 
 async def preview(db: Database, view: RequestView, terms: GrantTerms) -> tuple[Preview, list[DecidedCall]]:
-    """Compare the latest decided calls with these terms; includes the rejected ones that match."""
+    """Compare the latest decided calls with these terms, including rejected ones that match."""
     decided = await db.read(views.decided_calls, view.team_id, view.agent, view.action.tool)
     grant = _as_grant(view, terms)
     matching = [each for each in decided if grant.mismatch(_decided_call(each)) is None]
@@ -91,8 +91,8 @@ async def save(
 ) -> None:
     """Count the approval of the request, then propose the grant and count the approval there, too.
 
-    A failure in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused``, whose sentence says so
-    if the approval counts.
+    A failure in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused``, whose sentence says
+    so if the approval counts.
     """
     policy_epoch = _policy(services).epoch
     limits = await limits_for(services, view)
@@ -120,7 +120,7 @@ async def save(
 
 
 async def revocable(db: Database, directory: Directory, person: Person) -> list[LiveGrant]:
-    """The live grants that this person may revoke."""
+    """Live grants that this person may revoke."""
     if (standing := await directory.identify(person)).refusal is not None:
         raise Refused(standing.refusal)
     found = [each for each in await db.read(views.live_grants) if each.team_id == directory.own_team_id]
@@ -132,7 +132,7 @@ async def revocable(db: Database, directory: Directory, person: Person) -> list[
 
 
 async def revocable_lines(db: Database, directory: Directory, person: Person) -> list[GrantLine]:
-    """The same grants as lines of a list, with secrets masked."""
+    """Their lines in a list, masked."""
     found = await revocable(db, directory, person)
     texts = await clean_value([each.description for each in found])
     return [

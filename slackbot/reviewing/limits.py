@@ -1,4 +1,4 @@
-"""The limits over time that every member may see: totals, each agent's use, the reader's own."""
+"""Limits over time that every member may see: totals, each agent's use, the reader's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signoff.values import Person
 from slackbot.cards.limit_list import LimitLine
 
 MAX_AGENTS = 10
-"""The number of agents shown per limit, those with the most use first."""
+"""Per limit, those with the most use first."""
 
 
 async def visible(db: Database, policy: Policy, person: Person) -> list[LimitLine]:

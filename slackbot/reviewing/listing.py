@@ -1,4 +1,4 @@
-"""Lists of what a person may see, the same on every surface, one page at a time; each page is looked up again."""
+"""Lists of what a person may see, the same on every surface; each page is looked up again."""
 
 from __future__ import annotations
 
@@ -31,28 +31,26 @@ Line = TypeVar("Line", bound=RequestLine)
 
 BATCH = 100
 MAX_BATCHES = 5
-"""How far one page looks for lines that its reader may see, behind the first two pages' worth; the next page goes on
-from there.
-"""
+"""How far one page looks for visible lines, behind the first two pages' worth; the next page goes on from there."""
 
 MAX_COUNTED = 1000
-"""The maximum count that a page includes, so that it stays quick."""
+"""The maximum count on a page, so that it stays quick."""
 
 EVERY_ONE = 1_000_000_000
 """Beyond any real number: the count is exact."""
 
 MAX_CHOICES = 200
-"""The latest requests whose agents, rules, people and channels a filter offers."""
+"""Latest requests whose agents, rules, people and channels a filter offers."""
 
 EVERYTHING = RequestFilter()
 
 GOING = frozenset({RunStatus.WORKING, RunStatus.PENDING_APPROVAL})
-"""The states in which a run can be cancelled."""
+"""States in which a run can be cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """A page of a list, with secrets masked, its neighbours, and the ``count`` over all pages if counted."""
+    """A page with secrets masked, its neighbours, and ``count`` over all pages if counted."""
 
     lines: Sequence[T] = ()
     back: Cursor | None = None
@@ -62,7 +60,7 @@ class ListPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class FilterChoices:
-    """The filter values among the latest requests that a person may see."""
+    """Filter values among the latest requests that a person may see."""
 
     agents: Sequence[str] = ()
     checkpoints: Sequence[str] = ()
@@ -90,7 +88,7 @@ class PersonalLists:
         return await self._for_me(await self._scope(), at, size, wanted, order)
 
     async def next_for_me(self, after: UUID) -> tuple[RequestLine | None, Count]:
-        """What this person may decide after that request, from the beginning again behind the last; and how much."""
+        """What this person may decide after that request, starting over behind the last; and how much."""
         scope = await self._scope()
         found = await self._for_me(scope, Cursor(), 1, EVERYTHING, RequestOrder.OLDEST)
         later = await self._for_me(scope, Cursor((after,)), 1, EVERYTHING, RequestOrder.OLDEST)
@@ -103,7 +101,7 @@ class PersonalLists:
         wanted: RequestFilter = EVERYTHING,
         order: RequestOrder = RequestOrder.OLDEST,
     ) -> tuple[ListPage[RequestLine], ListPage[HistoryLine]]:
-        """What waits for this person, and the first of what they may see that others decide; both counted."""
+        """What waits for this person, and what they may see that others decide; both counted."""
         audiences = await self._audiences()
         scope = await reviewer_scope(self.directory, self.person, audiences)
         return await asyncio.gather(
@@ -112,7 +110,7 @@ class PersonalLists:
         )
 
     async def asked_by_me(self, at: Cursor, size: int) -> ListPage[RequestLine]:
-        """What was asked on this person's behalf, newest first."""
+        """Asked on this person's behalf, newest first."""
         found = await self.db.read(views.requests_of, self.person, size + 1, at.after)
         return await self._page(found, at, size)
 
@@ -126,29 +124,29 @@ class PersonalLists:
         *,
         batches: int = MAX_BATCHES,
     ) -> ListPage[HistoryLine]:
-        """What of this kind a filter finds and this person may see."""
+        """What a filter finds and this person may see."""
         return await self._visible(self._fetch(kind, wanted, order), at, size, batches)
 
     async def count(self, kind: RequestKind, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
-        """How many there are on all pages of `found`."""
+        """The number on all pages of `found`."""
         counts, more = await self._counts(kind, wanted, at_most)
         return Count(sum(each.number for each in counts), more)
 
     async def count_for_me(self, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
-        """How many there are on all pages of `waiting_for_me`."""
+        """The number on all pages of `waiting_for_me`."""
         scope = await self._scope()
         theirs = (self._team, self.person.user_id, scope.roles, scope.channels)
         return await self.db.read(views.count_waiting_for, *theirs, at_most, wanted)
 
     async def count_for_others(self, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
-        """How many this person may see that others decide."""
+        """What this person may see that others decide."""
         audiences = await self._audiences()
         scope = await reviewer_scope(self.directory, self.person, audiences)
         theirs = await self._seen_by(scope, audiences)
         return await self.db.read(views.count_waiting_for_others, *theirs, wanted, at_most)
 
     async def choices(self, kind: RequestKind) -> FilterChoices:
-        """What there is to filter by, among the latest of this kind that this person may see."""
+        """Filter values among the latest of this kind that this person may see."""
         found = await self.db.read(views.filter_choices, self.person, kind, MAX_CHOICES)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
@@ -166,7 +164,7 @@ class PersonalLists:
         return (await self.found(RequestKind.DECIDED, EVERYTHING, Cursor(), size, batches=1)).lines
 
     async def latest_runs(self, *, running: bool = False) -> list[RunView]:
-        """The runs that this person may see among the latest of the workspace, or among those at work."""
+        """Visible runs among the workspace's latest, or those at work."""
         async with self.db.connection() as connection:
             if running:
                 found = await views.running(connection, self._team, BATCH)
@@ -175,7 +173,7 @@ class PersonalLists:
         return await visible_runs(self.directory, self.person, found)
 
     def cancellable(self, runs: Sequence[RunView]) -> frozenset[UUID]:
-        """Their own among these runs that can still be cancelled."""
+        """Their own runs that can still be cancelled."""
         return frozenset(run.id for run in runs if run.requester == self.person and run.status in GOING)
 
     @property
@@ -226,7 +224,7 @@ class PersonalLists:
     async def _counts(
         self, kind: RequestKind, wanted: RequestFilter, at_most: int
     ) -> tuple[list[views.AudienceCount], bool]:
-        """How many requests this person may see, by audience; and whether there are more than were counted."""
+        """Visible requests by audience; and whether there are more than were counted."""
         found = await self.db.read(views.audience_counts, self.person, kind, wanted, at_most + 1)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
@@ -262,12 +260,12 @@ class PersonalLists:
     async def _page(
         self, found: Sequence[Line], at: Cursor, size: int, count: Count | None = None
     ) -> ListPage[Line]:
-        """The first of these lines; one more than ``size`` says that there is another page."""
+        """The first of these lines; one more than ``size`` means another page."""
         forward = at.forward(found[size - 1].id) if len(found) > size else None
         return ListPage(await self._clean(found[:size]), at.back, forward, count)
 
     async def _clean(self, found: Sequence[Line]) -> Sequence[Line]:
-        """Without secrets. A reason may say what only the whole request tells to be one."""
+        """Mask secrets. Only the whole request tells some in a reason."""
         with_reason = [line.id for line in found if isinstance(line, HistoryLine) and line.reason]
         if not with_reason:
             return await clean_lines(found)
@@ -276,6 +274,6 @@ class PersonalLists:
 
 
 async def without_secrets(db: Database, runs: Sequence[RunView]) -> list[RunView]:
-    """Copies of runs that can be shown: what their calls hide by a name or by policy is hidden in their texts too."""
+    """Copies of runs that can be shown: what their calls hide is hidden in their texts, too."""
     values = await db.read(views.values_of, [run.id for run in runs])
     return await clean_runs(runs, values=values)

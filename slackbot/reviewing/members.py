@@ -1,4 +1,4 @@
-"""Who may start agents, write to them and list what waits: members of the workspace."""
+"""Members of the workspace may start agents, write to them and list what waits."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ _MAY_NOT = {
 
 
 class NotAMember(Refused):
-    """The person may not start agents or write to them."""
-
     def __init__(self, code: Refusal) -> None:
         super().__init__(code)
         self.sentence = _MAY_NOT.get(code) or self.sentence.replace("review requests", "start agents")
 
 
 async def check_member(directory: Directory, person: Person | None) -> None:
-    """Raise NotAMember unless Slack now confirms membership of the workspace. None (a program) passes."""
+    """Raise NotAMember unless Slack confirms membership now. None (a program) passes."""
     standing = await directory.identify(person) if person else None
     if standing is not None and standing.refusal is not None:
         raise NotAMember(standing.refusal)

@@ -13,7 +13,7 @@ from slackbot.slack_api.directory import Directory
 async def pause(
     db: Database, directory: Directory, person: Person, agent: str | None, reason: str | None
 ) -> bool:
-    """Stop this agent, or all (None). False: it was already stopped. Raises Refused."""
+    """Stop this agent, or all (None). False: already stopped. Raises Refused."""
     await _check_administrator(directory, person)
     return await stop_switch.pause(db, agent, by=person, reason=reason)
 

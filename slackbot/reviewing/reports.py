@@ -1,4 +1,4 @@
-"""Reports for one reader: about everything for workspace administrators, else about what the reader may see."""
+"""Reports: about everything for administrators, else about what the reader may see."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackbot.slack_api.directory import Directory
 
 
 async def report_for(db: Database, directory: Directory, person: Person, days: int) -> Report:
-    """The report on recent days for this person; `Report.everything` says whether it covers the whole workspace."""
+    """`Report.everything`: it covers the whole workspace."""
     everything = await directory.is_admin(person)
     found = [] if everything else await db.read(views.report_audiences, directory.own_team_id, days)
     seen = await seen_audiences(directory, person, found)

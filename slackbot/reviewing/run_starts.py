@@ -18,13 +18,13 @@ from slackbot.slack_api.client import SlackError
 from slackbot.slack_api.directory import Directory
 
 MAX_TASK = 8000
-"""Characters. A message has at most 40,000; a task longer than this is a document, not a task."""
+"""Characters. A message has at most 40,000; longer is a document, not a task."""
 
 CHANNEL_UNKNOWN = "Slack did not confirm this channel, so nothing was started. Please try again in a moment."
 
 
 class NotStarted(SignoffError):
-    """The task or the channel of a run cannot be used; the text says why."""
+    """The task or channel cannot be used; the text says why."""
 
 
 class ChannelUnknown(NotStarted):
@@ -58,7 +58,7 @@ async def prepare(
     principal: str,
     **options: Unpack[RunOptions],
 ) -> NewRun:
-    """A run of this agent in a channel's thread, one for each ``start_key``. Raises NotAMember and NotStarted."""
+    """A run of this agent in a channel's thread, one per ``start_key``. Raises NotAMember and NotStarted."""
     if len(task) > MAX_TASK:
         raise NotStarted(f"This task has {len(task):,} characters; the limit is {MAX_TASK:,}.")
     await check_member(directory, requester.person)
@@ -87,7 +87,7 @@ async def start(
     principal: str,
     **options: Unpack[RunOptions],
 ) -> StartOutcome:
-    """Start such a run, once for each ``start_key``. Raises NotAMember and NotStarted."""
+    """Start such a run, once per ``start_key``. Raises NotAMember and NotStarted."""
     new = await prepare(services, directory, agent, task, requester, principal, **options)
     return await runs.start(services.db, new)
 

@@ -1,4 +1,4 @@
-"""A reviewer settles an execution in doubt: everybody's current rights, then the use case, which decides."""
+"""Settle an execution in doubt: look up everybody's rights; the use case decides."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ async def settle(
             return await requests.settle(
                 db, execution.id, standings[person], verdict, others=list(standings.values()), path=path
             )
-        except requests.NewVoters as since:  # few: one for each person who presses at the same time
+        except requests.NewVoters as since:  # one for each person who presses at the same time
             earlier.update(since.people)

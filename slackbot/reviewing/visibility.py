@@ -1,4 +1,4 @@
-"""Who may see what: their own requests, those of their channels, and those that they may decide."""
+"""Who may see what: their own requests, their channels', and those that they may decide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Line = TypeVar("Line", bound=RequestLine)
 
 
 async def view_refusal(directory: Directory, person: Person, view: RequestView) -> Refusal | None:
-    """Why this person may not view this request; `None`: they may. In doubt they may not."""
+    """Why this person may not view this request. In doubt they may not."""
     member = await directory.identify(person)
     if member.refusal is not None or view.team_id != directory.own_team_id:
         return member.refusal or Refusal.UNKNOWN_REQUEST
@@ -36,7 +36,7 @@ async def view_refusal(directory: Directory, person: Person, view: RequestView) 
 async def visible_request(
     db: Database, directory: Directory, person: Person, request_id: UUID
 ) -> RequestView:
-    """The request with its true values. Raises Refused unless this person may see it."""
+    """A request with true values. Raises Refused unless this person may see it."""
     view = await db.read(views.request_view, request_id)
     refusal = await view_refusal(directory, person, view) if view else Refusal.UNKNOWN_REQUEST
     if view is None or refusal is not None:
@@ -46,7 +46,7 @@ async def visible_request(
 
 @dataclass(frozen=True, slots=True)
 class ReviewerScope:
-    """A person's standing: id, `roles` (user groups) and `channels`; `doubt`: why a look-up failed."""
+    """Id, `roles` (user groups) and `channels`; `doubt`: why a look-up failed."""
 
     roles: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class ReviewerScope:
 
 
 class Audience(Protocol):
-    """What determines visibility: approvers and channel."""
+    """Approvers and channel, which determine visibility."""
 
     @property
     def approvers(self) -> tuple[str, ...]: ...
@@ -65,7 +65,7 @@ class Audience(Protocol):
 async def reviewer_scope(
     directory: Directory, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
 ) -> ReviewerScope:
-    """This person's standing among reviewers given as (approvers, channel id). Doubtful memberships are left out."""
+    """This person's standing among (approvers, channel id). Doubtful memberships are left out."""
     standings = await directory.standing_in(person, audiences)
     roles = {role for each in standings for role in each.roles} - {CHANNEL}
     named = zip(audiences, standings, strict=True)
@@ -75,14 +75,14 @@ async def reviewer_scope(
 
 
 async def channels_of(directory: Directory, person: Person, channel_ids: Collection[str]) -> frozenset[str]:
-    """Those of these channels that this person is in; a channel that cannot be looked up is left out."""
+    """Channels that this person is in; failed look-ups are left out."""
     ordered = sorted(channel_ids)
     standings = await directory.standing_in(person, [([CHANNEL], channel_id) for channel_id in ordered])
     return frozenset(channel_id for channel_id, each in zip(ordered, standings, strict=True) if each.roles)
 
 
 async def visible_lines(directory: Directory, person: Person, lines: Sequence[Line]) -> list[Line]:
-    """Those of these requests that this person may see, by `view_refusal`; in doubt they may not."""
+    """Requests that this person may see, by `view_refusal`."""
     seen = await visible_audiences(directory, person, lines)
     return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
 
@@ -90,7 +90,7 @@ async def visible_lines(directory: Directory, person: Person, lines: Sequence[Li
 async def visible_audiences(
     directory: Directory, person: Person, among: Sequence[Audience]
 ) -> frozenset[tuple[tuple[str, ...], str]]:
-    """Those (approvers, channel id) whose requests this person may see; in doubt they may not."""
+    """(approvers, channel id) whose requests this person may see; in doubt they may not."""
     audiences = list({(each.approvers, each.channel_id) for each in among})
     if await directory.is_admin(person):
         return frozenset(audiences)
@@ -100,7 +100,7 @@ async def visible_audiences(
 async def seen_audiences(
     directory: Directory, person: Person, audiences: Collection[tuple[tuple[str, ...], str]]
 ) -> frozenset[tuple[tuple[str, ...], str]]:
-    """Those of these (approvers, channel id) whose requests this person may see; in doubt they may not."""
+    """(approvers, channel id) among these whose requests this person may see; in doubt they may not."""
     ordered = list(audiences)
     asked = [([*approvers, CHANNEL], channel_id) for approvers, channel_id in ordered]
     standings = await directory.standing_in(person, asked)
@@ -108,7 +108,7 @@ async def seen_audiences(
 
 
 async def visible_runs(directory: Directory, person: Person, runs: Sequence[RunView]) -> list[RunView]:
-    """This person's runs, and those of their channels; all runs for an administrator."""
+    """This person's runs, and those of their channels; all for an administrator."""
     if await directory.is_admin(person):
         return list(runs)
     named = {run.channel_id for run in runs if run.channel_id}

@@ -1,4 +1,4 @@
-"""A person's vote, on every path: their current rights, then the use case, which decides."""
+"""A vote, on every path: look up current rights; the use case decides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OUTCOME_UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class NewVote:
-    """A person's verdict on a revision; ``place`` of the pressed button, ``principal`` of an API key's vote."""
+    """``place`` of the pressed button, ``principal`` of an API key's vote."""
 
     person: Person
     request_id: UUID
@@ -56,7 +56,7 @@ async def vote_context(db: Database, directory: Directory, request_id: UUID) -> 
 async def cast_vote(
     votes: Votes, directory: Directory, vote: NewVote, known: VoteContext | None = None
 ) -> requests.VoteOutcome:
-    """Count this vote. Raises Refused (recorded); after any other error it is unknown whether the vote was recorded."""
+    """Raises Refused (recorded); after any other error it is unknown whether the vote was recorded."""
     with votes.db.precedence.at_work(Rank.PERSON):
         known = known or await vote_context(votes.db, directory, vote.request_id)
         while True:
@@ -64,7 +64,7 @@ async def cast_vote(
                 return await votes.cast(
                     await _ballot(votes.db, directory, vote, known), vote.arrived + VOTE_BUDGET
                 )
-            except requests.NewVoters as since:  # in time: a vote past its deadline does not count
+            except requests.NewVoters as since:  # a vote past its deadline does not count
                 known = replace(known, voters=(*known.voters, *since.people))
 
 
@@ -86,7 +86,7 @@ async def _ballot(db: Database, directory: Directory, vote: NewVote, known: Vote
 async def _standings(
     db: Database, directory: Directory, vote: NewVote, known: VoteContext
 ) -> dict[Person, Standing]:
-    """The standings of the voter and of everybody whose vote is live.
+    """The standings of the voter and everybody whose vote is live.
 
     If an earlier voter cannot be checked now, this vote has to wait: counted alone, it could miss the quorum, with
     nobody left to complete it.
