@@ -1,1 +1,1 @@
-"""Outgoing Slack calls: one client, the directory of people, permalinks, the manifest."""
+"""Outgoing Slack calls."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BURST = 4
-"""How many calls may follow each other quickly after a rest."""
+"""Calls that may follow each other quickly after a rest."""
 
 
 @dataclass
 class Allowance:
-    """One per `pace` seconds in the long run; after a rest the first `BURST` are only `step` seconds apart."""
+    """One per `pace` seconds in the long run; after a rest the first `BURST` are `step` seconds apart."""
 
     step: float
     pace: float

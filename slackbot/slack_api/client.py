@@ -23,13 +23,13 @@ from slackbot.masking.views import off_the_loop
 from slackbot.slack_api.error_codes import Meaning, meaning_of
 
 TIMEOUT = 8
-"""Seconds for one call; with masking before it, still less than `agent.usecases.deliveries.LEASE_SECONDS`."""
+"""Seconds for one call; with masking still less than `agent.usecases.deliveries.LEASE_SECONDS`."""
 
 DEFAULT_PAUSE = 30.0
-"""Seconds to wait after a 429 without Retry-After."""
+"""Seconds after a 429 without Retry-After."""
 
 MAX_CODE = 80
-"""Characters of an error code; Slack's have 40 at most, and whatever answers in its place is told to people."""
+"""Of an error code; Slack's have 40 at most, and whatever answers in its place is told to people."""
 
 _SHOWN = (
     "chat.",
@@ -47,7 +47,7 @@ _BODIES = ("json", "params", "data")
 
 
 class SlackError(SignoffError):
-    """A failed call to Slack; `seconds` to wait, `status` of the response, `taken`: Slack may have executed it."""
+    """`seconds` to wait, `status` of the response, `taken`: Slack may have executed it."""
 
     meaning = Meaning.PASSING
 
@@ -60,7 +60,7 @@ class SlackError(SignoffError):
 
 
 class RateLimited(SlackError):
-    """Slack asked to wait this many `seconds`, now or earlier: then no call was made."""
+    """Slack asked to wait `seconds`, now or earlier: then no call was made."""
 
     meaning = Meaning.SLOW_DOWN
 
@@ -70,7 +70,7 @@ class SlackUnavailable(SlackError):
 
 
 class SlackRefused(SlackError):
-    """Slack refused. `code` is its error code, `meaning` what follows."""
+    """`code` is Slack's error code, `meaning` what follows."""
 
     def __init__(self, method: str, code: str, *, needed: object = None, status: int = 0) -> None:
         reason = f"{code} (it needs {needed})" if needed else code
@@ -89,11 +89,10 @@ class SlackClient(AsyncWebClient):
         self._blocked_until: dict[tuple[str, ...], float] = {}
 
     def keep_connections(self) -> None:
-        """Keep connections open between calls from now on, until `close`."""
+        """Keep connections open between calls until `close`."""
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
 
     async def close(self) -> None:
-        """Close the connections that were kept."""
         if self.session is not None:
             await self.session.close()
 
@@ -117,7 +116,7 @@ class SlackClient(AsyncWebClient):
         return answer
 
     async def respond(self, response_url: str, **message: Any) -> None:
-        """Post a message to the `response_url` of a click or command (it works 5 times within 30 minutes)."""
+        """Post to a click's or command's `response_url` (it works 5 times within 30 minutes)."""
         webhook = AsyncWebhookClient(response_url, TIMEOUT, session=self.session, retry_handlers=[])
         with translated("response_url", "its address"):
             async with asyncio.timeout(TIMEOUT):
@@ -140,7 +139,7 @@ class SlackClient(AsyncWebClient):
 
 @contextmanager
 def translated(method: str, address: str) -> Iterator[None]:
-    """Around one call: turns failures of Slack's library and the network into ours."""
+    """Turn failures of Slack's library and the network into ours."""
     try:
         yield
     except SlackApiError as error:
@@ -152,7 +151,7 @@ def translated(method: str, address: str) -> Iterator[None]:
 
 
 def _failure(method: str, answer: Any) -> SlackError:
-    """What follows from Slack's answer; it is the HTTP library's own when its body could not be read."""
+    """Read Slack's answer, or the HTTP library's own when the body could not be read."""
     data = getattr(answer, "data", None)
     data = data if isinstance(data, dict) else {}
     code = str(data.get("error") or "")[:MAX_CODE]

@@ -1,7 +1,7 @@
-"""The one judge of people: who may act, and which of a request's reviewers they are.
+"""Who may act, and which of a request's reviewers they are.
 
-Slack shows buttons to everybody in the channel and says nothing of a clicker's rights. They are looked up when
-needed, and every doubt is a refusal of its own kind.
+Slack shows buttons to everybody in the channel and says nothing of a clicker's rights. They are looked up when needed,
+and every doubt is a refusal of its own kind.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 V = TypeVar("V")
 
 COUNT_BUDGET = 10.0
-"""Seconds for counting the reviewers of a request, which nobody waits for."""
+"""Seconds for counting a request's reviewers, which nobody waits for."""
 
 _ACCOUNT_FLAGS = (
     ("deleted", Refusal.DEACTIVATED),
@@ -50,7 +50,7 @@ class Directory:
     """Slack's people, groups and channels, as fresh as a decision needs them.
 
     `budget`: seconds for one question with all its look-ups, without a retry; one that fails or is late refuses.
-    `max_age` of an answer.
+    `max_age`: of an answer.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Directory:
         return Standing(person, refusal=await self._refusal(person, self._deadline()))
 
     async def is_admin(self, person: Person) -> bool:
-        """Whether this person is an administrator or owner of the workspace. False in doubt; never raises."""
+        """Whether this person is an administrator or owner. False in doubt; never raises."""
         deadline = self._deadline()
         if await self._refusal(person, deadline) is not None:
             return False
@@ -95,7 +95,7 @@ class Directory:
     async def standing_in(
         self, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
     ) -> list[Standing]:
-        """`standing` for each of these (approvers, channel id), which ask for each group and channel once."""
+        """`standing` for each of these (approvers, channel id), asking once for each group and channel."""
         asked = [
             {entry: (entry, channel_id if entry == CHANNEL else "") for entry in entries}
             for entries, channel_id in audiences
@@ -112,7 +112,7 @@ class Directory:
     async def standings(
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> dict[Person, Standing]:
-        """`standing` of several people at once, in one budget."""
+        """`standing` of several people in one budget."""
         each = list(dict.fromkeys(people))
         places = dict.fromkeys((entry, channel_id) for entry in approvers)
         refusals, found = await self._look_up(each, places, self._deadline())
@@ -141,7 +141,7 @@ class Directory:
         return None if unknown else found
 
     async def names(self, slack_ids: Iterable[str]) -> Names:
-        """Names of these people and groups, as far as Slack returns them in time; for display only. Never raises."""
+        """The names that Slack returns in time; for display only. Never raises."""
         deadline = self._deadline()
         ids = set(slack_ids) - {CHANNEL}
         people = sorted(each for each in ids if not each.startswith("S"))
@@ -155,7 +155,7 @@ class Directory:
         return Names(people=known, groups=groups if isinstance(groups, Mapping) else {})
 
     async def channel_names(self, channel_ids: Iterable[str]) -> dict[str, str]:
-        """Channel names (`#reviews`), as far as Slack returns them in time; only for display. Never raises."""
+        """`#reviews`, as far as Slack returns them in time; for display only. Never raises."""
         deadline = self._deadline()
         ids = sorted(set(channel_ids))
         found = await _answers([(self._channels, each) for each in ids], deadline)
@@ -166,7 +166,7 @@ class Directory:
         }
 
     async def channel_problem(self, channel_id: str) -> str | None:
-        """Why no card may be posted in this channel, for an operator. SlackError or TimeoutError: try again later."""
+        """Why no card may be posted here, for an operator. SlackError or TimeoutError: try again later."""
         async with asyncio.timeout_at(self._deadline()):
             channel = await self._channels.get(channel_id)
         if channel is None:
@@ -183,7 +183,7 @@ class Directory:
     async def resolve_channel(self, name_or_id: str) -> str:
         """The id of `C0REVIEW`, `#reviews` or `reviews`; for the start: no budget. Raises NotFound and SlackError."""
         name = name_or_id.removeprefix("#")
-        if name == name_or_id and name.isupper():  # names of channels are lower case (Slack's rule)
+        if name == name_or_id and name.isupper():  # Slack's rule: channel names are lower case
             return name_or_id
         cursor = ""
         for _ in range(PAGE_LIMIT):
@@ -218,7 +218,7 @@ class Directory:
         return asyncio.get_running_loop().time() + self._budget
 
     async def _refusal(self, person: Person, deadline: float) -> Refusal | None:
-        """What disqualifies this person, whatever is asked; the first applicable reason."""
+        """What disqualifies this person, whatever is asked; the first reason."""
         return (await self._look_up([person], (), deadline))[0][0]
 
     async def _look_up(
@@ -246,7 +246,7 @@ class Directory:
         return Refusal.BOT if person.user_id == _SLACKBOT else None
 
     def _source(self, entry: str, channel_id: str) -> tuple[CachedAnswer[str, frozenset[str]], str] | None:
-        """Where it says whom an entry of `approvers` stands for; None: for the person of this id."""
+        """Where an entry's people are listed; None: it is this person's id."""
         if entry == CHANNEL:
             return self._members, channel_id
         return (self._groups, entry) if entry.startswith("S") else None
@@ -278,7 +278,7 @@ class Directory:
 
 
 async def _answers(asked: Sequence[tuple[CachedAnswer[str, V], str]], deadline: float) -> list[V | Refusal]:
-    """What is kept, and the rest looked up side by side: mostly everything is kept, and nothing waits for a task."""
+    """Cached answers, and the rest looked up concurrently: mostly all is cached, and nothing waits for a task."""
     kept = [source.kept(key) for source, key in asked]
     pairs = zip(asked, kept, strict=True)
     others = [_answer(source.get(key), deadline) for (source, key), answer in pairs if answer is None]

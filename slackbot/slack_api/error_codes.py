@@ -1,4 +1,4 @@
-"""What Slack's error codes mean for a message. An unknown code means: retry, and notify operators."""
+"""What Slack's error codes mean for a message. Unknown: retry, and notify operators."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OF_A_MESSAGE = ("invalid_blocks", "invalid_metadata", "metadata_")  # prefixes 
 
 
 def meaning_of(code: str, method: str) -> Meaning:
-    """What the code means as an answer to this method. Of a message, `no_permission` may mean its channel."""
+    """The meaning of a code for this method. Of a message, `no_permission` may mean its channel."""
     if code.startswith(_OF_A_MESSAGE):
         return Meaning.MESSAGE
     found = _MEANINGS.get(code, Meaning.UNKNOWN)

@@ -1,4 +1,4 @@
-"""Look-ups of people and places in Slack: one request at a time each, responses cached briefly."""
+"""Look-ups of people and places: one request at a time each, cached briefly."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 LOOKUP_LIMIT = 5.0
-"""Seconds until a look-up is given up; longer than a click waits: a slow answer serves the next click."""
+"""Seconds; longer than a click waits: a slow answer serves the next click."""
 
 PAGE_LIMIT = 200
-"""Pages of one listing (of 1,000 entries each) after which Slack's answer is not believed any more."""
+"""Pages of one listing (1,000 entries each) after which Slack's answer is not believed."""
 
-_MAX_ANSWERS = 4096  # entries; beyond this, answers that are too old are thrown out
+_MAX_ANSWERS = 4096  # beyond this many, answers that are too old are dropped
 
 
 class CachedAnswer(Generic[K, V]):
-    """Cached responses by key, for `max_age` seconds since the request, one look-up per key at a time, no failures."""
+    """Responses by key, for `max_age` seconds since the request, one look-up per key at a time, no failures."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class CachedAnswer(Generic[K, V]):
         return (answer[1],) if answer is not None and self._clock() - answer[0] < self._max_age else None
 
     async def get(self, key: K) -> V:
-        """The response. Raises what the look-up raises; giving up early leaves it to other waiters."""
+        """Raises what the look-up raises; giving up early leaves it to other waiters."""
         if (kept := self.kept(key)) is not None:
             return kept[0]
         task = self._tasks.get(key)
@@ -80,13 +80,13 @@ class CachedAnswer(Generic[K, V]):
 
 
 class SlackLookups:
-    """The look-ups themselves. They raise SlackError, from which nothing may be concluded."""
+    """They raise SlackError, from which nothing may be concluded."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client
 
     async def account(self, user_id: str) -> Mapping[str, Any] | None:
-        """The user object of `users.info`; `None` when Slack does not know the id."""
+        """The user object of `users.info`; `None`: Slack does not know the id."""
         answer = await self._ask(
             "users.info", {"user": user_id}, unknown={"user_not_found", "user_not_visible"}
         )
@@ -98,20 +98,20 @@ class SlackLookups:
         return user
 
     async def group(self, group_id: str) -> frozenset[str]:
-        """Ids of the members of a user group; a group that does not exist (any more) has none."""
+        """Ids of a user group's members; a missing group has none."""
         answer = await self._ask(
             "usergroups.users.list", {"usergroup": group_id}, unknown={"no_such_subteam"}
         )
         return frozenset() if answer is None else _ids(answer.get("users"))
 
     async def handles(self, _: str) -> Mapping[str, str]:
-        """What the workspace's user groups are called, by their ids."""
+        """Names of the workspace's user groups, by id."""
         answer = await self._ask("usergroups.list", {}, unknown=set())
         groups = answer.get("usergroups") if answer is not None else None
         return {str(group["id"]): str(group.get("handle") or group["id"]) for group in groups or []}
 
     async def members(self, channel_id: str) -> frozenset[str]:
-        """Ids of the members of a channel, all pages."""
+        """Ids of a channel's members, all pages."""
         found: set[str] = set()
         cursor = ""
         for _ in range(PAGE_LIMIT):
@@ -126,7 +126,7 @@ class SlackLookups:
         raise SlackUnavailable("conversations.members never ends")
 
     async def channel(self, channel_id: str) -> Mapping[str, Any] | None:
-        """The channel object of `conversations.info`; `None` when there is none that the bot may see."""
+        """The object of `conversations.info`; `None`: none that the bot may see."""
         args = {"channel": channel_id}
         answer = await self._ask("conversations.info", args, unknown={"channel_not_found"})
         if answer is None:

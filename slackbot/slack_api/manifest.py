@@ -1,4 +1,4 @@
-"""The Slack app's manifest: the file at the top of the project, for Socket Mode or for HTTP at an address."""
+"""The Slack app's manifest, for Socket Mode or HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVENTS_PATH = "/slack/events"
 
 
 def path() -> Path:
-    """The manifest: beside this module in a wheel, at the top of a checkout. Raises FileNotFoundError."""
+    """Beside this module in a wheel, at the top of a checkout. Raises FileNotFoundError."""
     here = Path(__file__).resolve().parent
     for found in (here / "manifest.yml", here.parents[1] / "manifest.yml"):
         if found.is_file():
@@ -35,7 +35,7 @@ def bot_scopes() -> list[str]:
 
 
 def render(url: str | None = None) -> str:
-    """The manifest to paste into Slack; with ``url`` (https) for HTTP instead of Socket Mode, else SignoffError."""
+    """The manifest to paste into Slack; with ``url`` (https, else SignoffError) for HTTP instead of Socket Mode."""
     import yaml  # noqa: PLC0415 - as above
 
     manifest = read()

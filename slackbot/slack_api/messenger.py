@@ -1,4 +1,4 @@
-"""Messages in Slack: post, update, and find them again."""
+"""Post messages, update them, and find them again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slackbot.cards import Card
 from slackbot.slack_api.client import SlackClient, SlackUnavailable
 
 PAGES = 5
-"""How many pages (of 200 messages each) are searched for a message."""
+"""Pages (of 200 messages each) searched for a message."""
 
 
 class Messenger:
-    """Posts, updates and finds messages. Everything raises SlackError."""
+    """Everything raises SlackError."""
 
     def __init__(self, client: SlackClient, own_bot_user_id: str) -> None:
         self._client = client

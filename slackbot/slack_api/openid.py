@@ -1,6 +1,4 @@
-"""Sign in with Slack (OpenID Connect Core 1.0, 3.1). No PKCE, which makes an app public; `state` and `nonce` bind
-it.
-"""
+"""Sign in with Slack (OpenID Connect Core 1.0, 3.1). `state` and `nonce` bind the app; PKCE would make it public."""
 
 from __future__ import annotations
 
@@ -28,12 +26,12 @@ LEEWAY = 60
 
 
 class NotVouched(SignoffError):
-    """Slack does not identify this person, or not validly; why, as a sentence."""
+    """Slack does not validly identify this person; why, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenID:
-    """Our app as Slack's OpenID provider knows it. ``origin`` is the provider's: `https://slack.com`."""
+    """Our app as Slack's OpenID provider knows it. ``origin``: the provider's, `https://slack.com`."""
 
     origin: str
     client_id: str
@@ -41,12 +39,12 @@ class OpenID:
 
     @classmethod
     def at(cls, api_url: str, client_id: str, client_secret: SecretStr) -> OpenID:
-        """The provider beside a Web API: a stand-in has both, as Slack has."""
+        """The provider beside a Web API: a stand-in has both, like Slack."""
         parts = urlsplit(api_url)
         return cls(f"{parts.scheme}://{parts.netloc}", client_id, client_secret)
 
     def address(self, team_id: str, state: str, nonce: str, back: str) -> str:
-        """Where a browser is sent to sign in to this workspace."""
+        """Where a browser is sent to sign in."""
         query = {
             "response_type": "code",
             "scope": "openid",
@@ -59,7 +57,7 @@ class OpenID:
         return f"{self.origin}{AUTHORIZE}?{urlencode(query)}"
 
     async def person(self, client: SlackClient, code: str, nonce: str, back: str) -> Person:
-        """The person who came back with this code. Raises NotVouched."""
+        """Who came back with this code. Raises NotVouched."""
         try:
             answer = await client.openid_connect_token(
                 client_id=self.client_id,
@@ -76,7 +74,7 @@ class OpenID:
         return self.read(str(answer.get("id_token") or ""), keys, nonce)
 
     def read(self, id_token: str, keys: dict[str, Any], nonce: str) -> Person:
-        """The person of an id token, after checking its signature and claims (3.1.3.7). Raises NotVouched."""
+        """The person of an id token, after checking signature and claims (3.1.3.7). Raises NotVouched."""
         must = jwt.JWTClaimsRegistry(
             leeway=LEEWAY,
             iss={"essential": True, "value": self.origin},

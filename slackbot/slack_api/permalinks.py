@@ -1,4 +1,4 @@
-"""Message addresses from Slack itself: a hand-built address could stop working."""
+"""Message addresses from Slack: a hand-built one could stop working."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from agent.domain.request_view import EarlierRejection, FollowUp, RequestView
 from slackbot.slack_api.client import SlackClient, SlackError
 
 KEPT = 5_000
-"""The number of cached addresses; they never change."""
+"""Cached addresses; they never change."""
 
 AT_ONCE = 8
 WITHIN = 0.6
-"""Seconds that a list may wait for its links; later ones are there for the next list."""
+"""Seconds that a list waits for its links; later ones are there for the next."""
 
 Message = tuple[str, str]
 """A channel's id and a message's `ts`."""
@@ -31,7 +31,7 @@ class Permalinks:
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def of(self, messages: Collection[Message], *, within: float = WITHIN) -> dict[Message, str]:
-        """The addresses of these messages, as far as they are known within so many seconds."""
+        """Addresses known within so many seconds."""
         wanted = set(messages)
         flights = [self._task(each) for each in wanted if each not in self._known]
         if flights:
@@ -39,9 +39,10 @@ class Permalinks:
         return {each: self._known[each] for each in wanted if each in self._known}
 
     async def with_card_links(self, view: RequestView) -> RequestView:
-        """The view with the addresses of the cards that it points to, as far as there are any.
+        """Add the addresses of other cards to a view, as far as there are any.
 
-        They are that on which an expired request is asked again, and that on which the action was rejected before.
+        These are the card on which an expired request is asked again, and the one on which the action was
+        rejected before.
         """
         again, rejected = view.asked_again, view.rejected_before
         cards = [

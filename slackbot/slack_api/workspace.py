@@ -1,4 +1,4 @@
-"""The one Slack workspace of a process: our identity, learned from `auth.test`, with retries."""
+"""The Slack workspace of a process: our identity, learned from `auth.test`, with retries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Workspace:
 
 @contextmanager
 def token_of(setting: str) -> Iterator[None]:
-    """Around calls to Slack at the start: SlackRejected says which setting has a token that is no good."""
+    """SlackRejected says which setting has the bad token."""
     try:
         yield
     except SlackRefused as error:
@@ -63,7 +63,7 @@ async def identify(client: SlackClient) -> Workspace:
 
 
 async def find_channel(client: SlackClient, directory: Directory, name: str) -> str:
-    """The id of a channel, warned about if it cannot be used yet. Raises NotFound, SlackRejected and SlackError."""
+    """A channel's id; warns if it cannot be used yet. Raises NotFound, SlackRejected and SlackError."""
     with token_of("SLACK_BOT_TOKEN"):
         channel_id = await directory.resolve_channel(name)
         try:
