@@ -1,4 +1,4 @@
-"""The web application: all routes, problem details, body limits, and common response headers."""
+"""The web application: routes, problem details, body limits, common headers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from slackbot.web.inbox import sign_in
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 API_VERSION = "1"
-"""Version of the API contract, independent of the service's version."""
+"""Independent of the service's version."""
 
 API = frozenset({"agentos", "agents", "approve", "events", "executions", "pending", "runs", "webhooks"})
 """First path segments of the API."""
@@ -94,13 +94,13 @@ def _routes() -> list[BaseRoute]:
 
 
 class RouteCounter:
-    """Counts responses by route pattern. Paths contain ids, so their number is unbounded."""
+    """Counts responses by route pattern: paths contain ids, so their number is unbounded."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Adds no frame, because thousands of waiting calls pass through here."""
+        """Add no frame: thousands of waiting calls pass through here."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
 
@@ -131,7 +131,7 @@ class ApiForPages:
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Adds no frame for calls that wait."""
+        """Add no frame for calls that wait."""
         first = scope["path"].lstrip("/").partition("/")[0] if scope["type"] == "http" else ""
         return (self._api if first in API else self._app)(scope, receive, send)
 
@@ -144,7 +144,7 @@ class BodyLimit:
         self._most = most
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Without a body there is nothing to count; a waiting call adds no frame."""
+        """Pass calls without a body on; a waiting call adds no frame."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
         headers = dict(scope["headers"])

@@ -1,4 +1,4 @@
-"""`/agentos/sessions`: the sessions that a key started, in AgentOS's format."""
+"""`/agentos/sessions`: a key's sessions, in AgentOS's format."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def session_run(request: Request, session_id: str, run_id: UUID, caller: R
 
 
 async def _runs(ctx: WebContext, caller: Principal, session_id: str) -> list[UUID]:
-    """The runs of this session, at least one. Raises NotFound."""
+    """The session's runs, at least one. Raises NotFound."""
     found = await ctx.db.read(views.runs_of_session, caller.name, session_id)
     if found:
         return found

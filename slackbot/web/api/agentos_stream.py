@@ -1,4 +1,4 @@
-"""A run's events in AgentOS's format: from RunStarted or RunContinued until the run pauses or ends."""
+"""A run's events in AgentOS's format, until the run pauses or ends."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _BEGUN = (CallState.CLAIMED, CallState.DELEGATED, CallState.IN_DOUBT, CallState.
 
 
 async def ended_tools(ctx: WebContext, run_id: UUID) -> set[UUID]:
-    """Tool calls that ended before this stream starts, so they have no events in it."""
+    """Tool calls that ended before this stream, so they have no events in it."""
     return {each.tool_call_id for each in (await known_run(ctx, run_id)).tools if each.result is not None}
 
 
 async def run_stream(
     ctx: WebContext, run_id: UUID, secret: str, first: str, known_calls: set[UUID]
 ) -> AsyncIterator[str]:
-    """The run's events, starting with ``first``, without those of the tool calls in ``known_calls``.
+    """The run's events, starting with ``first``, without those of ``known_calls``.
 
-    Holds no thread, and a database connection only while reading. The run does not depend on the stream.
+    Holds no thread, and a connection only while reading. The run does not depend on the stream.
     """
     seen: str | None = None
     started, ended = set(known_calls), set(known_calls)
@@ -55,7 +55,7 @@ async def run_stream(
 
 
 def _tool_events(known: KnownRun, run: AgentOSRun, started: set[UUID], ended: set[UUID]) -> list[str]:
-    """New tool events, which are then marked as sent. Tools that did not run have none."""
+    """New tool events, marked as sent. Tools that did not run have none."""
     lines = []
     for tool, execution in zip(known.tools, run.tools, strict=True):
         ran = tool.result is not None

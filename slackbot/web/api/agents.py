@@ -1,4 +1,4 @@
-"""`/agents`: start agents, list running and waiting ones, answer their questions, cancel them."""
+"""`/agents`: start agents, list them, answer their questions, cancel them."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ async def cancel_agent(request: Request, agent_id: UUID, caller: Reader) -> Canc
 
 
 async def stop_run(ctx: WebContext, caller: Principal, line: RunLine) -> bool:
-    """Cancel a run that this key may see; false if it already ended. Raises Refused."""
+    """False if it already ended. Raises Refused."""
     if caller.name == line.run.principal and caller.may(Scope.REQUEST):
         return await runs.cancel_by_program(ctx.db, line.run.id, caller.name)
     if caller.owner is None or not (caller.may(Scope.REQUEST) or caller.may(Scope.DECIDE)):

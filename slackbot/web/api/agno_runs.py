@@ -1,4 +1,4 @@
-"""What AgentOS clients do with runs, independent of format: send a message, confirm, wait."""
+"""What AgentOS clients do with runs, independent of format."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id:
 async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Sequence[Confirmation]) -> None:
     """Apply these decisions as votes of the key's owner.
 
-    Each counts on its own, in the given order. The first refused one ends the call, and the problem lists those that
-    counted. A key with the scope `request` is refused, and the attempt is recorded with the request.
+    Each counts on its own, in the given order. The first refused one ends the call; the problem lists those that
+    counted. A key with the scope `request` is refused, and the attempt recorded with the request.
     """
     said = [each for each in tools if each.confirmed is not None]
     waiting = _matched(said, await run_tools(ctx, run_id))
@@ -94,7 +94,7 @@ async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Seque
     counted: list[str] = []
     for word, (request_id, revision) in zip(said, asked, strict=True):
         verdict = Verdict.APPROVE if word.confirmed else Verdict.REJECT
-        # Arguments that were sent along matched this revision, so the caller has seen it.
+        # The caller sent this revision's arguments, so has seen it.
         named = word.revision if word.tool_args is None else revision
         try:
             await cast_key_vote(
@@ -117,14 +117,14 @@ async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Seque
 
 
 async def check_agent(ctx: WebContext, caller: Principal, agent: str, run_id: UUID) -> None:
-    """Raises NotFound for another agent's run, or one that this key may not see."""
+    """NotFound for another agent's run, or one that this key may not see."""
     line = await run_for(ctx, caller, run_id)
     if line.run.agent != agent:
         raise NotFound(NO_SUCH_RUN)
 
 
 async def until_settled(ctx: WebContext, run_id: UUID, seconds: float) -> None:
-    """Wait until the run needs people or ends, for at most this many seconds."""
+    """Wait until the run needs people or ends, at most ``seconds``."""
     deadline, seen = time.monotonic() + seconds, None
     while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
         seen = await ctx.watch.run(run_id, seen, left)
@@ -141,7 +141,7 @@ async def _conversation(
     requester: Requester,
     key: str | None,
 ) -> UUID | None:
-    """The session's run, after it received the message; ``None``: a run must be started."""
+    """The session's run, after it received the message; ``None``: start one."""
     found = await latest_run(ctx, caller, agent, session_id)
     if found is None:
         return None
@@ -167,7 +167,7 @@ async def _begin(
     requester: Requester,
     key: str | None,
 ) -> UUID:
-    """Start a run. If two calls start the same session at once, one finds the other's run."""
+    """Start a run. If two calls start one session at once, one finds the other's run."""
     if key is None and session_id is not None:
         key = f"session:{agent.name}:{session_id}:{await latest_run(ctx, caller, agent.name, session_id)}"
     started = await start(ctx, caller, agent, message, requester, start_key=key, session_id=session_id)
@@ -175,7 +175,7 @@ async def _begin(
 
 
 def _matched(said: Sequence[Confirmation], tools: Sequence[AgnoTool]) -> list[AgnoTool]:
-    """The tool calls of these decisions, in their order. Raises ProblemRaised before any decision counts."""
+    """These decisions' calls, in order. Raises ProblemRaised before any decision counts."""
     by_id = {tool.tool_call_id: tool for tool in tools}
     matched = []
     for word in said:

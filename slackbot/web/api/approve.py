@@ -85,7 +85,7 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
 
 
 async def _with_decision(ctx: WebContext, request_id: UUID, refused: Refused) -> Exception:
-    """For a decided request, adds who decided and when to the problem."""
+    """Add who decided and when to a decided request's problem."""
     if refused.code not in (Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN):
         return refused
     now = await _now(ctx, request_id)

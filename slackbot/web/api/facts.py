@@ -1,4 +1,4 @@
-"""Facts from programs, sent with a question or a claim, and what follows if they have changed."""
+"""Facts from programs, and what follows if they have changed."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
 
 MAX_DIFFERENCES = 50
-"""Differences per response; the request itself has all facts."""
+"""Per response; the request has all facts."""
 
 
 def check_may_send_facts(principal: Principal) -> None:
-    """Raises ProblemRaised (403) for a key without the scope."""
+    """ProblemRaised (403) for a key without the scope."""
     if not principal.may(Scope.FACTS):
         words = f"The key {principal.key} may not supply facts; that needs the scope facts."
         raise ProblemRaised(403, "scope-missing", "Scope missing", words)
 
 
 def program_facts(values: dict[str, Any] | None) -> Facts:
-    """The facts in a program's call. Raises MalformedArguments, with the path below `$.facts`."""
+    """A call's facts. Raises MalformedArguments, with the path below `$.facts`."""
     if values is None:
         return Facts()
     try:
@@ -45,9 +45,10 @@ def program_facts(values: dict[str, Any] | None) -> Facts:
 
 
 def narrowed(rule: Rule, facts: Facts) -> Rule:
-    """The rule, adapted to a request with these facts.
+    """Adapt the rule to a request with these facts.
 
-    Facts describe the original arguments, and only the program could supply those of an edit, so edits are not allowed.
+    They describe the original arguments, and only the program could supply those of an edit, so edits are not
+    allowed.
     """
     return rule.model_copy(update={"allow_edit": False}) if facts.source is FactsSource.PROGRAM else rule
 
@@ -71,7 +72,7 @@ async def facts_at_claim(ctx: WebContext, view: RequestView, given: dict[str, An
 
 
 async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, facts: Facts) -> ProblemRaised:
-    """Ask people again with current facts, and return the answer for the claim.
+    """Ask people again with current facts, and return the claim's answer.
 
     Raises ProblemRaised (403: policy now denies it; 503: Slack is unavailable), OutdatedPolicy, NotFound and
     ClaimRefused.
@@ -103,7 +104,7 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
 
 
 async def _asked_again(ctx: WebContext, request_id: UUID) -> ProblemRaised:
-    """The answer to the claim: the request to wait for, and the changes."""
+    """The claim's answer: the request to wait for, and the changes."""
     view = await ctx.snapshots.get(request_id)
     if view is None:
         raise not_found()

@@ -24,9 +24,7 @@ PATH = "api"
 
 
 async def key_owner(ctx: WebContext, principal: Principal, asked: Sequence[tuple[UUID, int]]) -> Person:
-    """The person whose vote this key carries. Raises Refused (recorded) for a key that can ask, otherwise
-    ProblemRaised.
-    """
+    """Whose vote this key carries. Raises Refused (recorded) for a key that can ask, otherwise ProblemRaised."""
     if principal.may(Scope.DECIDE) and principal.owner is not None:
         return principal.owner
     if principal.may(Scope.REQUEST):
@@ -51,7 +49,7 @@ async def cast_key_vote(
     present: int,
     known: VoteContext | None = None,
 ) -> VoteOutcome:
-    """Cast a vote of the key's owner. ``named`` is the revision given by the caller, ``present`` the latest one.
+    """Vote for the key's owner. ``named``: the caller's revision, ``present``: the latest.
 
     An approval without a revision applies to the first: nobody approves what they may not have seen. A rejection
     applies to every revision. Approvals that a card would not offer are refused.

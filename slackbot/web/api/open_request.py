@@ -1,4 +1,4 @@
-"""Handle a program's question: its call, the policy evaluation, and the request to people."""
+"""A program's question: its call, the policy evaluation, and the request to people."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MAX_WAITING = 5_000
 MAX_WAITING_BYTES = 64 * 2**20
 """Their total size in the database."""
 LATER = 60.0
-"""Seconds for Retry-After: people have to decide first."""
+"""For Retry-After: people have to decide first."""
 
 RequestName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128)
@@ -114,7 +114,7 @@ class AskIn(RequestModel):
 
     @property
     def traits(self) -> ToolTraits:
-        """Nothing is known about an external tool; a question without an action always asks people."""
+        """Nothing is known about an external tool; a question without an action always asks."""
         return ToolTraits(self.action or EXTERNAL, EXTERNAL, requires_approval=self.action is None)
 
     def as_action(self) -> Action:
@@ -125,20 +125,20 @@ class AskIn(RequestModel):
         return Action(EXTERNAL, EXTERNAL, self.model_dump(mode="json", include=included))
 
     def with_fitting_context(self) -> AskIn:
-        """A copy with its context cut to fit. Raises MalformedArguments."""
+        """Cut the context to fit. Raises MalformedArguments."""
         others = self.model_dump(mode="json", exclude={"agent_context", *_ABOUT_FACTS})
         return self.model_copy(update={"agent_context": fit_context(self.agent_context, others)})
 
     def content(self) -> bytes:
         """SHA-256 of everything except facts; a repeated id must have the same content.
 
-        Facts change by themselves. Those of the first call are kept until the claim, which sends them again.
+        Facts change by themselves. The first call's are kept until the claim, which sends them again.
         """
         included = self.model_dump(mode="json", exclude=_ABOUT_FACTS)
         return hashlib.sha256(canonical_bytes(included)).digest()
 
     def program_facts(self) -> Facts:
-        """The facts that the program sent, if any. Raises MalformedArguments."""
+        """The sent facts. Raises MalformedArguments."""
         return (
             program_facts(self.facts)
             if not self.facts_failed
@@ -258,7 +258,7 @@ async def _judge_and_open(
 
 
 def _agent(principal: Principal, body: AskIn) -> str:
-    """The agent of the request. A key bound to one agent cannot name another."""
+    """A key bound to one agent cannot name another."""
     if principal.agent is not None and body.agent not in (None, principal.agent):
         words = (
             f"The key {principal.key} is bound to the agent {principal.agent} and cannot ask for another one."
@@ -268,7 +268,7 @@ def _agent(principal: Principal, body: AskIn) -> str:
 
 
 def _asserted(principal: Principal, requester: Requester) -> str:
-    """Who asserts the requester, for the card and the audit log."""
+    """Who asserts the requester, for card and audit log."""
     if requester.person is None:
         return "none"
     on_behalf = f" for {requester.person.user_id}" if requester.asserted == "on-behalf" else ""
@@ -278,9 +278,7 @@ def _asserted(principal: Principal, requester: Requester) -> str:
 async def _description(
     rule: Rule, judged: Judgement, body: AskIn, action: Action, facts: FactValues | None
 ) -> str:
-    """The operator's description if there is one; otherwise the program's, quoted so that it cannot close the
-    quotation.
-    """
+    """The operator's description; otherwise the program's, quoted so that it cannot close the quotation."""
     if rule.description_template is not None:
         return judged.description
     said = f"The agent says: {quoted(body.action_description, MAX_DESCRIPTION)}"
@@ -288,13 +286,13 @@ async def _description(
 
 
 def _rationale(rule: Rule, body: AskIn) -> str | None:
-    """The program's own words; the card labels them as such."""
+    """The program's own words, labelled as such on the card."""
     included = [body.action_description] if rule.description_template is not None else []
     return "\n\n".join([*included, *([body.rationale] if body.rationale else [])]) or None
 
 
 def _context(body: AskIn) -> dict[str, Any]:
-    """Context from the program. Without an action, its fields are already the arguments."""
+    """The program's context. Without an action, its fields are already the arguments."""
     if body.action is None:
         return {}
     included = {"action_description", "agent_context", "timestamp"}

@@ -31,7 +31,7 @@ from slackbot.web.http.problems import ProblemRaised, documented
 router = APIRouter(route_class=StrictRoute, tags=["Requests"])
 
 LONGEST_WAIT = 300
-"""Maximum wait in seconds. Many proxies cut connections after a silent minute, but not every caller has one."""
+"""Seconds. Many proxies cut connections after a silent minute, but not every caller has one."""
 
 
 @router.post(
@@ -143,7 +143,7 @@ async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) ->
 
 
 async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:
-    """The request once decided, or None after that time. Holds no resources while waiting."""
+    """The decided request, or None after that time. Holds no resources while waiting."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         now = await ctx.watch.request(request_id, recorded, left)
@@ -156,7 +156,7 @@ async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: fl
 
 
 async def _handed_over(ctx: WebContext, principal: Principal, view: RequestView) -> RequestView:
-    """The view for the caller. First records that the asker reads an approval: it may then act without a claim."""
+    """Record first that the asker reads an approval: it may then act without a claim."""
     if view.principal != principal.name or view.lapse_at is None or view.handed_over_at is not None:
         return view
     at = await ctx.hand_overs.join(view.id)

@@ -1,4 +1,4 @@
-"""Find the request that a path names, and check that the caller may see it."""
+"""Find the request that a path names, if the caller may see it."""
 
 from __future__ import annotations
 
@@ -29,23 +29,21 @@ RequestId = Annotated[
 
 
 async def find_visible_request(ctx: WebContext, principal: Principal, name: str) -> RequestView:
-    """The request, if this caller may see it. Raises as `find_request` does, and Refused."""
+    """Raises as `find_request` does, and Refused unless this caller may see it."""
     view = await find_request(ctx, principal, name)
     await _may_see(ctx, principal, view)
     return view
 
 
 async def find_request(ctx: WebContext, principal: Principal, name: str) -> RequestView:
-    """The request; our ids take precedence over callers' names. Raises ProblemRaised (404; 409: several have that
-    name).
-    """
+    """Our ids take precedence over callers' names. Raises ProblemRaised (404; 409: several have that name)."""
     if _is_id(name) and (view := await ctx.snapshots.get(UUID(name))) is not None:
         return _of_team(ctx, view)
     return await _read(ctx, principal, name, views.request_view)
 
 
 async def find_vote_context(ctx: WebContext, principal: Principal, name: str) -> VoteContext:
-    """The vote context of the request. Raises as `find_request` does."""
+    """Raises as `find_request` does."""
     return await _read(ctx, principal, name, views.vote_context)
 
 
@@ -95,8 +93,7 @@ def not_found() -> ProblemRaised:
 
 async def _may_see(ctx: WebContext, principal: Principal, view: RequestView) -> None:
     """Programs see their own requests; `read` keys all; `decide` keys what their owner may see. Raises ProblemRaised,
-    Refused.
-    """
+    Refused."""
     if view.principal == principal.name or principal.sees_all:
         return
     if not principal.may(Scope.DECIDE) or principal.owner is None:

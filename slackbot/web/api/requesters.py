@@ -1,4 +1,4 @@
-"""The requester for a program's question: its key's owner, or a person that it may name."""
+"""The requester of a program's question: its key's owner, or a person that it may name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_user_id(named: str) -> bool:
 
 
 def claimed_requester(ctx: WebContext, principal: Principal, named: str | None) -> Requester:
-    """The requester that the key asserts. Raises ProblemRaised (403) for a name that it may not use."""
+    """The asserted requester. Raises ProblemRaised (403) for a name that the key may not use."""
     owner = principal.owner
     if named is None or (owner is not None and owner == Person(ctx.slack.team_id, named)):
         return Requester(owner, "key-owner") if owner else Requester(None, "none")

@@ -1,4 +1,4 @@
-"""`/runs/{run_id}/events`: the events of one run, from start to end. Ids and states, never arguments."""
+"""`/runs/{run_id}/events`: one run's events. Ids and states, never arguments."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def watch_run(
 
 @dataclass(eq=False)
 class RunListener:
-    """Wakes when the run may have new events. It has no queue, so it cannot fall behind."""
+    """Wakes when the run may have new events. Without a queue, it cannot fall behind."""
 
     subjects: set[str]
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -87,22 +87,22 @@ class RunListener:
 
 @dataclass
 class _RunRecord:
-    """The events of one run, and which of them were sent."""
+    """One run's events, and which were sent."""
 
     db: Database
     run_id: UUID
     newest: datetime
     last_seqs: dict[str, int]
-    """Last sequence number per subject. Numbers have no gaps and commit in order."""
+    """Per subject. Numbers have no gaps and commit in order."""
 
     @classmethod
     def after(cls, db: Database, run_id: UUID, since: EventPosition | None) -> _RunRecord:
-        """Events after this one, and shortly before it in other subjects; all events without one."""
+        """Events after this one, and shortly before it in other subjects; without one, all."""
         last_seqs = {run_subject(run_id): 0} | ({since.subject: since.seq} if since else {})
         return cls(db, run_id, since.at if since else _BEGINNING, last_seqs)
 
     async def news(self) -> tuple[list[Transition], bool]:
-        """Unsent events, which are then marked as sent; and whether no more will follow."""
+        """Unsent events, marked as sent; and whether no more will follow."""
         over, found = await self._look()
         news = [each for each in found if each.seq > self.last_seqs.get(each.subject, 0)]
         self.last_seqs |= {each.subject: each.seq for each in news}
@@ -115,7 +115,7 @@ class _RunRecord:
         return over and all(each.at <= self.newest for each in found)
 
     async def _look(self) -> tuple[bool, list[Transition]]:
-        """Whether the run has ended, and recent events. Reads in this order, so that the final event is included.
+        """Whether the run has ended, and recent events, in this order, so that the final event is included.
 
         A person may later resume the run, or continue its conversation.
         """
@@ -136,7 +136,7 @@ class _RunRecord:
 
 
 async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -> AsyncIterator[str]:
-    """Holds no thread, and a database connection only while reading."""
+    """Holds no thread, and a connection only while reading."""
     listener = RunListener(set(record.last_seqs))
     async with feed.listener(listener):
         yield "retry: 2000\n\n"

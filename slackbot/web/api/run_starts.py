@@ -1,4 +1,4 @@
-"""Start agents for programs: the agent, the requester, the Slack thread, and idempotency."""
+"""Start agents for programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slackbot.web.http.problems import ProblemRaised
 
 
 def agent_named(ctx: WebContext, name: str) -> Agent:
-    """The agent of this name. Raises ProblemRaised (404), which suggests similar names."""
+    """Raises ProblemRaised (404), which suggests similar names."""
     agents = ctx.services.registry
     if (found := agents.find(name)) is not None:
         return found

@@ -1,4 +1,4 @@
-"""Which runs a program may see, with secrets masked, and never another workspace's."""
+"""Which runs a program may see, masked, and never another workspace's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_SUCH_RUN = "There is no such run, or this key may not see it."
 
 
 async def run_for(ctx: WebContext, principal: Principal, run_id: UUID) -> RunLine:
-    """The run with its open requests. Raises NotFound, also if this key may not see it."""
+    """The run with its open requests. NotFound, also if this key may not see it."""
     async with ctx.db.connection() as connection:
         known = await views.cancel_context(connection, run_id)
         line = await views.run_line(connection, run_id)

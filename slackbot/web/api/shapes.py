@@ -1,4 +1,4 @@
-"""Shared JSON formats: times, pages, people, and masked requests. Only a claim returns unmasked arguments."""
+"""Shared JSON formats. Only a claim returns unmasked arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _in_utc(at: datetime) -> datetime:
 
 
 def rfc3339(at: datetime) -> str:
-    """`2026-11-21T11:20:33.5Z`: the format of all times (RFC 3339, in UTC)."""
+    """`2026-11-21T11:20:33.5Z`: all times (RFC 3339, in UTC)."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -50,7 +50,7 @@ Moment = Annotated[
     AfterValidator(_in_utc),
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
-"""A point in time in JSON: any offset on input, UTC on output."""
+"""Any offset on input, UTC on output."""
 
 _DATE_AND_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 
@@ -67,10 +67,10 @@ SentTime = Annotated[
     AfterValidator(lambda at: _in_utc(at if at.tzinfo else at.replace(tzinfo=UTC))),
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
-"""A time given by a program: a number is seconds since 1970, and a time without offset is UTC."""
+"""From a program: a number is seconds since 1970, and a time without offset is UTC."""
 
 Length = Annotated[float, BeforeValidator(seconds_of, json_schema_input_type=float | str)]
-"""A duration in JSON: `"72h"`, or a number of seconds."""
+"""`"72h"`, or a number of seconds."""
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
 After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]
@@ -82,7 +82,7 @@ class ResponseModel(BaseModel):
 
     @classmethod
     def copy_of(cls, source: object, **given: object) -> Self:
-        """Copy the source's attributes that have field names, plus the ``given`` fields."""
+        """Copy the source's attributes named like fields, plus the ``given`` fields."""
         copied = {
             name: getattr(source, name)
             for name, field in cls.model_fields.items()
@@ -105,7 +105,7 @@ class Page(ResponseModel, Generic[T]):
 
 
 def page(items: Sequence[T], following: UUID | None) -> Page[T]:
-    """A page of these items; `following` is the id after which the next page begins, if there is one."""
+    """A page; `following`: the id after which the next begins."""
     return Page(items=list(items), next=following.hex if following is not None else None)
 
 
@@ -230,26 +230,26 @@ class ReviewOut(ResponseModel):
 
 
 def agent_context(view: RequestView) -> Any:
-    """The agent's context: for a program's request what it sent, for a run's request its task and transcript."""
+    """What a program sent, or a run's task and transcript."""
     given = _program_context(view)
     return dict(view.context) if given is None else given.get("agent_context")
 
 
 def own_words(view: RequestView) -> str:
-    """The asker's own description; for a run's request, the text shown to people."""
+    """The asker's description; for a run's request, the text shown to people."""
     words = (_program_context(view) or {}).get("action_description")
     return words if isinstance(words, str) else view.description
 
 
 def _program_context(view: RequestView) -> dict[str, Any] | None:
-    """Context sent by a program; `None` for a run's request. Without an action it is the arguments themselves."""
+    """`None` for a run's request. Without an action it is the arguments themselves."""
     if view.source != API:
         return None
     return json_text.arguments_of(view.action) if view.action.tool == EXTERNAL else dict(view.context)
 
 
 def page_url(public_url: str | None, request_id: UUID) -> str | None:
-    """URL of the request's page; `None` if no public URL is configured."""
+    """`None` if no public URL is configured."""
     return f"{public_url}/inbox/requests/{request_id}" if public_url else None
 
 

@@ -1,4 +1,4 @@
-"""Webhooks for operators: add, list, remove, and retry dead deliveries."""
+"""Webhooks, for operators."""
 
 from __future__ import annotations
 

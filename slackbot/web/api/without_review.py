@@ -1,4 +1,4 @@
-"""Actions that a program may carry out without asking now: policy allows them, or a reviewer's grant covers them."""
+"""Actions that a program may carry out without asking: by policy, or a reviewer's grant."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def within_limits(
     facts: Facts,
     judged: Judgement,
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """Apply the limits to the judgement. If the action may run, its use is counted and recorded on return."""
+    """Apply the limits. If the action may run, its use is counted and recorded on return."""
     if not asked.uses or judged.verdict == "deny":
         return judged, ()
     if judged.verdict == "ask":
@@ -80,7 +80,7 @@ async def within_limits(
 async def without_review(
     ctx: WebContext, principal: Principal, asked: ProgramCall, action: Action, facts: Facts, judged: Judgement
 ) -> NotRequiredOut:
-    """Policy allows or denies the action. Both are recorded with their facts, in the key's chain of the audit log."""
+    """Policy allows or denies the action; recorded with its facts, in the key's audit chain."""
     denied = judged.verdict != "run"
     if denied or not asked.uses:  # otherwise recorded with its uses
         kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
@@ -98,7 +98,7 @@ def _detail(asked: ProgramCall, action: Action, facts: Facts) -> dict[str, objec
 
 
 async def use_grant(ctx: WebContext, call: CallToCover, asked: ProgramCall, judged: Judgement) -> UUID | None:
-    """The grant that this question uses, now or earlier; ``None``: people must be asked."""
+    """The grant that this question uses, now or earlier; ``None``: ask people."""
     if ctx.services.policy.grants is None or not call.rule.allow_grants or judged.rejected is not None:
         return None
     if (used := await grants.find_use(ctx.db, asked)) is not None:

@@ -1,1 +1,1 @@
-"""Sessions and forms of people who are signed in."""
+"""Sessions and forms of signed-in people."""

@@ -1,4 +1,4 @@
-"""Signed-in visitors, and CSRF protection for forms. Rights are checked on every request, as for a click."""
+"""Signed-in visitors, and CSRF protection. Rights are checked on every request, as for a click."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slackbot.web.http.context import WebContext, web_context
 
 NAME = "signoff_session"
 MAX_FIELDS = 300
-"""Fields per form; the largest edit form has about eighty."""
+"""Per form; the largest edit form has about eighty."""
 
 
 class NotSignedIn(SignoffError):
@@ -29,12 +29,12 @@ class NotSignedIn(SignoffError):
 
 
 class ForeignForm(SignoffError):
-    """A form that did not come from our pages, or came from an earlier session. Nothing was changed."""
+    """A form of another site, or of an earlier session. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A signed-in member of the workspace. ``token`` proves that a form comes from one of their pages."""
+    """A signed-in member. ``token`` proves that a form comes from one of their pages."""
 
     person: Person
     secret: str = field(repr=False)
@@ -46,7 +46,7 @@ class Visitor:
 
 
 async def visitor(request: Request) -> Visitor:
-    """The signed-in visitor. Raises NotSignedIn, and Refused if they may no longer act here or this is in doubt."""
+    """Raises NotSignedIn, and Refused if they may no longer act here or this is in doubt."""
     ctx = web_context(request)
     secret = request.cookies.get(cookie_name(NAME, ctx), "")
     session = await sessions.find(ctx.db, secret)
@@ -58,7 +58,7 @@ async def visitor(request: Request) -> Visitor:
 
 
 async def check_member(ctx: WebContext, person: Person) -> None:
-    """Raises Refused unless the person is an active member of our workspace, or if Slack does not answer."""
+    """Raises Refused unless the person is an active member here, or if Slack does not answer."""
     slack = ctx.slack
     if person.team_id != slack.team_id:
         raise Refused(Refusal.EXTERNAL)
@@ -68,7 +68,7 @@ async def check_member(ctx: WebContext, person: Person) -> None:
 
 
 async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visitor)]) -> FormData:
-    """The form of a signed-in visitor. Raises ForeignForm, and ProblemRaised (422)."""
+    """Raises ForeignForm, and ProblemRaised (422)."""
     check_origin(request)
     form = await read_form(request, MAX_FIELDS)
     token = form.get("token")
@@ -103,7 +103,7 @@ def cookie_name(name: str, ctx: WebContext) -> str:
 
 
 def set_cookie(response: Response, ctx: WebContext, name: str, value: str, seconds: int) -> None:
-    """An HttpOnly cookie. Lax, because people arrive through links; following one changes nothing."""
+    """HttpOnly. Lax, because people arrive through links; following one changes nothing."""
     response.set_cookie(
         cookie_name(name, ctx),
         value,

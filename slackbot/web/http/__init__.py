@@ -1,1 +1,1 @@
-"""Shared by all web routes: context, keys, bodies, problems, idempotency, health, the server."""
+"""Shared by all web routes."""

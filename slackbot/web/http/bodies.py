@@ -24,10 +24,10 @@ from slackbot.web.http.problems import ProblemRaised, invalid
 T = TypeVar("T")
 
 MAX_BODY_BYTES = 2**20
-"""Bytes per body. Action arguments have their own limit (`signoff.canonical`)."""
+"""Action arguments have their own limit (`signoff.canonical`)."""
 
 MAX_VALUES = 20_000
-"""JSON values per body: objects, arrays and members. Parsing more would block other callers."""
+"""Per body: objects, arrays and members. Parsing more would block other callers."""
 
 AT_ONCE = 16_384
 """Bytes parsed in the event loop: about a millisecond."""
@@ -52,7 +52,7 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """Checks key and scope before reading the body, which FastAPI does not, and makes POST idempotent."""
+    """Checks key and scope before the body, which FastAPI does not, and makes POST idempotent."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle, caller = super().get_route_handler(), needed(self.dependant)
@@ -81,7 +81,7 @@ def read_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
 
 
 def _has_too_many_values(encoded: bytes) -> bool:
-    """Counts commas, arrays and objects without parsing: may overcount because of strings, never undercounts."""
+    """Counts commas, arrays and objects without parsing: strings may make it overcount, never undercount."""
     if _delimiters(encoded) < MAX_VALUES:
         return False
     bare = _STRING.sub(b"0", encoded)
@@ -93,7 +93,7 @@ def _delimiters(encoded: bytes) -> int:
 
 
 async def read_form(request: Request, most_fields: int) -> FormData:
-    """The fields of a form, without files. Raises ProblemRaised if it cannot be read or stored."""
+    """Read a form without files. Raises ProblemRaised if it cannot be read or stored."""
     try:
         form = await request.form(max_files=0, max_fields=most_fields)
     except ProblemRaised:

@@ -1,4 +1,4 @@
-"""Limits on half-read connections: their time, size and number.
+"""Limits on half-read connections: time, size and number.
 
 If there are too many, the one that has waited longest is closed, so that new connections, such as a click from Slack,
 are served. A limit on all connections would turn Slack away.
@@ -24,10 +24,10 @@ class ConnectionLimits:
     """Limits until a request is complete: bytes of a head, seconds for head and body.
 
     ``linger``: seconds for the rest of a body that was answered early. ``half_read``: connections that may wait for
-    bytes; idle connections of unknown callers count too.
+    bytes; idle ones of unknown callers count, too.
 
-    A connection is closed after ``idle`` seconds without a request. That is longer than client pools (httpx: 5) and
-    load balancers (AWS: 60) keep one, so that no request is sent into a closing connection.
+    A connection is closed after ``idle`` seconds without a request: longer than client pools (httpx: 5) and load
+    balancers (AWS: 60) keep one, so that no request is sent into a closing connection.
     """
 
     head_bytes: int = 65_536
@@ -45,14 +45,14 @@ class _Reading(Enum):
 
 
 class HalfRead:
-    """The connections of a server that wait for bytes, longest wait first."""
+    """Connections that wait for bytes, longest wait first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()
 
     def add(self, connection: GuardedProtocol) -> None:
-        """Add a waiting connection. Closes the one that has waited longest if there are too many."""
+        """Closes the one that has waited longest if there are too many."""
         self._waiting[connection] = None
         self._waiting.move_to_end(connection)
         if len(self._waiting) > self._most:
@@ -140,7 +140,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._message += 1
 
     def _arm(self) -> None:
-        """Start the timer for the current read, unless it runs."""
+        """Time the current read, unless it is timed."""
         now = (self._message, self._reading)
         if now == self._armed:
             return
@@ -151,7 +151,7 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._reading is _Reading.BODY:
             self._wait(self._limits.body_seconds)
         elif self.cycle.response_complete:
-            self._wait(self._limits.linger)  # the rest of a body that was answered early
+            self._wait(self._limits.linger)  # the rest of a body answered early
 
     def _wait(self, seconds: float) -> None:
         self._disarm()

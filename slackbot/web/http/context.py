@@ -1,4 +1,4 @@
-"""What the HTTP side needs from other rooms, and the Slack connection once it exists."""
+"""What the HTTP side needs from other rooms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slackbot.web.http.watch import ChangeWatch
 
 @dataclass(frozen=True, slots=True)
 class SlackConnection:
-    """Available once Slack has identified us: people can be looked up, and cards posted."""
+    """Exists once Slack has identified us: people can be looked up, and cards posted."""
 
     team_id: str
     directory: Directory
@@ -39,9 +39,7 @@ class SlackConnection:
 
 @dataclass(frozen=True)
 class WebContext:
-    """Dependencies of routes. ``public_url``: no trailing slash. ``webhook_networks``: allowed although normally
-    refused.
-    """
+    """``public_url``: no trailing slash. ``webhook_networks``: allowed although normally refused."""
 
     db: Database
     services: Services
@@ -52,16 +50,16 @@ class WebContext:
     openid: OpenID | None = None
     webhook_networks: tuple[Network, ...] = ()
     cors_origins: tuple[str, ...] = ()
-    """Origins whose pages may call the API."""
+    """Their pages may call the API."""
 
     @cached_property
     def list_turns(self) -> dict[str, asyncio.Lock]:
-        """One lock per key, held while a list is built for it."""
+        """One lock per key, held while its list is built."""
         return {}
 
     @cached_property
     def exact_count(self) -> asyncio.Lock:
-        """Held during an exact count: it reads every entry, so only one runs at a time."""
+        """Held during an exact count, which reads every entry."""
         return asyncio.Lock()
 
     @cached_property
@@ -71,17 +69,17 @@ class WebContext:
 
     @cached_property
     def snapshots(self) -> RequestSnapshots:
-        """Shared reads of requests for callers at the same moment."""
+        """Shared by callers at the same moment."""
         return RequestSnapshots(self.db)
 
     @cached_property
     def hand_overs(self) -> Wave[UUID, datetime | None]:
-        """Batched writes of hand-overs (askers that read an approval) for callers at the same moment."""
+        """Batched for callers at the same moment: askers that read an approval."""
         return Wave(partial(external.hand_over_together, self.db), key=lambda request_id: request_id)
 
     @property
     def slack(self) -> SlackConnection:
-        """The Slack connection, needed to check rights. Raises ProblemRaised (503) until it exists."""
+        """Needed to check rights. Raises ProblemRaised (503) until it exists."""
         connected = self.slack_or_none()
         if connected is None:
             words = (

@@ -61,7 +61,7 @@ async def _json(request: Request, kind: str) -> Any:
 
 
 def from_text(value: Any) -> Any:
-    """For a `BeforeValidator`: forms carry structured fields as JSON. Raises ValueError."""
+    """Parse a form's structured field (for a `BeforeValidator`). Raises ValueError."""
     try:
         return read_json(value) if isinstance(value, str) else value
     except MalformedArguments as fault:

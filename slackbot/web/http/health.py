@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`.
 
 Ready means: the database answers, its schema is current, and the process is not stopping. Unreachable Slack, model or
-workers are reported in the body but do not take the service out of traffic, because incoming requests are stored.
+workers are reported but do not take the service out of traffic, because incoming requests are stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.routing import Route
 from slackbot.masking import clean_value
 
 Checks = Callable[[], Awaitable[tuple[bool, Mapping[str, Any]]]]
-"""Whether the service is ready, and the health of each component."""
+"""Whether the service is ready, and each component's health."""
 
 Exposition = Callable[[], Awaitable[bytes]]
 """All metrics in Prometheus's text format."""
@@ -43,5 +43,5 @@ def health_routes(checks: Checks, exposition: Exposition) -> list[Route]:
 
 
 def health_application(checks: Checks, exposition: Exposition) -> Starlette:
-    """Only these routes, for a separate port; also for processes without the role ``web``."""
+    """An application for a separate port; also without the role ``web``."""
     return Starlette(routes=health_routes(checks, exposition))

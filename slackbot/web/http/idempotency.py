@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a repeated call with the same key runs once and returns the same response.
+"""`Idempotency-Key`: a repeated call runs once and returns the same response.
 
 Only successes are stored. A response may contain secrets, so it is encrypted with a key derived from the caller's API
 key, which the database does not have.
@@ -37,9 +37,7 @@ Handle = Callable[[Request], Awaitable[Response]]
 
 
 async def once(request: Request, principal: Principal, handle: Handle) -> Response:
-    """Run the call, or return the stored response of an earlier call with this key. Also raises ProblemRaised (409,
-    422).
-    """
+    """Run the call, or return an earlier call's stored response. Also raises ProblemRaised (409, 422)."""
     key = request.headers.get(HEADER)
     if request.method != "POST" or key is None:
         return await handle(request)
@@ -79,7 +77,7 @@ async def _first(
 
 
 async def _log_errors(work: Awaitable[None]) -> None:
-    """The call already took effect and must be answered. If storing fails, a repetition waits until the time limit."""
+    """The call took effect and must be answered. If storing fails, a repetition waits until the time limit."""
     try:
         await work
     except Exception as error:
@@ -128,7 +126,7 @@ async def _header(
         ),
     ] = None,
 ) -> None:
-    """Documents the header on a route; `once` handles it before the route runs."""
+    """Documents the header on a route; `once` handles it before."""
 
 
 IDEMPOTENT = Depends(_header)

@@ -1,4 +1,4 @@
-"""Delay 401 responses, so that a flood of wrong keys waits and leaves the event loop to others."""
+"""Delay 401 responses: a flood of wrong keys waits and leaves the event loop to others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ PAUSE = 0.25
 """Seconds before a 401 is sent."""
 
 MOST = 256
-"""Delayed refusals at a time. Beyond that, the oldest is sent."""
+"""Beyond so many, the oldest is sent."""
 
 
 class LateRefusals:
-    """Delays every 401. Calls with a valid key are unaffected."""
+    """Delays every 401; valid keys are unaffected."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._waiting: dict[asyncio.Future[None], None] = {}
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Adds no frame for calls that wait."""
+        """Add no frame for calls that wait."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the HTTP server. All labels have low cardinality."""
+"""Metrics of the HTTP server. All labels have low cardinality."""
 
 from __future__ import annotations
 

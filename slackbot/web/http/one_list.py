@@ -12,7 +12,7 @@ from slackbot.web.http.context import web_context
 from slackbot.web.http.problems import retry_later
 
 WAIT = 5.0
-"""Seconds that a list waits for an earlier one."""
+"""Seconds to wait for an earlier list."""
 
 
 async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:

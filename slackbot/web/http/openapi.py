@@ -94,7 +94,7 @@ async def docs(request: Request) -> HTMLResponse:
 
 @router.get("/docs/start.js")
 async def start() -> Response:
-    """The page's start script; a file of its own because the CSP forbids inline scripts."""
+    """A file of its own because the CSP forbids inline scripts."""
     return Response(_START, media_type="text/javascript", headers=_HEADERS)
 
 

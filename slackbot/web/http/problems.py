@@ -1,4 +1,4 @@
-"""Error responses: problem details (RFC 9457), each with one sentence for people."""
+"""Problem details (RFC 9457), each with one sentence for people."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ProblemDetails(BaseModel):
 
 
 class ProblemRaised(HTTPException):
-    """Ends a call with these details. An HTTPException, because FastAPI lets those through while it reads a body."""
+    """An HTTPException, because FastAPI lets those through while it reads a body."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ _MEANINGS = {
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Error responses of a route, for its documentation."""
+    """A route's error responses, for its documentation."""
     content = {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}
     return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
 
@@ -88,14 +88,14 @@ def problem(
 
 
 def retry_later(kind: str, title: str, detail: str, seconds: float, status: int = 503) -> ProblemRaised:
-    """Nothing happened; the same call may succeed after this many seconds."""
+    """Nothing happened; the same call may succeed after ``seconds``."""
     return ProblemRaised(
         status, kind, title, detail, headers={"Retry-After": str(max(1, math.ceil(seconds)))}
     )
 
 
 def invalid(*faults: tuple[str, str]) -> ProblemRaised:
-    """422 with each error's location and description. Values are not repeated because they may be secrets."""
+    """422 with each error's location and description. Values may be secrets, so they are not repeated."""
     errors = [{"path": path, "problem": phrase} for path, phrase in faults]
     words = "; ".join(f"{path}: {phrase}" for path, phrase in faults[:5])
     return ProblemRaised(422, "invalid", "Invalid", clean_now(words, assigned=False), errors=errors)
@@ -173,7 +173,7 @@ async def _unavailable(_: Request, __: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """422 with every invalid field, by path; values are not repeated because they may be secrets."""
+    """422 with every invalid field, by path; values may be secrets, so they are not repeated."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - for the type checker: guaranteed by registration
     known = _fields(request)
     found = [{"path": _path(each["loc"]), "problem": _phrase(each, known)} for each in error.errors()]
@@ -192,7 +192,7 @@ def _phrase(fault: Mapping[str, Any], known: Iterable[str]) -> str:
 
 
 def _fields(request: Request) -> Iterable[str]:
-    """Top-level field names of this route's body."""
+    """This route's top-level fields."""
     field = getattr(request.scope.get("route"), "body_field", None)
     model = getattr(getattr(field, "field_info", None), "annotation", None)
     return getattr(model, "model_fields", {}).keys()
@@ -210,7 +210,7 @@ async def _http(_: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    # The route, not the path: a path may contain the secret of a sign-in link.
+    # The route: a path may contain a sign-in link's secret.
     route = getattr(request.scope.get("route"), "path", None)
     log.error("a call failed", action="http.failed", route=route, exc_info=error)
     return problem(500, "failed", "Failed", "Something went wrong here; it has been logged.")

@@ -1,4 +1,4 @@
-"""Batch reads of requests: many callers wait and wake at the same moment."""
+"""Batch reads of requests: many callers wake at the same moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RequestSnapshots:
         self._reading: set[asyncio.Task[None]] = set()
 
     async def get(self, request_id: UUID) -> RequestView | None:
-        """The request's state after this call; ``None``: no such request. Raises what reading raises."""
+        """The state after this call; ``None``: no such request. Raises what reading raises."""
         if not self._asked:
             task = asyncio.create_task(self._read(), name="views")
             self._reading.add(task)
@@ -30,14 +30,14 @@ class RequestSnapshots:
         return await asyncio.shield(future)  # one caller's disconnect must not cancel the others
 
     async def _read(self) -> None:
-        """Starts after all callers woken together with the first have asked."""
+        """Starts after all callers woken with the first have asked."""
         asked, self._asked = self._asked, {}
         try:
             found = {view.id: view for view in await self._db.read(views.request_views, list(asked))}
         except Exception as error:  # each caller handles it
             for future in asked.values():
                 future.set_exception(error)
-                future.exception()  # mark as retrieved, in case every caller has disconnected
+                future.exception()  # retrieved, in case every caller has disconnected
             return
         except BaseException:
             for future in asked.values():

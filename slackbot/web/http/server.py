@@ -1,4 +1,4 @@
-"""The HTTP server of a process: listens on the given port or the next free one, and stops on request."""
+"""The HTTP server of a process: listens on the given port or the next free one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BACKLOG = 2048
 
 
 class HttpServer:
-    """Serves an application on ``port`` (set by ``start``); trusts forwarding headers of ``trusted_proxies`` only."""
+    """Listens on ``port`` (set by ``start``); trusts forwarding headers of ``trusted_proxies`` only."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class HttpServer:
         self.port: int | None = None
 
     async def start(self) -> None:
-        """Listen. Raises SignoffError if no port is free."""
+        """Raises SignoffError if no port is free."""
         listening = listen(self._host, self._wanted)
         self.port = listening.getsockname()[1]
         self._task = asyncio.create_task(self._server.serve([listening]), name="http")
 
     async def stop(self) -> None:
-        """Accept no new connections, and close the existing ones."""
+        """Accept no new connections, and close existing ones."""
         self._server.should_exit = True
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -79,7 +79,7 @@ class _Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket listening on the port, or the next free one; 0 lets the system choose. Raises SignoffError."""
+    """Listen on the port, or the next free one; 0: the system chooses. Raises SignoffError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     why = ""
     for candidate in range(port, min(port + PORTS_TO_TRY, 65536)) if port else [0]:

@@ -1,4 +1,4 @@
-"""Service metrics, read from the database at most every five seconds, regardless of callers."""
+"""Service metrics, read from the database at most every five seconds."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ PACE = 5.0
 QUEUES = ("runs", "calls", "notices")
 
 PATIENCE = 2.0
-"""Seconds to wait for the database; after that its metrics are omitted."""
+"""Seconds to wait for the database; then its metrics are omitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessPart:
-    """This process's own state. ``None``: it does not have that role."""
+    """``None``: this process does not have that role."""
 
     draining: bool
     slack: bool
@@ -86,21 +86,21 @@ class ServiceMetrics:
         }
 
     async def exposition(self) -> bytes:
-        """All metrics in Prometheus's text format: this process's counters, then the database's."""
+        """Prometheus's text format: this process's counters, then the database's."""
         return generate_latest() + generate_latest(_Families(list(self._families(await self.known()))))
 
     async def _read(self) -> views.ServiceCounts | None:
         try:
             async with asyncio.timeout(PATIENCE), self._db.connection() as connection:
                 return await views.service_counts(connection)
-        except Exception as error:  # whatever it is, answer the scrape with what is available
+        except Exception as error:  # whatever it is, answer with what is available
             log.warning(
                 "figures could not be read", action="figures.failed", error=str(error) or type(error).__name__
             )
             return None
 
     async def _read_limits(self) -> Mapping[str, float]:
-        """The share of each limit used by its heaviest user; empty if the database did not answer in time."""
+        """Each limit's share used by its heaviest user; empty if the database did not answer in time."""
         of = [limit for limit in self._limits() if limit.max]
         with suppress(TimeoutError, DatabaseError):
             async with asyncio.timeout(PATIENCE):
@@ -192,7 +192,7 @@ def _gauge(name: str, words: str, value: float) -> Metric:
 def _labelled(
     name: str, words: str, label: str, values: list[str] | tuple[str, ...], counts: Mapping[str, float]
 ) -> Metric:
-    """One sample for every possible value, so that no series comes and goes."""
+    """One sample for every possible value: no series comes and goes."""
     family = GaugeMetricFamily(name, words, labels=[label])
     for value in values:
         family.add_metric([value], counts.get(value, 0))

@@ -1,7 +1,7 @@
-"""Wait for changes, for any number of callers at the cost of one database poll.
+"""Wait for changes: any number of callers, one database poll.
 
-Waiters hold no thread or connection: one task polls four times a second while anybody waits. Decisions made in this
-process wake waiters immediately.
+Waiters hold no thread or connection: one task polls four times a second while anybody waits. Decisions of this process
+wake waiters immediately.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ANYTHING = "anything"
 
 @dataclass(slots=True)
 class _Watched:
-    """A watched subject: its last token, and its waiters with the token that each has seen."""
+    """The last token, and waiters with the token that each has seen."""
 
     token: str = ""
     waiters: dict[asyncio.Future[str], str | None] = field(default_factory=dict)
 
     def is_now(self, token: str) -> None:
-        """Wake waiters that have seen another token. The others keep waiting."""
+        """Wake waiters that have seen another token."""
         self.token = token
         for future, seen in self.waiters.items():
             if seen != token and not future.done():
@@ -46,7 +46,7 @@ class _Watched:
 
 
 class ChangeWatch:
-    """Wakes waiters when a request, a run, or anything at all changes, by an opaque token."""
+    """Wakes waiters when a request, a run, or anything changes, by an opaque token."""
 
     def __init__(self, db: Database, pace: float = PACE) -> None:
         self._db = db
@@ -63,7 +63,7 @@ class ChangeWatch:
         return sum(len(watched.waiters) for watched in self._watched.values())
 
     def request(self, request_id: UUID, recorded: int, seconds: float) -> Awaitable[str]:
-        """The number of audit entries of the request, once it differs from ``recorded``."""
+        """The request's number of audit entries, once it differs from ``recorded``."""
         return self._until(request_subject(request_id), str(recorded), seconds)
 
     async def run(self, run_id: UUID, seen: str | None, seconds: float) -> str:
@@ -91,15 +91,13 @@ class ChangeWatch:
                 await self._task
 
     async def _until(self, subject: str, seen: str | None, seconds: float) -> str:
-        """Changes before the call are not missed: `recently_changed` looks back before it, and the sweep covers
-        everything.
-        """
+        """Changes before the call are not missed: `recently_changed` looks back, and the sweep covers everything."""
         if self.closing:
             return seen or ""
         watched = self._watched.setdefault(subject, _Watched(seen or ""))
         if watched.token and seen is None:
             return watched.token
-        if watched.token != seen:  # one of the two is stale: the next poll tells which
+        if watched.token != seen:  # one is stale: the next poll tells which
             watched.token = ""
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         watched.waiters[future] = seen
@@ -119,7 +117,7 @@ class ChangeWatch:
             future.set_result(watched.token or watched.waiters[future] or "")
 
     def _ended(self, request_id: UUID, recorded: int) -> None:
-        """Wakes at once. A request's token is its number of audit entries; a run's is different."""
+        """A request's token is its number of audit entries; a run's is different."""
         if (watched := self._watched.get(request_subject(request_id))) is not None:
             watched.is_now(str(recorded))
 
@@ -131,7 +129,7 @@ class ChangeWatch:
         while self._watched:
             try:
                 found = await self._found()
-            except Exception as error:  # on any error, the next poll may succeed; no waiter is woken
+            except Exception as error:  # on any error, the next poll may succeed
                 log.warning("a poll failed", action="watch.failed", error=str(error) or type(error).__name__)
                 self._sweep_at = 0.0
                 found = {}
@@ -141,7 +139,7 @@ class ChangeWatch:
             await asyncio.sleep(self._pace)
 
     async def _found(self) -> dict[str, str]:
-        """Tokens of subjects that may have changed: for requests, only new or recently changed ones."""
+        """Tokens that may have changed: for requests, only new or recently changed ones."""
         sweeps = time.monotonic() >= self._sweep_at
         known = {
             subject: watched.token

@@ -20,7 +20,7 @@ _FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A served file; ``name`` contains part of its SHA-256."""
+    """``name`` contains part of its SHA-256."""
 
     name: str
     content: bytes

@@ -1,4 +1,4 @@
-"""A request's stored context, for its page. Programs also write it, so unknown formats are shown as JSON."""
+"""A request's stored context. Programs also write it, so unknown formats are shown as JSON."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ _KNOWN = ("task", "transcript", "earlier_calls", "omitted")
 
 @dataclass(frozen=True, slots=True)
 class EarlierCall:
-    """An earlier call, with arguments and answer as text."""
-
     tool: str
     state: str
     arguments: str
@@ -31,7 +29,7 @@ class TranscriptLine:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """The parsed context; neither escaped nor masked."""
+    """Parsed; neither escaped nor masked."""
 
     task: str
     calls: Sequence[EarlierCall]

@@ -1,4 +1,4 @@
-"""The edit form of a page, parsed with the fields and rules of Slack's modal."""
+"""The edit form of a page, with the fields and rules of Slack's modal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIX = "signoff:edit:"
 
 
 def read_form(form: FormData) -> list[str]:
-    """The ids of the form's inputs. An unticked box sends nothing, so each input has a marker."""
+    """The ids of the inputs. An unticked box sends nothing, so each input has a marker."""
     return [each for each in form.getlist("there") if isinstance(each, str) and each.startswith(PREFIX)]
 
 

@@ -1,4 +1,4 @@
-"""Filters of a list: from its URL, and offered by its form."""
+"""A list's filters: from its URL, and offered by its form."""
 
 from __future__ import annotations
 
@@ -56,20 +56,19 @@ class FilterOffer:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """Filters of a URL, parsed leniently: invalid ones are skipped and listed in ``unclear``."""
+    """A URL's filters, parsed leniently: invalid ones are skipped and listed in ``unclear``."""
 
     asked: Mapping[str, str]
     unclear: list[str] = field(default_factory=list)
 
     @classmethod
     def of_waiting(cls, request: Request) -> ListQuery:
-        """Filters of the inbox lists, which ignore history-only filters."""
+        """Filters of the inbox lists, which ignore history-only ones."""
         query = cls.of_history(request)
         return cls({name: "" if name in _OF_HISTORY else value for name, value in query.asked.items()})
 
     @classmethod
     def of_history(cls, request: Request) -> ListQuery:
-        """Filters of the history: all of them."""
         return cls({name: request.query_params.get(name, "")[:LONGEST] for name in _NAMES})
 
     @property
@@ -78,7 +77,7 @@ class ListQuery:
         return any(value for name, value in self.asked.items() if name != "sort")
 
     def address(self, path: str, **more: str) -> str:
-        """The URL of this list, with more parameters."""
+        """This list's URL, with more parameters."""
         query = {name: value for name, value in {**self.asked, **more}.items() if value}
         return f"{path}?{urlencode(query)}" if query else path
 
@@ -91,7 +90,7 @@ class ListQuery:
         return {"back": to(list_page.back), "forward": to(list_page.forward)}
 
     def kind(self) -> RequestKind:
-        """The kind of requests in the history: decided ones; with a search, all."""
+        """Decided requests; with a search, all."""
         status = self.asked["status"]
         if status in set(RequestKind):
             return RequestKind(status)

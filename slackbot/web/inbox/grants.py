@@ -1,4 +1,4 @@
-"""Grants, with *Revoke*, and the state of the limits."""
+"""Grants, with *Revoke*, and the limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/grants")
 async def show(request: Request, who: Signed) -> Response:
-    """The grants that the visitor may revoke, and the limits of the current policy."""
+    """What the visitor may revoke, and the current policy's limits."""
     ctx = web_context(request)
     directory = ctx.slack.directory
     found = await limits.visible(ctx.db, ctx.services.policies.last_loaded, who.person)
@@ -36,7 +36,7 @@ async def show(request: Request, who: Signed) -> Response:
 
 @router.post("/inbox/grants/{grant_id}/revoke")
 async def revoke(request: Request, grant_id: str, who: Signed, _: Form) -> Response:
-    """Revoke a grant; one that has ended is unchanged."""
+    """An ended grant is unchanged."""
     ctx, wanted = web_context(request), parse_id(grant_id)
     if wanted is None:
         raise NotFound(grant_id)

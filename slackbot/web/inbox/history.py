@@ -1,4 +1,4 @@
-"""A request's audit entries in plain words, one line per event."""
+"""A request's audit entries in plain words."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """One event: the actor (a Slack id or a system name), the action, its path, and the refusal if any."""
+    """Actor (a Slack id or a system name), action, path, and refusal."""
 
     at: datetime
     user_id: str | None
@@ -81,7 +81,7 @@ def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
 
 
 def actor_of(actor: str) -> tuple[str | None, str]:
-    """The actor's Slack id, if it is a person, and name, from the name in the audit log."""
+    """The actor's Slack id, if a person, and name, from the audit log."""
     return (actor.rpartition("/")[2] if actor.startswith(_SLACK) else None), _name(actor)
 
 

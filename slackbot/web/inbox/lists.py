@@ -1,4 +1,4 @@
-"""The list pages: open and decided requests, with filters and search."""
+"""The list pages, with filters and search."""
 
 from __future__ import annotations
 
@@ -56,13 +56,12 @@ _ID = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{0,28}\Z", re.ASCII)
 
 @router.get("/")
 async def start() -> Response:
-    """Redirect from the root to the inbox."""
     return redirect_after_form("/inbox")
 
 
 @router.get("/inbox")
 async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> Response:
-    """Requests for the visitor, requests for others, and recent outcomes; ``done``: just answered from its row."""
+    """Requests for the visitor, for others, and recent outcomes; ``done``: just answered from its row."""
     ctx, query = web_context(request), ListQuery.of_waiting(request)
     answered, offered, waiting = await asyncio.gather(
         _answered(ctx, who, done),
@@ -82,7 +81,7 @@ async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> 
 
 @router.get("/inbox/waiting")
 async def waiting(request: Request, who: Signed, at: At = "") -> Response:
-    """Only the lists, to refresh an open page."""
+    """The lists alone, to refresh an open page."""
     return page(
         "waiting.html",
         visitor=who,
@@ -118,7 +117,7 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
 
 @router.get("/inbox/count/{name}")
 async def count(request: Request, who: Signed, name: CountedList) -> Response:
-    """The exact length of a list that the page only counted in part. 503 after a few seconds."""
+    """The exact length of a list that the page counted in part. 503 after a few seconds."""
     ctx = web_context(request)
     try:
         async with asyncio.timeout(LONGEST_COUNT), ctx.exact_count:
@@ -160,7 +159,7 @@ async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> 
 
 
 async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | None:
-    """The just-answered request, unless it waits and the visitor has not voted on it."""
+    """The just-answered request, unless it waits and the visitor has not voted."""
     wanted = parse_id(done) if done else None
     if wanted is None:
         return None
@@ -173,7 +172,7 @@ async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | N
 
 
 async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:
-    """The only request whose id has this prefix, if the visitor may see it; otherwise its existence is not revealed."""
+    """The only request whose id has this prefix, if the visitor may see it; else its existence is not revealed."""
     found = await ctx.db.read(views.requests_like, team_id=ctx.slack.team_id, id_prefix=text)
     if len(found) != 1:
         return None
@@ -190,7 +189,7 @@ def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:
 async def _offered(
     ctx: WebContext, who: Visitor, kind: RequestKind, query: ListQuery, shown: Collection[str] | None = None
 ) -> FilterOffer:
-    """Filter choices: existing and selected values; people, if some are ``shown``."""
+    """Existing and selected values; people, if some are ``shown``."""
     choices, asked = await _lists(ctx, who).choices(kind), query.asked
     requesters = {*choices.requesters, asked["requester"]} - {""}
     people = set() if shown is None else {*requesters, *shown, asked["person"]} - {""}
@@ -220,7 +219,7 @@ def _decider(line: RequestLine) -> Any:
 
 
 async def _named(ctx: WebContext, who: Visitor, lines: Sequence[RequestLine]) -> dict[str, Any]:
-    """Names of the people, groups and channels in these lines."""
+    """Names of people, groups and channels in these lines."""
     ids = {who.person.user_id, *_people(lines)} | {each for line in lines for each in line.approvers}
     directory = ctx.slack.directory
     names: Names = await directory.names(ids)

@@ -15,7 +15,7 @@ from slackbot.web.http.problems import ProblemRaised
 from slackbot.web.inbox.rendering import HEADERS, PageRoute
 
 PATIENCE = 20.0
-"""Seconds of silence before a comment keeps the connection open and the session is checked again."""
+"""Seconds until a comment keeps the connection open and the session is checked again."""
 
 PAUSE = 0.3
 """Minimum seconds between two events."""
@@ -31,7 +31,7 @@ async def events(request: Request, _: Signed) -> StreamingResponse:
 
 
 async def _changes(request: Request) -> AsyncIterator[str]:
-    """The first event carries the current state, so nothing between page load and stream is missed."""
+    """The first event has the current state: nothing since the page load is missed."""
     watch, seen = web_context(request).watch, None
     yield "retry: 2000\n\n"
     while not (watch.closing or await request.is_disconnected()):

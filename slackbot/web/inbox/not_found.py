@@ -1,5 +1,3 @@
-"""A page for unknown paths below the inbox."""
-
 from __future__ import annotations
 
 from fastapi import APIRouter

@@ -1,4 +1,4 @@
-"""Bar and column charts in SVG, with the same numbers in words. Labels are page text, which keeps its size."""
+"""Charts in SVG, with the same numbers in words. Labels are page text, which keeps its size."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from slackbot.cards.stats import outcomes_text, votes_text
 
 WIDTH = 100.0
 COLUMN = 10.0
-"""Width of a day in drawing units."""
+"""Of a day, in drawing units."""
 
 MAX_BARS = 20
-"""Bars per chart; the last line sums up the rest."""
+"""Per chart; the last line sums up the rest."""
 
 Part = tuple[str, int]
 """A kind, which has a colour, and a number."""
@@ -32,7 +32,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One line of a chart: its name, its marks, and the same in words."""
+    """A chart's line: name, marks, and the same in words."""
 
     label: str
     segments: tuple[Segment, ...]
@@ -48,7 +48,7 @@ class Column:
 
 
 def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
-    """Count per class; the largest class has the longest bar."""
+    """The largest class has the longest bar."""
     most, whole = max(counts, default=0), sum(counts)
     return [
         Bar(name, _segments([(kind, count)], most, WIDTH), str(Share(count, whole)))
@@ -57,7 +57,7 @@ def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
 
 
 def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
-    """Outcomes per agent or rule; the largest has the longest bar."""
+    """Bars per agent or rule; the largest has the longest bar."""
     most = max((group.outcomes.total for group in groups), default=0)
     return [
         Bar(
@@ -82,7 +82,7 @@ def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
 
 
 def unread(report: Report, names: Names) -> list[Bar]:
-    """Votes cast without opening Details: by risk, then by person. A full bar is all of their votes."""
+    """Votes without opening Details: by risk, then by person. A full bar is all of their votes."""
     of_people = [
         (names.of(each.person.user_id), Share(each.unread, each.votes))
         for each in report.reviewers[:MAX_BARS]
@@ -95,7 +95,7 @@ def unread(report: Report, names: Names) -> list[Bar]:
 
 
 def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
-    """A column per day; 100 is the height of the highest."""
+    """A column per day; 100 is the highest."""
     listed = list(days)
     most = max((outcomes.total for _, outcomes in listed), default=0)
     return [
@@ -105,7 +105,6 @@ def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
 
 
 def left_out(number: int) -> str:
-    """The line for bars that are left out."""
     return f"and {number - MAX_BARS:,} more" if number > MAX_BARS else ""
 
 

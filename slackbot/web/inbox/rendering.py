@@ -1,4 +1,4 @@
-"""HTML responses: everything escaped, with a CSP that allows only our own files. Errors are pages too."""
+"""HTML responses: everything escaped, with a CSP that allows only our own files. Errors are pages, too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    # Not "no-referrer": browsers would then hide from us, too, that a form is our own.
+    # Not "no-referrer": browsers would hide from us, too, that a form is our own.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -77,13 +77,13 @@ def redirect_after_form(to: str) -> RedirectResponse:
 
 
 def local_address(address: str | None) -> str:
-    """The given path if it is one of our pages; otherwise the inbox."""
+    """The path if it is one of our pages; otherwise the inbox."""
     if (
         not address
         or len(address) > 500
         or not (address.isascii() and address.isprintable())
         or "\\" in address
-        or address.startswith("//")  # `///inbox` has no host for us, but browsers find one
+        or address.startswith("//")  # `///inbox` has no host for us, but one for browsers
     ):
         return "/inbox"
     parts = urlsplit(address)
@@ -92,10 +92,8 @@ def local_address(address: str | None) -> str:
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages too."""
-
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Wrap the handler to turn errors into pages."""
+        """Turn errors into pages."""
         handle = super().get_route_handler()
 
         async def respond(request: Request) -> Response:
@@ -137,7 +135,7 @@ UNAVAILABLE = "The database does not answer in time; nothing was done. Please tr
 
 
 def _to_sign_in(request: Request) -> Response:
-    """To the sign-in page. A page fragment cannot show it, so htmx navigates the whole page."""
+    """A fragment cannot show the sign-in page, so htmx navigates the whole page."""
     if request.headers.get("hx-request"):
         back = urlsplit(request.headers.get("hx-current-url", "")).path
         return Response(
@@ -145,7 +143,7 @@ def _to_sign_in(request: Request) -> Response:
             headers={**HEADERS, "HX-Redirect": f"{SIGN_IN}?next={quote(local_address(back))}"},
         )
     if request.method == "POST" and request.url.path.startswith("/inbox/"):
-        # The input is lost, but the page that sent it is known.
+        # The input is lost, but its page is known.
         wanted = local_address(urlsplit(request.headers.get("referer", "")).path)
         return redirect_after_form(f"{SIGN_IN}?next={quote(wanted, safe='')}&lost=form")
     query = f"?{request.url.query}" if request.url.query else ""

@@ -1,4 +1,4 @@
-"""The reports page: how long people are waited for, what they decide, and how closely they look."""
+"""The reports page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USUAL = 30
 
 @router.get("/inbox/reports")
 async def reports(request: Request, who: Signed, days: str = "") -> Response:
-    """For recent days: everything for administrators, otherwise what the visitor may see."""
+    """Recent days: everything for administrators, else what the visitor may see."""
     ctx = web_context(request)
     period = int(days) if days in map(str, PERIODS) else USUAL
     report = await report_for(ctx.db, ctx.slack.directory, who.person, period)

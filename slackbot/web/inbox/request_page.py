@@ -1,4 +1,4 @@
-"""The data of a request's page, as its reader may see it, and what this reader may do."""
+"""A request's page, as its reader may see it, and what this reader may do."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LINK = re.compile(r"https?://[^\s\"<>\\]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class EnteredForm:
-    """Input of a refused form, and why it was refused."""
+    """A refused form's input, and the reason."""
 
     form: str = ""
     problem: str = ""
@@ -60,7 +60,7 @@ class EnteredForm:
 
 @dataclass(frozen=True, slots=True)
 class RequestPage:
-    """A request for a page: secrets masked, not yet escaped."""
+    """Secrets masked, not yet escaped."""
 
     view: RequestView
     steps: Sequence[HistoryStep]
@@ -69,12 +69,12 @@ class RequestPage:
     card_link: str | None
     run_link: str | None
     own_link: str | None
-    objection: str  # why this reader is not a reviewer; empty: they are
-    approval_objection: str  # why this reader may not approve; empty: they may
+    objection: str  # empty: they are
+    approval_objection: str  # empty: they may
     may_withdraw: bool
-    withheld: str  # why nobody may approve from this page
+    withheld: str  # from this page
     fields: Sequence[Any] = ()
-    following: RequestLine | None = None  # the reader's next request, after they have voted
+    following: RequestLine | None = None  # after they have voted
     left: Count | None = None  # how many are left in total
 
     @property
@@ -83,7 +83,7 @@ class RequestPage:
 
     @property
     def key(self) -> str:
-        """Identifies the state that the forms were rendered for: if it changes, they are stale."""
+        """The state for which the forms were drawn: if it changes, they are stale."""
         view = self.view
         rights = f"{int(not self.objection)}{int(not self.approval_objection)}"
         return f"{view.status.value}.{view.revision}.{len(view.votes)}.{rights}"
@@ -109,13 +109,13 @@ class RequestPage:
 
     @property
     def grant_uses(self) -> str:
-        """How often the grant's calls were made; empty without a grant."""
+        """Calls under the grant; empty without one."""
         grant = self.view.grant if self.view.status is RequestStatus.APPROVED else None
         return status_words.grant_uses(grant) if grant else ""
 
     @property
     def grant_ended_by(self) -> tuple[str | None, str]:
-        """Who ended the grant: a Slack id and a name."""
+        """A Slack id and a name."""
         return history.actor_of((self.view.grant and self.view.grant.ended_by) or "")
 
     @property
@@ -140,7 +140,7 @@ class RequestPage:
 
     @property
     def sure(self) -> bool:
-        """High risk and above: approving takes a second, deliberate step."""
+        """Whether approving takes a second, deliberate step: from high risk on."""
         return self.view.risk >= Risk.HIGH
 
     @property
@@ -153,7 +153,7 @@ class RequestPage:
 
     @property
     def limits(self) -> list[str]:
-        """State of the limits, with those that require approval first."""
+        """Those that require approval first."""
         return [limits.line(self.view, each) for each in limits.in_order(self.view)]
 
     @property
@@ -166,7 +166,7 @@ class RequestPage:
 
     @property
     def exact_arguments(self) -> str:
-        """As in the canonical bytes; parses back to the same values."""
+        """The canonical bytes' text, which parses back to the same values."""
         return json_text.readable(json_text.arguments_of(self.view.action))
 
     @property
@@ -179,13 +179,13 @@ class RequestPage:
 
     @property
     def facts_since(self) -> list[Node]:
-        """Differences from the facts of a voided approval."""
+        """Differences from a voided approval's facts."""
         before = self.view.previous_facts
         return [] if before is None else values.differences(before, self.view.facts or {})
 
 
 async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestView:
-    """The request with unmasked values, for a reader who may see it. Raises NotFound and Refused."""
+    """Unmasked, for a reader who may see it. Raises NotFound and Refused."""
     wanted = parse_id(request_id)
     if wanted is None:
         raise NotFound(request_id)
@@ -193,7 +193,7 @@ async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestVi
 
 
 async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPage:
-    """The page of a request that the reader may see. Raises NotFound and Refused."""
+    """Raises NotFound, and Refused unless the reader may see it."""
     true = await true_view(ctx, who, request_id)
     view = await clean_view(true)
     steps = history.steps(await ctx.db.read(views.request_events, view.id))
@@ -225,7 +225,7 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
 
 
 def _objection(view: RequestView, reader: Standing, verdict: Verdict | None = None) -> str:
-    """What the use case would say. It has the final say when a vote arrives."""
+    """The use case's likely objection; it decides when a vote arrives."""
     refusal = eligibility.reviewer_refusal(view, reader, verdict)
     return sentence(refusal) if refusal else ""
 

@@ -38,7 +38,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/requests/{request_id}")
 async def look(request: Request, request_id: str, who: Signed, go: str = "") -> Response:
-    """Everything known of a request, and what the reader may do; ``go`` opens one of its forms."""
+    """Everything known of a request, and what the reader may do; ``go`` opens a form."""
     if go in ("approve", "reject"):  # from an e-mail: a fragment would not survive the sign-in
         return redirect_after_form(f"/inbox/requests/{request_id}#{go}")
     return await _show(web_context(request), who, request_id)
@@ -46,7 +46,7 @@ async def look(request: Request, request_id: str, who: Signed, go: str = "") -> 
 
 @router.get("/inbox/requests/{request_id}/now")
 async def look_again(request: Request, request_id: str, who: Signed, shown: str = "") -> Response:
-    """Only its state, to refresh an open page; with the forms if those ``shown`` are stale."""
+    """The state alone, to refresh an open page; with the forms if those ``shown`` are stale."""
     request_page = await open_page(web_context(request), who, request_id)
     return page(
         "now.html",
@@ -65,19 +65,19 @@ async def approve(request: Request, request_id: str, who: Signed, form: Form) ->
     view = await true_view(ctx, who, request_id)
     typed = EnteredForm("approve", values={"comment": comment})
     if withheld := unreadable(await clean_view(view)):
-        problem = f"Approve is withheld: {withheld}"  # regardless of the input: no such button was shown
+        problem = f"Approve is withheld: {withheld}"  # whatever the input: no such button was shown
         return await _show(ctx, who, request_id, _with(typed, problem), 409)
     if view.risk >= Risk.HIGH and form.get("sure") != "yes":
         return await _show(ctx, who, request_id, _with(typed, SURE.format(risk=view.risk.value)), 422)
     back = form.get("back")
-    if isinstance(back, str):  # from an inbox row, which has no comment field or checkbox
+    if isinstance(back, str):  # from an inbox row, without comment field and checkbox
         return await _vote(ctx, who, view, form, Verdict.APPROVE, "", typed, local_address(back))
     return await _vote(ctx, who, view, form, Verdict.APPROVE, comment, typed)
 
 
 @router.post("/inbox/requests/{request_id}/reject")
 async def reject(request: Request, request_id: str, who: Signed, form: Form) -> Response:
-    """Reject, with a reason: one of the checkpoint's, free text, or both."""
+    """A reason is the checkpoint's, free text, or both."""
     ctx, choice, own = web_context(request), _text(form, "choice"), _text(form, "own")
     view = await true_view(ctx, who, request_id)
     chosen = choice if choice in view.reject_reasons else ""
@@ -88,7 +88,7 @@ async def reject(request: Request, request_id: str, who: Signed, form: Form) -> 
 
 @router.post("/inbox/requests/{request_id}/edit")
 async def edit(request: Request, request_id: str, who: Signed, form: Form) -> Response:
-    """Edit the arguments: a new revision, which is approved or rejected like any other."""
+    """A new revision is approved or rejected like any other."""
     ctx = web_context(request)
     view = await true_view(ctx, who, request_id)
     entered = edit_form.read_form(form)
@@ -183,7 +183,7 @@ def _with(typed: EnteredForm, problem: str, errors: dict[str, str] | None = None
 
 
 def _revision(form: FormData, view: RequestView) -> int:
-    """The revision that the form was rendered for; a missing one matches none."""
+    """The revision for which the form was drawn; a missing one matches none."""
     given: Any = form.get("revision")
     return (
         int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 10 else view.revision + 1

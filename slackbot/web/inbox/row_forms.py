@@ -1,4 +1,4 @@
-"""Buttons of an inbox row: Approve if the description is sufficient, otherwise a link to the form."""
+"""Buttons of an inbox row: Approve if the description is sufficient, else a link to the form."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from slackbot.cards import amounts, inert, unreadable
 from slackbot.masking import clean_view
 
 DESCRIPTION = 200
-"""Characters of a description in a row."""
+"""Characters in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """The buttons of a row, for the revision it shows; ``approvable``: people can read what would run.
+    """A row's buttons, for its revision; ``approvable``: people can read what would run.
 
-    ``at_once``: Approve works from the row, which shows the whole description. High risk, which needs its checkbox, and
-    a required comment, which needs its field, go through the request's page.
+    ``at_once``: Approve works from the row, which shows the whole description. High risk, which needs its checkbox,
+    and a required comment, which needs its field, go through the request's page.
     """
 
     revision: int
@@ -37,11 +37,11 @@ class RowForm:
 
 _KEPT = 4096
 _made: OrderedDict[tuple[UUID, int], RowForm] = OrderedDict()
-"""Recent forms by request and revision; a form does not change while its revision stands."""
+"""Recent forms by request and revision, for which a form does not change."""
 
 
 async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID, RowForm]:
-    """The buttons for requests that wait for this person, by request."""
+    """The buttons for requests that wait for this person."""
     kept = {line.id: form for line in lines if (form := _made.get((line.id, line.revision)))}
     others = [line.id for line in lines if line.id not in kept]
     if not others:

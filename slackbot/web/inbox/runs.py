@@ -1,4 +1,4 @@
-"""The runs pages: a list, and one run with its conversation, calls and outcomes."""
+"""The runs pages: a list, and one run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from slackbot.web.inbox.history import actor_of
 from slackbot.web.inbox.rendering import PageRoute, page
 
 MAX_ENTRIES = 300
-"""Latest messages and calls shown on a run's page."""
+"""Latest messages and calls on a run's page."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -56,7 +56,7 @@ class StartForm:
 
 @router.get("/inbox/runs")
 async def runs(request: Request, who: Signed) -> Response:
-    """The latest runs that the visitor may see, and forms to start and pause agents."""
+    """The latest visible runs, and forms to start and pause agents."""
     return await show_runs(web_context(request), who, StartForm())
 
 
@@ -89,12 +89,12 @@ async def run(request: Request, run_id: str, who: Signed) -> Response:
 
 @router.get("/inbox/runs/{run_id}/now")
 async def run_now(request: Request, run_id: str, who: Signed) -> Response:
-    """Only the run's content, to refresh an open page."""
+    """The content alone, to refresh an open page."""
     return page("transcript.html", visitor=who, **await _opened(web_context(request), who, run_id))
 
 
 async def visible_run(ctx: WebContext, who: Visitor, run_id: str) -> RunView:
-    """The run, for a reader who may see it. Raises NotFound."""
+    """Raises NotFound, also for a reader who may not see the run."""
     wanted = parse_id(run_id)
     if wanted is None:
         raise NotFound(run_id)

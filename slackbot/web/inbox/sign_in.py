@@ -45,7 +45,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 def link_for(public_url: str, secret: str) -> str:
-    """The URL of a one-time sign-in link."""
     return public_url + LINK.format(secret=secret)
 
 
@@ -77,7 +76,7 @@ async def look_at_link(request: Request, secret: str) -> Response:
 
 @router.post(LINK)
 async def use_link(request: Request, secret: str) -> Response:
-    """Use up the link and go to the page that this browser wanted, or the inbox."""
+    """Go to the page that this browser wanted, or the inbox."""
     check_origin(request)
     ctx = web_context(request)
     person = await sessions.link_owner(ctx.db, secret)
@@ -107,7 +106,7 @@ async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 
 
 @router.get(RETURN)
 async def from_slack(request: Request, state: str = "", code: str = "") -> Response:
-    """Return from Slack: verify its claims and look up the person before signing them in."""
+    """Verify Slack's claims and look up the person before signing them in."""
     ctx = web_context(request)
     if ctx.openid is None or ctx.public_url is None:
         raise _not_set_up()

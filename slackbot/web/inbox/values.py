@@ -1,4 +1,4 @@
-"""Objects laid out for people: one value per line, nested values below, edits as a diff."""
+"""Objects for people: one value per line, nested values below, edits as a diff."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackbot.cards import json_text, scalars
 
 DEEPEST = 8
 MAX_NODES = 2_000
-"""Values of one object that are laid out; its exact form shows all of them."""
+"""Of one object; its exact form shows all of them."""
 MAX_DIFFED = 20_000
 _PAIRS = (("before", "after"), ("old", "new"))
 _MISSING = object()
@@ -22,7 +22,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value: its name and text, its children, or its old and new value."""
+    """A value's name and text, children, or old and new value."""
 
     name: str
     words: str = ""
@@ -93,7 +93,7 @@ def _change(name: str, before: Any, after: Any) -> Node:
 
 
 def _reads_as_diff(before: str, after: str) -> bool:
-    """Multi-line texts, unless diffing them would take too long."""
+    """Multi-line texts, unless diffing takes too long."""
     return "\n" in before + after and len(before) + len(after) <= MAX_DIFFED
 
 

@@ -1,4 +1,4 @@
-"""Stored facts as text for a page: times, states, durations. Templates do the escaping."""
+"""Stored facts as text for a page. Templates do the escaping."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def moment(at: datetime) -> Markup:
 
 
 def ago(at: datetime) -> Markup:
-    """Time since something happened; updated by the page's script."""
+    """Updated by the page's script."""
     return _relative(at, "ago", relative_past(datetime.now(UTC) - at))
 
 
@@ -53,12 +53,12 @@ def _relative(at: datetime, kind: str, said: str) -> Markup:
 
 @lru_cache(maxsize=4096)
 def _written(at: datetime) -> tuple[str, str]:
-    """For machines and for people. Cached: open lists are rendered again on every change."""
+    """A time for machines and for people. Cached: open lists are rendered on every change."""
     return at.astimezone(UTC).isoformat(timespec="seconds"), formats.moment(at)
 
 
 def line(text: str, limit: int = 300) -> str:
-    """One line with hidden characters made visible (control and bidi characters) and the rest counted."""
+    """One line with hidden characters made visible (control and bidi) and the rest counted."""
     return inert.line(text, limit)
 
 
@@ -117,7 +117,7 @@ _COLOURS: Mapping[type[State], Mapping[State, str]] = {
 
 
 def state_words(state: State) -> str:
-    """A state in a few words, always shown beside its colour."""
+    """A few words, always shown beside the colour."""
     match state:
         case RequestStatus() | ApprovalState():
             return status_words.of_request(state)
@@ -128,12 +128,12 @@ def state_words(state: State) -> str:
 
 
 def colour(state: State) -> str:
-    """The state's CSS name for colour and icon."""
+    """The CSS name for colour and icon."""
     return _COLOURS[type(state)][state]
 
 
 def pairs(values: Iterable[str]) -> list[tuple[str, str]]:
-    """Each value paired with itself, for a select list."""
+    """Pairs for a select list."""
     return [(value, value) for value in values]
 
 
