@@ -1,1 +1,1 @@
-"""What comes in from Slack: signed HTTP, Socket Mode, App Home, listeners."""
+"""What comes in from Slack."""

@@ -33,16 +33,16 @@ from slackbot.slack_api.permalinks import Permalinks
 log = logging.getLogger(__name__)
 
 LOOK = 0.5
-"""Seconds between two polls of the database, and the minimum between two drawings for one person."""
+"""Minimum seconds between polls of the database, and between two drawings for one person."""
 
 PACE = 2.0
-"""Seconds between two drawings for one person, on average."""
+"""Average seconds between drawings for one person."""
 
 REMEMBERED = 6 * 3600.0
 """Seconds after which a Home that was not opened again is no longer updated. Slack does not report closing."""
 
 MOST = 500
-"""The number of people whose Homes are updated; beyond that, those opened longest ago are dropped."""
+"""People whose Homes are updated; those opened longest ago are dropped."""
 
 AT_ONCE = 4
 
@@ -57,7 +57,7 @@ HASH_CONFLICT = "hash_conflict"
 
 @dataclass
 class HomeViewer:
-    """A person with an open Home, and their position in its lists."""
+    """A person with an open Home, and the position in its lists."""
 
     person: Person
     allowance: Allowance
@@ -67,7 +67,7 @@ class HomeViewer:
     not_before: float = 0.0
     stale: bool = True
     shown: bytes = b""
-    hash: str = ""  # Slack's hash of the view that we published last
+    hash: str = ""  # Slack's hash of our last published view
 
 
 class AppHomes:
@@ -107,7 +107,7 @@ class AppHomes:
     # --- what listeners say -----------------------------------------------------------------------------
 
     def show(self, person: Person) -> None:
-        """The person opened their Home: draw its first page, even if it does not differ."""
+        """Draw the first page of an opened Home, even if it does not differ."""
         before = self._viewers.pop(person, None) or self._viewer(person)
         self._viewers[person] = HomeViewer(
             person, before.allowance, opened_at=self._clock(), not_before=before.not_before
@@ -123,7 +123,7 @@ class AppHomes:
         self._ensure_running()
 
     def refresh(self, person: Person) -> None:
-        """The person acted there; the result is shown as soon as the pace allows."""
+        """Show what the person did there, as soon as the pace allows."""
         viewer = self._viewers.setdefault(person, self._viewer(person))
         viewer.stale, viewer.opened_at = True, self._clock()
         self._ensure_running()
@@ -162,7 +162,7 @@ class AppHomes:
                     await self._wake.wait()
 
     async def _look(self) -> None:
-        """Whether anything happened since the last poll; then every Home may be outdated."""
+        """Mark every Home as outdated if anything happened since the last poll."""
         if self._clock() - self._looked_at < self._look_every:
             return
         self._looked_at = self._clock()
@@ -185,7 +185,7 @@ class AppHomes:
         await asyncio.gather(*(one(viewer) for viewer in due))
 
     async def _publish(self, viewer: HomeViewer) -> None:
-        viewer.stale = False  # before looking: changes in the meantime make it stale again
+        viewer.stale = False  # before looking: later changes make it stale again
         viewer.not_before = self._clock() + viewer.allowance.spend(self._clock())
         try:
             async with asyncio.timeout(10.0):
@@ -205,14 +205,14 @@ class AppHomes:
             log.warning("a Home was not drawn: %s", type(error).__name__, extra={"action": "home_failed"})
 
     async def _publish_notice(self, viewer: HomeViewer) -> None:
-        """Slack refused this Home: publish a plain one that says so."""
+        """Publish a plain Home after Slack has refused one."""
         view = {"type": "home", "blocks": notice_modal("Home", NOT_SHOWN)["blocks"]}
         viewer.shown, viewer.hash = b"", ""
         with suppress(SlackError, TimeoutError):
             await self._client.views_publish(user_id=viewer.person.user_id, view=view)
 
     def _not_published(self, viewer: HomeViewer, error: SlackError) -> None:
-        """Retry later, when Slack says or after a refusal. A hash conflict: another process has published."""
+        """Retry when Slack says, or after a refusal. A hash conflict: another process has published."""
         viewer.stale = True
         if isinstance(error, SlackRefused) and error.code == HASH_CONFLICT:
             if self._viewers.get(viewer.person) is viewer:
@@ -263,16 +263,16 @@ class AppHomes:
         )
 
     async def _with_places(self, person: Person, lines: Sequence[RequestLine]) -> list[RequestView]:
-        """Each with the nonce for its buttons here, and with secrets masked."""
+        """Add the nonces for buttons here, and mask secrets."""
         waiting_views = await self._db.read(views.request_views, [line.id for line in lines])
         nonces = await requests.create_places(self._db, [view.id for view in waiting_views], "home", person)
         placed = [replace(view, place_nonce=nonces[view.id]) for view in waiting_views if view.id in nonces]
-        with work_for("App Home"):  # redrawn whenever anything changes: not what a person waits for
+        with work_for("App Home"):  # redrawn whenever anything changes: nobody waits for it
             return [await clean_view(view) for view in placed]
 
 
 def _pages(viewer: HomeViewer, which: str, page: ListPage[Any]) -> Pages:
-    """The targets of Back and Next of one list; the other list keeps its position."""
+    """Back and Next of one list; the other list keeps its position."""
     here = {"waiting": viewer.waiting, "mine": viewer.mine}
 
     def to(cursor: Cursor | None) -> str | None:

@@ -1,8 +1,7 @@
 """The guard in front of Bolt's HTTP endpoint: nothing unsigned gets past it, no body gets into a log.
 
-The rules are Slack's, "Verifying requests from Slack": `v0=` + HMAC-SHA256 over `v0:{timestamp}:{body}`, at most
-five minutes old. Bolt's own verification answers 500 to a timestamp that is no number and logs refused bodies; it is
-off.
+The rules are Slack's, "Verifying requests from Slack": `v0=` + HMAC-SHA256 over `v0:{timestamp}:{body}`, at most five
+minutes old. Bolt's own verification is off: it answers 500 to a timestamp that is no number, and logs refused bodies.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from slackbot.slack_api.manifest import EVENTS_PATH
 log = logging.getLogger(__name__)
 
 MAX_BODY = 1_000_000
-"""Bytes. Slack's largest payloads (a view submission with 250 KB of view) stay well below."""
+"""Bytes. Slack's largest payloads (a submission with 250 KB of view) stay well below."""
 
 MAX_SSL_CHECK = 500
-"""Bytes read of what is not signed: enough for `ssl_check=1` and the old verification token beside it."""
+"""Bytes read of what is not signed: enough for `ssl_check=1` and the old verification token."""
 
 SSL_CHECK_SECONDS = 0.5
 """For them to arrive; they come with their headers."""
 
 MAX_AGE = 300
-"""Seconds that a request's timestamp may lie in the past or the future (Slack's rule for replays)."""
+"""Seconds that a timestamp may be off (Slack's rule for replays)."""
 
 _SECONDS = re.compile(rb"[0-9]{1,12}")
 _SIGNATURE = re.compile(rb"v0=[0-9a-f]{64}")
@@ -50,7 +49,7 @@ _UNESCAPED = tuple((f"%{ord(character):02X}", character) for character in '"{}[]
 
 
 class SignedEndpoint:
-    """One endpoint for events, interactions and commands. Refuses to be made without a signing secret."""
+    """One endpoint for events, interactions and commands. Needs a signing secret."""
 
     def __init__(
         self,
@@ -68,13 +67,12 @@ class SignedEndpoint:
         self._clock = clock
 
     def route(self) -> Route:
-        """`POST /slack/events`, for a Starlette or FastAPI application."""
+        """`POST /slack/events`, for Starlette or FastAPI."""
         return Route(EVENTS_PATH, self.handle, methods=["POST"])
 
     async def handle(self, request: Request) -> Response:
         """401: not signed now. 413: too long. 400: unreadable. 404: nobody listens. 200, empty: Slack's certificate
-        check.
-        """
+        check."""
         stamp = self._fresh_stamp(request)
         claimed = _only(request, b"x-slack-signature")
         if stamp is None or claimed is None or not _SIGNATURE.fullmatch(claimed):
@@ -112,17 +110,17 @@ async def _acknowledged() -> None:
     point("after_ack")
 
 
-_ACKNOWLEDGED = BackgroundTask(_acknowledged)  # runs once the answer has been sent
+_ACKNOWLEDGED = BackgroundTask(_acknowledged)  # runs after the answer
 
 
 def _only(request: Request, name: bytes) -> bytes | None:
-    """The header's one value in raw bytes; `None` when it is missing or said twice."""
+    """A header's one value in raw bytes; `None` when missing or repeated."""
     values = [value for key, value in request.headers.raw if key.lower() == name]
     return values[0] if len(values) == 1 else None
 
 
 async def _read(request: Request, most: int) -> bytes | None:
-    """The whole body, or `None` as soon as it is longer than allowed or will never be whole."""
+    """The whole body, or `None` as soon as it is too long or will never be whole."""
     body = bytearray()
     try:
         async for chunk in request.stream():
@@ -135,7 +133,7 @@ async def _read(request: Request, most: int) -> bytes | None:
 
 
 async def _read_unsigned(request: Request) -> bytes | None:
-    """What may be a check of our certificate. A stranger's promise of a body is not waited for."""
+    """What may be a certificate check. A stranger's promise of a body is not waited for."""
     try:
         async with asyncio.timeout(SSL_CHECK_SECONDS):
             return await _read(request, MAX_SSL_CHECK)
@@ -144,7 +142,7 @@ async def _read_unsigned(request: Request) -> bytes | None:
 
 
 def _is_ssl_check(body: bytes | None) -> bool:
-    """Whether Slack only looks at our certificate, as it does for slash commands. There is nothing to do."""
+    """Whether Slack only looks at our certificate, as for slash commands."""
     if body is None or len(body) > MAX_SSL_CHECK:
         return False
     try:
@@ -155,7 +153,7 @@ def _is_ssl_check(body: bytes | None) -> bool:
 
 
 def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
-    """What Slack said, parsed, or None. Bolt would lose a command whose text has the word "payload"."""
+    """Parse the payload, or None. Bolt would lose a command whose text has the word "payload"."""
     try:
         said = _parsed(body.decode(), _only(request, b"content-type") or b"")
         if not _is_whole(said):
@@ -165,11 +163,11 @@ def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
         }
         return AsyncBoltRequest(body=said, headers=headers, mode="socket_mode")
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
-        return None  # the last three: Bolt looks for its context in an object of an unexpected shape
+        return None  # Bolt looks for its context in an object of an unexpected shape
 
 
 def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
-    """The JSON object of an event, of a form's `payload`, or the fields of a command. Raises ValueError."""
+    """An event's JSON object, a form's `payload`, or a command's fields. Raises ValueError."""
     if content_type.split(b";")[0].strip().lower() != b"application/json":
         form: dict[str, Any] = form_fields(text)
         if "command" in form:
@@ -182,17 +180,17 @@ def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
 
 
 def form_fields(text: str) -> dict[str, str]:
-    """The fields of a URL-encoded form, each with its last value. Raises ValueError.
+    """A URL-encoded form's fields, each with its last value. Raises ValueError.
 
-    `parse_qsl` decodes escapes one by one, in Python. The commonest ones of JSON are replaced before: none of their
-    characters has a meaning in a form, so the rest decodes as it would.
+    `parse_qsl` decodes escapes one by one, in Python. JSON's commonest ones are replaced before: none of their
+    characters has a meaning in a form, so the rest decodes the same.
     """
     for escape, character in _UNESCAPED:
         text = text.replace(escape, character)
     return dict(parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict"))
 
 
-# What listeners rely on in each kind of payload: the path of a field, and its type.
+# What listeners rely on in each kind of payload: a field's path, and its type.
 _WHOLE: dict[str, tuple[tuple[tuple[str, ...], type], ...]] = {
     "block_actions": (
         (("user", "id"), str),
@@ -207,7 +205,7 @@ _COMMAND = tuple(((name,), str) for name in ("command", "team_id", "user_id", "c
 
 
 def _is_whole(said: dict[str, Any]) -> bool:
-    """Whether a payload has what its kind always has; kinds that nobody here listens to may look as they like."""
+    """Whether a payload has what its kind always has; kinds without a listener may look as they like."""
     needed = _COMMAND if "command" in said else _WHOLE.get(str(said.get("type")), ())
     actions = said.get("actions") if said.get("type") == "block_actions" else [{}]
     fitting = isinstance(actions, list) and bool(actions) and all(isinstance(each, dict) for each in actions)
@@ -215,7 +213,7 @@ def _is_whole(said: dict[str, Any]) -> bool:
 
 
 def _is_expected(said: Mapping[str, Any]) -> bool:
-    """Whether somebody listens to this kind. Bolt would hand other kinds with the id of a button to its listener."""
+    """Whether somebody listens to this kind. Bolt would hand other kinds with a button's id to its listener."""
     return "command" in said or said.get("type") in (*_WHOLE, "url_verification")
 
 

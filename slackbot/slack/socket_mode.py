@@ -1,4 +1,4 @@
-"""Socket Mode, bounded by the app-level token alone. The watchdog asks for a new address, which the SDK does not."""
+"""Socket Mode, with the app-level token alone. The watchdog asks for a new address, which the SDK does not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TICKET = re.compile(r"(ticket|app_id)=[^&'\"\s]+")
 
 @dataclass(frozen=True, slots=True)
 class SocketHealth:
-    """`connections` is how many Slack counts for the app; `crowded`: others take part of the traffic."""
+    """`connections`: how many Slack counts for the app; `crowded`: others take part of the traffic."""
 
     connected: bool
     connections: int | None
@@ -46,7 +46,7 @@ class SocketMode:
         sdk_log = logging.getLogger(f"{__name__}.sdk")
         sdk_log.addFilter(_one_line)
         self._client = SlackClient(app_token, api_url)
-        # The SDK's connection to a socket handles the SDK's own errors.
+        # The SDK's connection to a socket handles the SDK's errors.
         self._web = AsyncWebClient(token=app_token, base_url=api_url, logger=sdk_log)
         self._app = app
         self._app_token = app_token
@@ -56,22 +56,20 @@ class SocketMode:
         self._tasks: list[asyncio.Task[None]] = []
         self._connections: int | None = None
         self._connected = False
-        self._arrivals: dict[str, float] = {}  # by envelope, while it is being handled
+        self._arrivals: dict[str, float] = {}  # by envelope, while handled
 
     @property
     def health(self) -> SocketHealth:
-        """As the watchdog saw it last, at most one `ping_interval` ago."""
+        """The watchdog's last result, at most one `ping_interval` old."""
         return SocketHealth(self._connected, self._connections if self._connected else None)
 
     async def start(self) -> None:
-        """Connect, and go on trying. Raises SlackRejected when Slack says that the token is no good."""
+        """Connect, and keep trying. Raises SlackRejected for a bad token."""
         handler = AsyncSocketModeHandler(
             self._app, self._app_token, self._log, self._web, ping_interval=self._ping_interval
         )
         handler.client.message_listeners.append(self._on_message)
-        handler.client.socket_mode_request_listeners.insert(
-            0, self._arrived
-        )  # one after the other, in this order
+        handler.client.socket_mode_request_listeners.insert(0, self._arrived)  # one after the other, in order
         handler.client.socket_mode_request_listeners.append(self._acknowledged)
         self._handler = handler
         try:
@@ -135,7 +133,7 @@ class SocketMode:
 
 
 def _one_line(record: logging.LogRecord) -> bool:
-    """The SDK logs each failed attempt with a traceback, and the address with its ticket: neither helps."""
+    """The SDK logs failed attempts with a traceback, and the address with its ticket: neither helps."""
     record.msg = _TICKET.sub(r"\1=…", record.getMessage())
     record.args = ()
     record.exc_info = None

@@ -1,4 +1,4 @@
-"""Turn Slack's payloads into typed values, call the shared logic and respond. No rules live here."""
+"""Turn payloads into typed values, call the shared logic and respond. No rules live here."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ _ROOMS = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Register every listener in an application made by `new_app`."""
+    """Register every listener."""
     for room in (*_ROOMS, catch_all):
         room.register(app, ctx)

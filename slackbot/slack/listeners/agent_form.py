@@ -1,4 +1,4 @@
-"""The form behind a bare `/agent`: choose an agent, write its task, fill in its inputs."""
+"""The form behind a bare `/agent`: agent, task, inputs."""
 
 from __future__ import annotations
 
@@ -78,19 +78,16 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def show_form(ctx: ListenerContext, said: SlashCommand) -> bool:
-    """Open the form for the person who typed the command; the run belongs to that channel. False: Slack did not open
-    it.
-    """
+    """Open the form for who typed the command; the run belongs to that channel. False: Slack did not open it."""
     return await show(ctx, said.body, agent_modal(forms(ctx), carry=said.channel_id)) is not None
 
 
 def forms(ctx: ListenerContext) -> list[AgentForm]:
-    """The agents, as options of the form."""
     return [AgentForm(agent.name, agent.description, agent.inputs) for agent in ctx.agents]
 
 
 def _with_inputs(task: str, inputs: Mapping[str, Any]) -> str:
-    """The task for the model: the typed text, then each input by name."""
+    """The typed text, then each input by name."""
     named = [f"{name}: {_text(value)}" for name, value in inputs.items()]
     return "\n\n".join(part for part in (task, "\n".join(named)) if part)
 

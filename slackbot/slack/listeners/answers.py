@@ -32,8 +32,6 @@ NOT_VISIBLE = "There is no such answer that you may see."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """The button below the beginning of an answer."""
-
     @app.action(ACTION_ANSWER)
     async def asked(ack: AsyncAck, body: dict[str, Any]) -> None:
         what, query = parse_page_value(body["actions"][0].get("value")) or ("", {})
@@ -54,7 +52,7 @@ def begin(ctx: ListenerContext, body: Mapping[str, Any], view_id: str, query: Ma
 
 
 async def _answer(ctx: ListenerContext, person: Person, run_id: UUID, turn: int, page: int) -> Shown:
-    """Raises Refused for people who may not see it."""
+    """Raises Refused for people who may not see the answer."""
     await check_member(ctx.directory, person)
     async with ctx.db.connection() as connection:
         run = await views.run_view(connection, run_id)

@@ -20,7 +20,7 @@ _BY_BUTTON = {"channel": "slack_button", "home": "slack_home", "modal": "slack_d
 
 @dataclass(frozen=True, slots=True)
 class ButtonClick:
-    """Who pressed which button where. A claim until it is compared with what is stored."""
+    """Who pressed which button where. A claim until compared with what is stored."""
 
     person: Person
     value: ButtonValue
@@ -28,13 +28,13 @@ class ButtonClick:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> ButtonClick | None:
-        """From a `block_actions` payload; `None` for a button that Signoff never made."""
+        """Read a `block_actions` payload; `None` for a button that Signoff never made."""
         value = parse_button_value(body["actions"][0].get("value"))
         return None if value is None else cls(person_of(body), value, _place(value.nonce, body))
 
     @classmethod
     def resume(cls, body: Mapping[str, Any], carried: str) -> ButtonClick | None:
-        """From the submission of a modal that contains `carry`; it counts at the place of the pressed button."""
+        """Read the submission of a modal that contains `carry`; it counts at the pressed button's place."""
         text, *place = carried.split(" ")
         value = parse_button_value(text)
         match place:
@@ -53,7 +53,7 @@ class ButtonClick:
 
     @property
     def path(self) -> str:
-        """The path of the click, for the audit log."""
+        """The path, for the audit log."""
         return _BY_BUTTON[self.place.surface]
 
     def vote(self, verdict: Verdict, path: str, reason: str | None = None) -> NewVote:
@@ -62,7 +62,7 @@ class ButtonClick:
 
 
 def person_of(body: Mapping[str, Any]) -> Person:
-    """The person, by the team that Slack says they belong to (not the workspace where it happened)."""
+    """The person, in the team that Slack says they belong to (not where it happened)."""
     user = body["user"]
     return Person(str(user.get("team_id") or ""), str(user["id"]))
 

@@ -19,11 +19,11 @@ from slackbot.slack.listeners.modals import tell
 GONE = "It no longer exists."
 
 Work = Callable[[ListenerContext, dict[str, Any]], Awaitable[str | None]]
-"""Does a button's work; returns what to tell the person beyond what they will see."""
+"""Does a button's work; returns what to tell the person besides."""
 
 
 def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) -> None:
-    """Register a button. A failure is not acknowledged: Slack shows it on the button."""
+    """Register a button. Slack shows a failure, unacknowledged, on the button."""
 
     @app.action(action_id)
     async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) 
 
 
 def on_id(work: Callable[[ListenerContext, dict[str, Any], UUID], Awaitable[str | None]]) -> Work:
-    """The work of a button whose value is an id."""
+    """Work on a button whose value is an id."""
 
     async def with_id(ctx: ListenerContext, body: dict[str, Any]) -> str | None:
         found = parse_id(body["actions"][0].get("value"))

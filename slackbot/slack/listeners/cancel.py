@@ -1,4 +1,4 @@
-"""Cancel a run, for the person who started it or reviewers of what it waits for."""
+"""Cancel a run, for its requester or reviewers of what it waits for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _cancel(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> str | None:
-    """End the run; App Home is redrawn instead of a reply."""
+    """Redraw App Home instead of replying."""
     outcome = await cancel(ctx, person_of(body), run_id, PATH)
     if (body.get("view") or {}).get("type") != "home" or outcome != CANCELLED:
         return outcome
@@ -38,7 +38,7 @@ async def _cancel(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> s
 
 
 async def cancel(ctx: ListenerContext, person: Person, run_id: UUID, path: str) -> str:
-    """End the run; returns the sentence to show. Raises Refused (recorded)."""
+    """Returns the sentence to show. Raises Refused (recorded)."""
     try:
         cancelled = await cancellation.cancel(ctx.db, ctx.directory, person, run_id, path=path)
     except NotFound:

@@ -17,7 +17,7 @@ _ANY = re.compile("")
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Register last: Bolt asks listeners in the order of their registration."""
+    """Register last: Bolt asks listeners in this order."""
 
     async def old_button(ack: AsyncAck, body: dict[str, object]) -> None:
         await ack()
@@ -40,6 +40,6 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def _only_a_link(body: dict[str, object]) -> bool:
-    """A button with a `url` opens it in the browser and also sends an action; nothing else is needed."""
+    """A `url` button opens in the browser and also sends an action; nothing else is needed."""
     actions = body.get("actions")
     return isinstance(actions, list) and bool(actions) and "url" in actions[0]

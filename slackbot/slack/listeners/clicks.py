@@ -46,12 +46,10 @@ ASKED_AGAIN = "Asking again; a new card follows here if people still have to dec
 NOT_IN_DOUBT = "This was already settled, or is no longer in doubt."
 
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | None]]
-"""The work of a request's button, from its click and payload."""
+"""Work of a request's button, from its click and payload."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Approve, Reject, Edit, Ask again, Retry, Mark as done, Approve and allow similar, Revoke."""
-
     def button(action_id: str, work: Work) -> None:
         add_button(app, ctx, action_id, partial(_on_click, work))
 
@@ -143,7 +141,7 @@ async def _settle(
 
 
 async def _acted_on(ctx: ListenerContext, click: ButtonClick, kind: AuditKind) -> RequestView:
-    """`card_of`, for an act whose refusals are recorded as `kind`, including those of a button in another place."""
+    """`card_of`, recording refusals as `kind`, including those of a button in another place."""
     try:
         return await card_of(ctx, click)
     except Refused as refused:

@@ -25,11 +25,11 @@ class SlashCommand:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> SlashCommand:
-        """From a slash command's form. Slack's `team_id` is the team in which the person typed it."""
+        """Read a slash command's form. Its `team_id` is the team in which the person typed."""
         verb, rest = split(unescape(body.get("text") or ""))
         person = Person(body["team_id"], body["user_id"])
         return cls(person, body["channel_id"], body["trigger_id"], verb.lower(), rest, body)
 
 
 Verb = Callable[[ListenerContext, SlashCommand], Awaitable[Card | None]]
-"""Runs a command and returns its answer; `None` if a modal is the answer."""
+"""`None`: a modal is the answer."""

@@ -24,19 +24,19 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
-    """Work that the acknowledgement does not wait for, and whose failure changes nothing."""
+    """Work that no acknowledgement waits for, and whose failure changes nothing."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, object]) -> None:
-        """Run this soon; a failure is logged, never raised."""
+        """A failure is logged, never raised."""
         task = asyncio.create_task(self._log_errors(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self, seconds: float = 2.0) -> None:
-        """Wait for running work at shutdown; slow work is dropped."""
+        """Wait at shutdown; slow work is dropped."""
         await shutdown.end_tasks(self._tasks, seconds)
 
     async def _log_errors(self, work: Coroutine[Any, Any, object]) -> None:
@@ -50,9 +50,7 @@ class BackgroundTasks:
 
 @dataclass(frozen=True)
 class ListenerContext:
-    """The services of listeners. `budget`: seconds from payload to answer; `invitation`: a personal link from its
-    secret.
-    """
+    """`budget`: seconds from payload to answer; `invitation`: a personal link from its secret."""
 
     db: Database
     directory: Directory
@@ -71,7 +69,7 @@ class ListenerContext:
         return self.services.registry
 
     def reply_ephemeral(self, body: Mapping[str, Any], text: str) -> None:
-        """Reply only to the person who acted, where they acted; the original message stays unchanged."""
+        """Reply only to the person who acted, where they acted; the original message stays."""
         self.background.start(self._reply_ephemeral(body, text))
 
     def post(self, channel_id: str, card: Card, thread_ts: str | None = None) -> None:

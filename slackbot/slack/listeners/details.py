@@ -1,4 +1,4 @@
-"""Everything stored about a request: a modal with its own buttons, or a file for the person who asked."""
+"""Everything stored about a request: a modal with buttons, or a file."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ FILE_SENT = "Everything about this request, as of when you asked for it."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Details of a card, Open in a list, the file."""
-
     @app.action(ACTION_DETAILS)
     async def asked(ack: AsyncAck, body: dict[str, Any]) -> None:
         click = ButtonClick.read(body)
@@ -59,7 +57,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], request_id: UUID | None) -> None:
-    """The modal opens at once; its content is looked up after the acknowledgement."""
+    """Open the modal at once, and look its content up after the acknowledgement."""
     if request_id is None:
         await ack()
         tell(ctx, body, OLD_BUTTON)
@@ -81,7 +79,7 @@ async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: U
 def show_change(
     ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any], *, outdated: bool = False
 ) -> None:
-    """A person's own surface is outdated: redraw it, and the channel's card if it was ``outdated``."""
+    """Redraw a person's own outdated surface, and the channel's card if it was ``outdated``."""
     if click.place.surface == "modal":
         view = body["view"]
         # A form lies on top of the details that it came from.
@@ -111,7 +109,7 @@ async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:
 
 
 async def _send_file(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> None:
-    """Sent to the person's own conversation with the app, not to the channel."""
+    """Send the file to the person's own conversation with the app, not to the channel."""
 
     async def send() -> None:
         await card_of(ctx, click)

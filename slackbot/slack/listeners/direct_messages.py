@@ -1,4 +1,4 @@
-"""Direct messages to the app: `help`, `run AGENT TASK`, or a task for the policy's default agent."""
+"""Direct messages to the app: `help`, `run AGENT TASK`, or a task for the default agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackbot.slack.listeners.unstorable_texts import objection
 
 
 async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
-    """Start the requested agent, which opens its own thread, or explain what can be written here."""
+    """Start the requested agent, which opens its own thread, or explain what can be written."""
     async with asyncio.timeout(ctx.budget):
         reply = await _start(ctx, message)
     if reply is not None:

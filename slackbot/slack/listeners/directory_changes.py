@@ -1,4 +1,4 @@
-"""Slack reports changed people or channels: invalidate the look-ups about them."""
+"""Invalidate look-ups when Slack reports changed people or channels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ _OF_CHANNELS = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Groups, members of channels, the channels themselves, accounts."""
     directory = ctx.directory
 
     async def group(event: dict[str, Any]) -> None:

@@ -1,5 +1,3 @@
-"""Edit: a form built from the tool's own schema."""
-
 from __future__ import annotations
 
 from agent.domain import eligibility
@@ -16,7 +14,7 @@ PATH = "slack_edit"
 
 
 async def form_for(ctx: ListenerContext, view: RequestView, click: ButtonClick) -> Shown:
-    """The form. Raises Refused if there is nothing (left) to edit, and NotFound."""
+    """Raises Refused if there is nothing (left) to edit, and NotFound."""
     if not view.allow_edit:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
     if (refused := eligibility.state_refusal(view, click.value.revision)) is not None:

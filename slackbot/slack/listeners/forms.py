@@ -1,4 +1,4 @@
-"""The forms of a decision: submitting one is the vote or the edit; errors appear in the form."""
+"""Forms of a decision: submitting is the vote or the edit; errors appear in the form."""
 
 from __future__ import annotations
 
@@ -50,12 +50,10 @@ _ABOUT_THE_EDIT = (
 
 
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[FormError | None]]
-"""Does a form's work, from its submission's `view`; `None`: done."""
+"""Work of a submission's `view`; `None`: done."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Reject, approve with a comment, edit, allow similar calls."""
-
     def form(callback_id: str, work: Work) -> None:
         @app.view(callback_id)
         async def submitted(ack: AsyncAck, body: dict[str, Any], view: dict[str, Any]) -> None:
@@ -147,7 +145,7 @@ async def _edit(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) 
 
 
 def _refused(view: dict[str, Any], refused: Refused) -> FormError:
-    """If it may be sent again soon, the form keeps its content; any other refusal replaces it."""
+    """Keep the form's content if it may be sent again soon; any other refusal replaces it."""
     if refused.code in DOUBTFUL:
         return FormError(_on_last_input(view, refused.sentence), refused.sentence)
     return FormError(notice=refused.sentence)

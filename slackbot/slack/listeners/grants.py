@@ -89,7 +89,6 @@ async def save(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, An
 
 
 async def revoke(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
-    """*Revoke* on the card of a grant."""
     view = await card_of(ctx, click)
     outcome = await _revoke(ctx, body, view.id, click.path)
     details.show_change(ctx, click, body)
@@ -97,7 +96,7 @@ async def revoke(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any])
 
 
 async def revoke_listed(ctx: ListenerContext, body: dict[str, Any], grant_id: UUID) -> str | None:
-    """*Revoke* in a list; App Home is drawn again."""
+    """App Home is drawn again."""
     if (body.get("view") or {}).get("type") == "home":
         outcome = await _revoke(ctx, body, grant_id, HOME_PATH)
         ctx.homes.refresh(person_of(body))

@@ -1,4 +1,4 @@
-"""The query after `/approvals history`, read forgivingly: keys may be short, left out or misspelt."""
+"""The query after `/approvals history`, read leniently: keys may be short, left out or misspelt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
 
 
 class UnclearQuery(SignoffError):
-    """An invalid query; the text suggests a valid one. `meant`: the probable word, or the query with it."""
+    """The text suggests a valid query. `meant`: the probable word, or the query with it."""
 
     def __init__(self, problem: str, meant: str | None = None) -> None:
         super().__init__(problem)
@@ -51,7 +51,7 @@ class UnclearQuery(SignoffError):
 
 
 def read_query(text: str, agents: Sequence[str], now: datetime) -> dict[str, str]:
-    """The query of the history's list: `agent`, `user`, `status`, `since`. Raises Unclear."""
+    """Read `agent`, `user`, `status`, `since`. Raises UnclearQuery."""
     # "by: @grace" and "by @grace" are one filter each.
     joined = re.sub(r"\b([A-Za-z]+)\s*[:=]\s+", r"\1:", text)
     joined = re.sub(r"\b(by|since|from)\s+(?=\S)", r"\1:", joined, flags=re.IGNORECASE)
@@ -133,7 +133,7 @@ def _status(value: str) -> str:
 
 
 def _agent(value: str, agents: Sequence[str]) -> str:
-    """Former agents have a history too, so an unknown name is questioned only if it looks misspelt."""
+    """Former agents have a history, too, so an unknown name is questioned only if it looks misspelt."""
     guess = closest_name(value, agents)
     if value not in agents and guess is not None:
         raise UnclearQuery(f'There is no agent "{value[:60]}"; did you mean "{guess}"?', guess)

@@ -17,7 +17,7 @@ _MENTION = re.compile(r"\s*<@(?P<user>[UW][A-Z0-9]+)(?:\|[^>]*)?>[\s:,]*")
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A person's message, without a mention of us in front. `direct`: in this person's conversation with the app."""
+    """A person's message, without a leading mention of us. `direct`: in the person's conversation with the app."""
 
     person: Person
     channel_id: str
@@ -28,12 +28,12 @@ class IncomingMessage:
 
     @property
     def key(self) -> str:
-        """A mention arrives as two events, each possibly several times: this key identifies the message."""
+        """Identifies the message: a mention arrives as two events, each possibly several times."""
         return f"message:{self.channel_id}:{self.ts}"
 
     @classmethod
     def read(cls, event: Mapping[str, Any], ctx: ListenerContext) -> IncomingMessage | None:
-        """`None` if no person has just written it: edits, joins, bots, our own."""
+        """`None` unless a person has just written it: edits, joins, bots, our own."""
         user = event.get("user")
         if event.get("subtype") not in _MESSAGE_SUBTYPES or event.get("bot_id") or not isinstance(user, str):
             return None

@@ -1,4 +1,4 @@
-"""The buttons below lists and pages: each page is looked up again for the person who presses them."""
+"""Buttons below lists: each page is looked up again for who presses them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ FAILED = "The list could not be looked up. Please try again."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Forward and back, and the list behind a digest card."""
-
     async def turned(ack: AsyncAck, body: dict[str, Any]) -> None:
         await ack()
         read = parse_page_value(body["actions"][0].get("value"))
@@ -86,7 +84,7 @@ async def _in_modal(
 
 
 async def _in_answer(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> None:
-    """Only a `response_url` can replace an ephemeral answer; every click brings a new one (5 uses, 30 min)."""
+    """Replace an ephemeral answer, which only a `response_url` can; every click brings a new one (5 uses, 30 min)."""
     card = await _page(ctx, body, what, query)
     if isinstance(card, str):
         tell(ctx, body, card)

@@ -19,7 +19,7 @@ from slackbot.slack.listeners.context import ListenerContext
 Query = Mapping[str, str]
 
 PAGE = 10
-"""Rows per page, well below a message's limit."""
+"""Rows; well below a message's limit."""
 
 TODO = "todo"
 MINE = "mine"
@@ -50,7 +50,7 @@ async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    """All waiting requests that this person may see; behind a digest (`agent` or `key`), those without a card first."""
+    """Waiting requests that this person may see; behind a digest (`agent` or `key`), those without a card first."""
     agent, key, folded = query.get("agent", ""), query.get("key", ""), _FOLDED.get(query.get("folded", ""))
     wanted = RequestFilter(agent=agent, key=key, folded=folded)
     page = await _lists(ctx, person).found(RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.OLDEST)
@@ -70,7 +70,7 @@ async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _history(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    """Decided requests by agent, user, status and since; with links to the threads."""
+    """Decided requests by agent, user, status and since; with links to threads."""
     wanted = _filter(ctx.directory.own_team_id, query)
     page = await _lists(ctx, person).found(RequestKind.DECIDED, wanted, _at(query), PAGE)
     links = await ctx.permalinks.of([line.thread for line in page.lines if line.thread])
@@ -90,7 +90,7 @@ LISTS: dict[str, Callable[[ListenerContext, Person, Query], Awaitable[Card]]] = 
 
 
 async def page(ctx: ListenerContext, person: Person, what: str, query: Query) -> Card | None:
-    """A page of a list; `None`: there is no such list. Raises Refused for people who may not see it."""
+    """`None`: there is no such list. Raises Refused for people who may not see it."""
     made = LISTS.get(what)
     if made is None:
         return None
@@ -104,7 +104,7 @@ async def page(ctx: ListenerContext, person: Person, what: str, query: Query) ->
 
 
 async def recent_runs(ctx: ListenerContext, person: Person) -> Card:
-    """The latest runs that this person may see; their own can be cancelled from here."""
+    """The latest visible runs; the person's own can be cancelled here."""
     lists = _lists(ctx, person)
     seen = await lists.latest_runs()
     shown = await without_secrets(ctx.db, seen[:PAGE])
@@ -120,7 +120,7 @@ def _at(query: Query) -> Cursor:
 
 
 def _filter(team_id: str, query: Query) -> RequestFilter:
-    """Raises ValueError for content that no list of Signoff writes."""
+    """ValueError for content that no list of Signoff writes."""
     return RequestFilter(
         agent=query.get("agent", ""),
         person=Person(team_id, query["user"]) if "user" in query else None,

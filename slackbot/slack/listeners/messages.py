@@ -1,7 +1,7 @@
-"""What people write: replies in an agent's thread are heard, mentions and direct messages start agents.
+"""What people write: replies in an agent's thread go to its run, mentions and direct messages start agents.
 
 A word in a request's thread decides nothing. Exceptions are not caught: Slack then sends the event again, and the
-message's place is the key by which it is heard once.
+message's place is the key by which it counts once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ NOT_HERE = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Messages, those that were deleted too, and mentions."""
     _register_deletions(app, ctx)
 
     @app.event("message")
@@ -79,7 +78,7 @@ def _register_deletions(app: AsyncApp, ctx: ListenerContext) -> None:
 
     @app.event({"type": "message", "subtype": "message_changed"})
     async def changed(event: dict[str, Any]) -> None:
-        """Of a message that was deleted but has a thread, Slack leaves a tombstone."""
+        """Handle deletions: of a deleted message with a thread, Slack leaves a tombstone."""
         message = event.get("message") or {}
         if message.get("subtype") == "tombstone":
             await _replace_deleted(ctx, event["channel"], str(message.get("ts")))
@@ -92,7 +91,7 @@ async def _replace_deleted(ctx: ListenerContext, channel_id: str, ts: str) -> No
 
 
 async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) -> bool:
-    """Let the thread's run hear it; False: no run's. `tell`: answer who is not heard, for one of two events."""
+    """Give the message to the thread's run; False: no run's. `tell`: answer refused writers, for one of two events."""
     team_id = ctx.directory.own_team_id
     async with asyncio.timeout(ctx.budget):
         run_id = await ctx.db.read(views.run_in_thread, team_id, message.channel_id, message.thread_ts or "")
@@ -105,7 +104,7 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
 
 
 async def _add(ctx: ListenerContext, run_id: UUID, message: IncomingMessage) -> str | None:
-    """Why the run does not hear this, or ``None``: it does."""
+    """Why the run does not get this."""
     try:
         await check_member(ctx.directory, message.person)
         if problem := objection(message.words):

@@ -22,7 +22,7 @@ PATIENCE = 8.0
 DRAWN = 3
 """Attempts to draw into a modal."""
 MARGIN = 0.01
-"""Seconds: more than a timer of the event loop may fire early, when Slack's silence is not over yet."""
+"""Seconds: more than a timer of the event loop may fire early, when Slack's silence is not over."""
 FAILED = "This could not be looked up. Please close it and try again."
 
 Shown = dict[str, Any]
@@ -30,7 +30,7 @@ Shown = dict[str, Any]
 
 
 async def show(ctx: ListenerContext, body: Mapping[str, Any], view: Shown) -> str | None:
-    """Open a modal for who acted, on top of the modal that they acted in, if any. Its id; `None`: Slack did not."""
+    """Open a modal on top of the one in which the person acted, if any. Its id; `None`: Slack did not."""
     inside = (body.get("view") or {}).get("type") == "modal"
     opening = ctx.client.views_push if inside else ctx.client.views_open
     try:
@@ -63,7 +63,7 @@ async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
 
 
 async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) -> T | str:
-    """What comes of work behind an acknowledgement; a sentence where it is refused, fails or takes too long."""
+    """The result of work behind an acknowledgement; a sentence where it is refused, fails or takes too long."""
     try:
         async with asyncio.timeout(seconds):
             return await work
@@ -87,7 +87,7 @@ async def fill(
 
 
 def tell(ctx: ListenerContext, body: Mapping[str, Any], sentence: str) -> None:
-    """Say a sentence to who acted, and to nobody else: below the message, or in a modal where there is none."""
+    """Tell only the person who acted: below the message, or in a modal where there is none."""
     if body.get("response_url"):
         ctx.reply_ephemeral(body, refusal_text(sentence))
     else:

@@ -1,4 +1,4 @@
-"""`/agent pause` and `/agent resume`: administrators of the workspace stop agents at once, and let them go on."""
+"""`/agent pause` and `/agent resume`, for administrators of the workspace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ALL = ("", "all", "*", "everything")
 
 
 async def pause(ctx: ListenerContext, said: SlashCommand) -> Card:
-    """Stop one agent, or all. Raises Refused for anybody who is no administrator."""
+    """Stop one agent, or all. Raises Refused unless for an administrator."""
     return await _turn(ctx, said, stop=True)
 
 
 async def resume(ctx: ListenerContext, said: SlashCommand) -> Card:
-    """Let one agent go on, or end the stop of all. Raises Refused."""
+    """Resume one agent, or end the stop of all. Raises Refused."""
     return await _turn(ctx, said, stop=False)
 
 

@@ -1,4 +1,4 @@
-"""Resume in a run's thread: a run that failed goes on where it stood."""
+"""Resume a failed run, in its thread."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NOT_FAILED = "This run was already resumed, or can no longer be resumed. Its fir
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """The button; that somebody pressed it is a line in the same thread."""
+    """The click is a line in the same thread."""
 
     add_button(app, ctx, ACTION_RESUME_RUN, on_id(_resume))
 
 
 async def _resume(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> str | None:
-    """Returns what the person should be told beyond the line. Raises Refused (recorded)."""
+    """Returns what to tell the person besides. Raises Refused (recorded)."""
     person = person_of(body)
     by, administrator = await asyncio.gather(ctx.directory.identify(person), ctx.directory.is_admin(person))
     thread = thread_of(body["container"])

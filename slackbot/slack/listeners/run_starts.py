@@ -1,4 +1,4 @@
-"""Starting an agent on somebody's behalf, the same way by command, mention and direct message."""
+"""Start an agent for somebody, the same by command, mention and direct message."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def closest_name(word: str, known: Iterable[str]) -> str | None:
 
 
 def split(text: str) -> tuple[str, str]:
-    """The first word and the rest, both without spaces around them."""
+    """The first word and the rest, both stripped."""
     first, rest = [*text.split(maxsplit=1), "", ""][:2]
     return first, rest.strip()
 
 
 def unescape(text: str) -> str:
-    """Slack's text as it was typed: it escapes `&`, `<` and `>` and nothing else; undone once, `&` last."""
+    """Slack escapes `&`, `<` and `>` and nothing else; undone once, `&` last."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
@@ -47,7 +47,7 @@ async def start(
 async def begin(
     ctx: ListenerContext, person: Person, agent: Agent, task: str, *, channel_id: str, start_key: str, by: str
 ) -> Card | str:
-    """Start this agent: the card that says so, or a sentence that says why not."""
+    """The card that says so, or a sentence that says why not."""
     try:
         started = await run_starts.start(
             ctx.services,
@@ -68,7 +68,7 @@ async def begin(
 
 
 def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
-    """What was wrong with a name that no agent has, or with a task that is missing."""
+    """What was wrong: a name that no agent has, or a missing task."""
     names = [agent.name for agent in ctx.agents]
     known = f"There are: {', '.join(names)}." if names else "No agents are loaded."
     near = closest_name(name, names) if name and name not in names else None

@@ -1,4 +1,4 @@
-"""Retry and Mark as done in a run's thread: a call in doubt that nobody was asked about has no card to settle it on."""
+"""Retry and Mark as done in a run's thread, for a call in doubt without a card."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATH = "slack_thread"
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Both buttons; what came of it is a line in the same thread."""
+    """The result is a line in the same thread."""
 
     add_button(app, ctx, ACTION_RETRY_CALL, on_id(partial(_settle, "retry")))
     add_button(app, ctx, ACTION_DONE_CALL, on_id(partial(_settle, "done")))
@@ -31,7 +31,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 async def _settle(
     verdict: Literal["retry", "done"], ctx: ListenerContext, body: dict[str, Any], execution_id: UUID
 ) -> str | None:
-    """Returns what the person should be told beyond the line. Raises Refused (recorded)."""
+    """Returns what to tell the person besides. Raises Refused (recorded)."""
     person = person_of(body)
     settler, administrator = await asyncio.gather(
         ctx.directory.identify(person), ctx.directory.is_admin(person)
@@ -52,5 +52,5 @@ async def _settle(
 
 
 def thread_of(container: Mapping[str, Any]) -> tuple[str, str]:
-    """Where it was pressed; empty where there is no thread, which fits no run."""
+    """Where the button was; empty without a thread, which fits no run."""
     return str(container.get("channel_id") or ""), str(container.get("thread_ts") or "")

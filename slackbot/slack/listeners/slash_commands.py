@@ -1,4 +1,4 @@
-"""Slash commands: what was typed becomes an answer that only its writer sees."""
+"""Slash commands; only the writer sees the answer."""
 
 from __future__ import annotations
 

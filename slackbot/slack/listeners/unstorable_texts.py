@@ -1,4 +1,4 @@
-"""Texts from Slack that cannot be stored are refused, and the person told. `messages` asks `objection` itself."""
+"""Refuse texts that cannot be stored, and tell the person. `messages` asks `objection` itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slackbot.slack.listeners.modals import tell
 
 
 def objection(text: str) -> str | None:
-    """What the writer of a text that cannot be stored is told; ``None`` when it can be."""
+    """What to tell the writer of a text that cannot be stored."""
     problem = unstorable(text)
     return (
         problem and f"This text {problem}, which cannot be stored. Please remove it and send the text again."
@@ -23,7 +23,7 @@ def objection(text: str) -> str | None:
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """For slash commands, forms and buttons."""
+    """Check slash commands, forms and buttons."""
 
     @app.middleware
     async def storable(
@@ -42,7 +42,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def _errors_of_form(body: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with a form that was sent, by block_id."""
+    """What is wrong with a submitted form, by block_id."""
     if body.get("type") != "view_submission":
         return {}
     values: dict[str, Any] = body["view"]["state"].get("values") or {}
@@ -50,7 +50,7 @@ def _errors_of_form(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _first_objection(value: Any) -> str | None:
-    """The objection to the first text in this that cannot be stored."""
+    """The objection to the first text that cannot be stored."""
     left = [value]
     while left:
         match left.pop():
