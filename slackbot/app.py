@@ -1,4 +1,4 @@
-"""The composition root: builds, starts and stops all parts of a process, in order."""
+"""The composition root: builds, starts and stops all parts of a process."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ from slackbot.web import (
 log = structlog.get_logger(__name__)
 
 KEYLESS = "not-set"
-"""The model client's key if none is set; the model's server decides whether to accept it."""
+"""The model client's key if none is set; the model's server decides."""
 
 SPARE_THREADS = 32
-"""Threads for sync user code beyond one per call: for edits, and for calls that outlived their timeout."""
+"""Threads for sync user code beyond one per call: for edits, and calls that outlived their timeout."""
 
 
 class Service:
-    """One process of Signoff with its roles. Call `start`, then `run` until stopped, then `stop`.
+    """One process of Signoff with its roles. Call `start`, `run`, then `stop`.
 
-    ``policy`` is from the checkpoints file; the first start on a database puts it into force.
+    ``policy`` is from the checkpoints file; a database's first start puts it into force.
     """
 
     def __init__(self, settings: Settings, db: Database, policy: Policy, registry: Registry) -> None:
@@ -121,20 +121,21 @@ class Service:
 
     @property
     def health_port(self) -> int | None:
-        """The port of the separate health routes, if SIGNOFF_HEALTH_PORT is set."""
+        """The separate health routes' port, if SIGNOFF_HEALTH_PORT is set."""
         return self._health.port
 
     @property
     def port(self) -> int | None:
-        """The listening port, once started with the role ``web``."""
+        """Once started with the role ``web``."""
         return self._http.port
 
     # --- life -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start every part. If Slack is unreachable, wait for it.
+        """Start every part; wait for Slack if it is unreachable.
 
-        Raises SignoffError when a part can never work: a token that Slack rejects, a channel that does not exist.
+        Raises SignoffError when a part can never work: a token that Slack rejects, a channel that does not
+        exist.
         """
         self._failed = asyncio.get_running_loop().create_future()
         await self.db.open()
@@ -165,9 +166,9 @@ class Service:
         )
 
     async def _load_policy(self) -> None:
-        """Load the policy in force, and log if the file differs from it."""
+        """Load the policy in force; log if the file differs."""
         stored = await policies.put_first(self.db, self._file, by=f"worker:{self.name}")
-        with suppress(OutdatedPolicy):  # already logged; votes still count and messages are still sent
+        with suppress(OutdatedPolicy):  # already logged; votes count and messages are sent
             await self._policies.load()
             if self._policies.policy.digest != self._file.digest:
                 log.warning(
@@ -187,12 +188,12 @@ class Service:
         self.slack.follow()
 
     def _connections(self) -> int:
-        """The maximum number of database connections of this process: its pools, and the executor's own."""
+        """This process's maximum of database connections: its pools, and the executor's."""
         own = self._executor.connections if Role.WORKER in self.settings.roles else 0
         return sum(pool.most for pool in self.db.pools()) + own
 
     async def run(self) -> None:
-        """Wait until cancelled. Raises SignoffError when a part turns out never to work."""
+        """Wait until cancelled. SignoffError: a part turns out never to work."""
         if self._failed is not None:
             await self._failed
 
@@ -210,7 +211,7 @@ class Service:
             self.slack.stop_delivering(),
         )
         if Role.WEB in self.settings.roles:
-            # Until the load balancer has noticed that this process is not ready, requests still arrive and are served.
+            # Until the load balancer has noticed, requests still arrive and are served.
             await asyncio.sleep(self.settings.pre_stop_seconds)
             await self.slack.stop_listening()
             await self._watch.let_go()
@@ -255,7 +256,7 @@ class Service:
         ]
 
     async def check(self) -> tuple[bool, Mapping[str, Any]]:
-        """Readiness (database and schema), and the health of each component."""
+        """Readiness (database and schema), and each component's health."""
         database = await self._check_database()
         parts = {
             "database": database,
@@ -271,7 +272,7 @@ class Service:
         return database == "ok" and not self._draining, parts
 
     async def _scheduled(self) -> str | None:
-        """Whether every schedule's agent is loaded in this process; ``None`` without that role."""
+        """Whether every schedule's agent is loaded here; ``None`` without that role."""
         if Role.SCHEDULER not in self.settings.roles:
             return None
         unknown = await schedules.unknown_agents(self.db, [agent.name for agent in self.registry])

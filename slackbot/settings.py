@@ -1,4 +1,4 @@
-"""Configuration from the environment, `.env`, and files named by `*_FILE`. One line per wrong setting."""
+"""Configuration from the environment, `.env`, and `*_FILE`. One line per wrong setting."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ SECRETS = (
     "OPENAI_API_KEY",
     "SIGNOFF_SMTP_URL",
 )
-"""Each can be given as `<NAME>_FILE`: the path of a file that contains it."""
+"""`<NAME>_FILE` is the path of a file with the secret."""
 
 OURS = "SIGNOFF_"
 SHARED = ("SLACK_", "OPENAI_", "DATABASE_")
-"""Names that other programs also use: reported only if the probably intended setting is missing."""
+"""Other programs use these, too: reported only if the probably intended setting is missing."""
 ELSEWHERE = frozenset(
     {"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL", "SIGNOFF_URL", "SIGNOFF_KEY", "SIGNOFF_KEY_FILE"}
 )
-"""Names of Signoff that are read where they are used, before or beside these settings."""
+"""Read where they are used, before or beside these settings."""
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SLACK_API = "https://slack.com/api/"
 
 
 class SettingsError(SignoffError):
-    """A setting is missing or wrong; one line each, with its environment name."""
+    """One line for each missing or wrong setting."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -57,7 +57,7 @@ class SettingsError(SignoffError):
 
 
 class Role(StrEnum):
-    """The role of a process; roles can be split over any number of processes."""
+    """Roles can be split over any number of processes."""
 
     WEB = "web"
     WORKER = "worker"
@@ -69,7 +69,7 @@ def _named(name: str, **more: Any) -> Any:
 
 
 class Settings(BaseSettings):
-    """All settings. Secrets never show in a repr."""
+    """Secrets never show in a repr."""
 
     model_config = SettingsConfigDict(extra="ignore", hide_input_in_errors=True, env_ignore_empty=True)
 
@@ -114,7 +114,7 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = _named("SIGNOFF_LOG_FORMAT", default="text")
 
     unknown: tuple[str, ...] = ()
-    """Unknown names that look like settings, each with the probably intended one."""
+    """Names that look like settings, each with the probably intended one."""
 
     @field_validator("database_url", "owner_url")
     @classmethod
@@ -207,7 +207,7 @@ class Settings(BaseSettings):
 
     @property
     def no_mail(self) -> str | None:
-        """Why reviewers cannot get e-mail; ``None`` if they can."""
+        """Why reviewers cannot get e-mail."""
         missing = [
             name
             for name, value in (
@@ -222,7 +222,7 @@ class Settings(BaseSettings):
     def read_policy(self, source: str, name: str, *, now: datetime | None = None) -> Policy:
         """Parse the policy and check that these settings can enforce it. Raises PolicyError.
 
-        ``now``: for one that is yet to be applied.
+        ``now``: for one yet to be applied.
         """
         return checkpoints.load(
             source, filename=name, no_mail=self.no_mail, no_lookups=self.no_lookups, now=now
@@ -230,12 +230,12 @@ class Settings(BaseSettings):
 
     @property
     def no_lookups(self) -> str | None:
-        """Why Signoff cannot look up facts; ``None`` if it can."""
+        """Why Signoff cannot look up facts."""
         return "set SIGNOFF_FACTS_SECRET" if self.facts_secret is None else None
 
     @property
     def socket_mode(self) -> bool:
-        """With an app-level token the service opens the connection; else Slack calls `/slack/events`."""
+        """Whether the service opens the connection, with an app-level token; else Slack calls `/slack/events`."""
         return self.slack_app_token is not None
 
     @classmethod
@@ -294,7 +294,7 @@ def _unknown(given: Collection[str]) -> Iterator[str]:
 
 
 def _read_files(given: dict[str, str | Any]) -> list[str]:
-    """Put the content of each `<NAME>_FILE` under `<NAME>`. Returns the problems."""
+    """The content of each `<NAME>_FILE`, under `<NAME>`. Returns the problems."""
     problems = []
     for name in SECRETS:
         path = given.pop(f"{name}_FILE", None)
@@ -318,7 +318,7 @@ def _in_one_line(problem: Any) -> str:
 
 
 def _public_address(value: str) -> str:
-    """The public address, without a trailing slash. Raises ValueError."""
+    """Strip the trailing slash. Raises ValueError."""
     try:
         parts, _ = urlsplit(value), urlsplit(value).port
     except ValueError:

@@ -1,4 +1,4 @@
-"""The half of a process that talks to Slack. Its parts exist once Slack has told us who we are."""
+"""The half of a process that talks to Slack. Its parts exist once Slack has identified us."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ CHANNELS_AGAIN = 10.0
 
 
 class NotConnected(SignoffError):
-    """Slack has not told us yet who we are; what depends on it is looked at again later."""
+    """Slack has not identified us; what depends on it is tried again later."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What needs to know who we are in Slack."""
+    """What needs our Slack identity."""
 
     workspace: Workspace
     directory: Directory
@@ -56,7 +56,7 @@ class Parts:
 
 
 class SlackService:
-    """Connects to Slack, in the background where it does not answer yet, and stops what that started."""
+    """Connects to Slack, if necessary in the background, and stops what that started."""
 
     def __init__(self, settings: Settings, db: Database, policies: PolicyInForce, worker: str) -> None:
         self.parts: Parts | None = None
@@ -71,7 +71,7 @@ class SlackService:
         self._following: asyncio.Task[None] | None = None
 
     async def start(self, services: Services, votes: Votes, failed: asyncio.Future[None]) -> None:
-        """Connect now, or in the background if Slack is away; `failed` is told if it turns out never to work.
+        """Connect now, or in the background if Slack is away; `failed` is called if it can never work.
 
         Raises SignoffError for a token that Slack rejects and a channel that does not exist.
         """
@@ -128,7 +128,7 @@ class SlackService:
         )
 
     async def _find_channels(self, client: SlackClient, directory: Directory) -> None:
-        """Names of channels become ids; a channel that does not exist could hide a request from everybody."""
+        """Names of channels become ids; a missing channel could hide a request from everybody."""
         named = dict.fromkeys(self._policies.last_loaded.channels, str(self._settings.checkpoints))
         if self._settings.channel:
             named[self._settings.channel] = "SIGNOFF_CHANNEL"
@@ -148,11 +148,11 @@ class SlackService:
         return Destination(workspace.team_id, channel) if channel else None
 
     def admin(self) -> Destination | None:
-        """Where operators read; ``None``: nowhere, or Slack has not been reached yet."""
+        """The operators' channel; ``None``: none, or Slack has not been reached."""
         return self._admin_of(self.parts.workspace) if self.parts else None
 
     def follow(self) -> None:
-        """Another policy is loaded: find its channels, and go by its settings."""
+        """Find a new policy's channels, and use its settings."""
         if self.parts is None or self._client is None:
             return
         if self._following is not None:
@@ -160,7 +160,7 @@ class SlackService:
         self._following = asyncio.create_task(self._find_new(self._client, self.parts), name="channels")
 
     async def _find_new(self, client: SlackClient, parts: Parts) -> None:
-        """Until its channels are found, nobody can be asked in them."""
+        """Find a policy's channels; until then, nobody can be asked in them."""
         while True:
             try:
                 await self._find_channels(client, parts.directory)
@@ -172,7 +172,7 @@ class SlackService:
                 return
 
     def destination(self, channel: str | None) -> Destination:
-        """Where a rule's card goes. Raises NotConnected until Slack has told us who we are."""
+        """A rule's channel. Raises NotConnected until Slack has identified us."""
         if self.parts is None:
             raise NotConnected("Slack has not been reached yet, so nobody can be asked")
         name = channel or self._policies.last_loaded.defaults.channel or self._settings.channel
@@ -181,14 +181,14 @@ class SlackService:
         return Destination(self.parts.workspace.team_id, self._channels[name])
 
     def connection(self) -> SlackConnection | None:
-        """What the web asks Slack with; None until Slack has told us who we are."""
+        """What the web asks Slack with; None until Slack has identified us."""
         if self.parts is None:
             return None
         ctx = self.parts.ctx
         return SlackConnection(self.parts.workspace.team_id, ctx.directory, ctx.client, ctx.permalinks)
 
     async def events(self, request: Request) -> Response:
-        """Slack's requests, once we know who we are; until then Slack is told to come back."""
+        """Slack's requests; until it has identified us, Slack is told to come back."""
         if self.parts is None:
             return PlainTextResponse("", status_code=503)
         if self.parts.edge is None:
@@ -208,23 +208,22 @@ class SlackService:
 
     @property
     def delivers(self) -> bool:
-        """Whether every channel is looked after; true while there is none yet."""
+        """Whether every channel is looked after; true while there is none."""
         return self.parts is None or self.parts.poller.alive
 
     async def stop_connecting(self) -> None:
-        """Stop waiting for Slack, where it was still away."""
         for task in (self._connecting, self._following):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
     async def stop_delivering(self) -> None:
-        """Let messages that are being sent arrive, within the drain time."""
+        """Let messages in progress arrive, within the drain time."""
         if self.parts is not None:
             await self.parts.poller.stop(self._settings.drain_seconds)
 
     async def stop_listening(self) -> None:
-        """Take nothing more from Socket Mode; what comes by HTTP ends with the HTTP server."""
+        """Take nothing more from Socket Mode; HTTP ends with its server."""
         if self.parts is not None and self.parts.sockets is not None:
             await self.parts.sockets.stop()
 

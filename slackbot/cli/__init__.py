@@ -99,12 +99,12 @@ WRONG = 2
 
 
 def opened(name: str) -> Any:
-    """Import a command. Afterwards, tracebacks are printed with secrets masked."""
+    """Import a command. Later tracebacks have secrets masked."""
     from slackbot.masking import guard_tracebacks  # noqa: PLC0415 - slow to import
 
     guard_tracebacks()
     place, _, named = COMMANDS[name][0].rpartition(".")
-    if not place.startswith("signoff."):  # coding agents can write to the folder of their hook
+    if not place.startswith("signoff."):  # coding agents can write to their hook's folder
         sys.path.insert(0, str(Path.cwd()))  # lets SIGNOFF_AGENTS import from the current folder
     module = import_module(place if place.startswith("signoff.") else f"slackbot.cli.{place}")
     found, around = getattr(module, named), typer.Typer()
@@ -168,7 +168,7 @@ def main() -> None:
 
 
 def _check(arguments: Sequence[str]) -> None:
-    """Raises SignoffError for arguments that cannot be stored: invalid UTF-8 arrives as lone surrogates."""
+    """SignoffError for arguments that cannot be stored: invalid UTF-8 arrives as lone surrogates."""
     for each in arguments:
         if unstorable(each) is not None:
             raise SignoffError(f"the argument {each!a} is not valid UTF-8, so it cannot be stored")

@@ -1,4 +1,4 @@
-"""Shared by commands: settings, policy, and a migrated database that is closed at the end."""
+"""Shared by commands: settings, policy, and a migrated database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EmbeddedFlag = Annotated[
 
 
 def read_settings(**overrides: str | int | None) -> Settings:
-    """The settings, with command-line overrides; also sets up logging. Raises SettingsError."""
+    """Read the settings with command-line overrides, and set up logging. Raises SettingsError."""
     given = {f"SIGNOFF_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
     configured = settings.read(extra=given)
     logs.configure(configured.log_level, configured.log_format)
@@ -40,7 +40,7 @@ def read_policy(configured: Settings) -> Policy:
 
 
 def read_source(configured: Settings) -> str:
-    """The text of the checkpoints file. Raises SettingsError."""
+    """The checkpoints file's text. Raises SettingsError."""
     path = configured.checkpoints
     try:
         return path.read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ def read_source(configured: Settings) -> str:
 
 
 def check_channels(configured: Settings, policy: Policy) -> None:
-    """Raises SettingsError if a request could have no channel."""
+    """SettingsError if a request could have no channel."""
     everywhere = all(rule.channel for rule in policy.rules) and policy.defaults.channel
     if not everywhere and configured.channel is None:
         raise SettingsError(
@@ -63,7 +63,7 @@ def check_channels(configured: Settings, policy: Policy) -> None:
 
 @contextmanager
 def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = True) -> Iterator[str]:
-    """The database URL; an embedded server is started, migrated and stopped with the command."""
+    """An embedded server is started, migrated and stopped with the command."""
     if not use_embedded:
         if configured.database_url is None:
             raise SettingsError(["no database: set DATABASE_URL, or use --embedded"])
@@ -79,13 +79,13 @@ def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = Tr
 
 
 def check_schema(configured: Settings, url: str) -> None:
-    """Raises SignoffError, with the command to run, if the schema is not current."""
+    """SignoffError, with the command to run, if the schema is not current."""
     if migrations.pending(url, configured.db_schema, role=configured.db_role):
         raise SignoffError("the database's schema is not current: run `signoff db upgrade` first")
 
 
 def open_database(configured: Settings, url: str) -> Database:
-    """A database configured like the service's, with few connections."""
+    """Configured like the service's, with few connections."""
     return Database(
         url,
         configured.db_schema,
@@ -103,8 +103,9 @@ def with_database(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Run work with a database whose schema is current. Raises what it raises, and SignoffError without such a
-    database.
+    """Run work with a database whose schema is current.
+
+    Raises what it raises, and SignoffError without such a database.
     """
     with database_url(configured, use_embedded) as url:
         return with_database_at(configured, url, work, *args, **kwargs)

@@ -90,10 +90,10 @@ COLUMNS = (
     ),
     *("run_id", "erased_at"),
 )
-"""The columns of the CSV for requests, votes and events; empty where a record has none."""
+"""For requests, votes and events; empty where a record has none."""
 
-# What spreadsheets evaluate as a formula (OWASP): at the start of a cell, after blanks and invisible characters, and
-# after what some spreadsheets treat as the end of a cell.
+# What spreadsheets evaluate as a formula (OWASP): at a cell's start, after blanks and invisible characters, and after
+# what some take for a cell's end.
 _FORMULA = re.compile(r"(\A|[;\t\r\n\v])(?=[\s\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|\A[\t\r])")
 
 
@@ -138,7 +138,7 @@ def export(
 async def records(
     db: Database, configured: Settings, since: datetime, until: datetime, *, audit: bool
 ) -> AsyncIterator[Record]:
-    """Requests, then votes, then events, each in order of creation."""
+    """Requests, votes, events, each in order of creation."""
     after = None
     while True:
         async with db.connection() as connection:
@@ -212,7 +212,7 @@ def _writer(form: Format, out: TextIO) -> Any:
 
 
 def row(record: Record) -> list[str]:
-    """A record's cells. A formula becomes text: it gets an apostrophe, within cells too."""
+    """A formula becomes text: it gets an apostrophe, within cells, too."""
     action = record.get("action") or {}
     flat = {**record, **{name: action.get(name) for name in ("tool", "tool_version", "arguments")}}
     flat["at"] = record.get("at") or record.get("timestamp")
@@ -232,7 +232,7 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def _target(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a private file that only appears when it is complete."""
+    """Standard output, or a private file that appears when it is complete."""
     if path is None:
         yield sys.stdout
         sys.stdout.flush()

@@ -120,7 +120,7 @@ def rotate(
 
 
 def _show_once(secret: str) -> None:
-    """Print the key alone to standard output, for pipes; the warning goes to standard error."""
+    """The key alone to standard output, for pipes; the warning to standard error."""
     typer.echo(secret)
     typer.echo(ONCE, err=True)
 

@@ -22,7 +22,7 @@ JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object per line, with amounts as exact strings.")
 ]
 MOST = 50
-"""Subjects shown per limit, those with the most use first."""
+"""Per limit, those with the most use first."""
 
 
 def limits(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:

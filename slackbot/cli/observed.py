@@ -19,7 +19,7 @@ from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, w
 from slackbot.masking import clean_text
 
 Rules = dict[tuple[str, str], ObservedRule]
-"""The observed rules of the policy in force, by checkpoint and version."""
+"""Of the policy in force, by checkpoint and version."""
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object per line, one for each checkpoint.")
 ]
@@ -82,7 +82,7 @@ def _until(count: ObservedCount, rule: ObservedRule | None) -> str:
 
 
 async def _example(each: ObservedExample, rule: Rule) -> str:
-    """An action in one line, with secrets masked."""
+    """One line, with secrets masked."""
     said = {"ask": "was asked anyway", "run": "ran", "deny": "was denied"}[each.verdict]
     asked = f", request {short_id(each.request_id)}" if each.request_id else ""
     what = await clean_text(rule.describe(each.action, each.facts))

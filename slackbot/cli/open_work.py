@@ -32,7 +32,7 @@ class OpenWorkChoice(StrEnum):
 def check_pending(
     configured: Settings, policy: Policy, registry: Registry, choice: OpenWorkChoice, *, use_embedded: bool
 ) -> None:
-    """List stranded work and apply the choice; exits with 1 if any is left unchanged."""
+    """List stranded work and apply the choice; exits with 1 if any is left."""
 
     async def look(db: Database) -> tuple[list[tuple[StrandedItem, str]], int]:
         found = await find_stranded(db, registry, policy)
@@ -72,7 +72,7 @@ def _row(each: StrandedItem, what: str) -> Sequence[str]:
 
 
 async def _resolve(db: Database, each: StrandedItem, choice: OpenWorkChoice) -> bool:
-    """Whether the work is no longer stranded. Approved calls are asked again by the service, once it runs."""
+    """Whether the work is no longer stranded. The service asks again about approved calls, once it runs."""
     actor, call = terminal.actor(), each.call
     if choice is OpenWorkChoice.KEEP or (
         choice is OpenWorkChoice.ASK_AGAIN and each.remedy is not Remedy.ASK_AGAIN

@@ -123,9 +123,9 @@ def _in_force(stored: StoredPolicy, wanted: Policy) -> str:
 
 
 async def _check(configured: Settings, wanted: Policy) -> None:
-    """The checks of a start: every request has a channel, and Slack knows the channels.
+    """A start's checks: every request has a channel, and Slack knows the channels.
 
-    Raises SignoffError. If Slack is unreachable, the policy is applied and the channels are checked later.
+    Raises SignoffError. If Slack is unreachable, the channels are checked later.
     """
     check_channels(configured, wanted)
     if configured.slack_bot_token is None:

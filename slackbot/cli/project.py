@@ -26,7 +26,7 @@ def init(
 
 
 def _this_command() -> str:
-    """How to call this program from any directory: by name if it is on the path, otherwise by file."""
+    """How to call this program: by name if it is on the path, otherwise by file."""
     called = Path(sys.argv[0]).absolute()
     found = shutil.which("signoff")
     return "signoff" if found and Path(found).resolve() == called.resolve() else shlex.quote(str(called))

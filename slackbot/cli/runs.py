@@ -123,7 +123,7 @@ class _Seen:
 
 
 async def _one(db: Database, prefix: str) -> _Seen:
-    """The run with this id or prefix, with secrets masked. Raises SignoffError."""
+    """The run with this id or prefix, masked. Raises SignoffError."""
     found = await _id(db, prefix)
     async with db.connection() as connection:
         run = await views.run_view(connection, found)
@@ -194,7 +194,7 @@ def _why(run: RunView) -> str:
 
 
 def _waiting(run: RunView) -> str:
-    """The number of waiting requests, and the child agents that asked."""
+    """Waiting requests, and the child agents that asked."""
     asked = f"{run.asked:,} for people" if run.asked else ""
     below = ", ".join(run.askers_below)
     return terminal.line(f"{asked}, asked by {below}" if below else asked, 200)

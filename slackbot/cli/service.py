@@ -31,9 +31,8 @@ SWITCH = 0.0005
 """Seconds until a busy event loop yields to threads; with Python's default, the secret scan takes ten times as long."""
 
 FULL_EVERY = 200
-"""Younger collections (default: ten) between two full garbage collections: with thousands of waiting clients a full one
-pauses the process for half a second and finds almost nothing.
-"""
+"""Younger collections (default: ten) per full one: with thousands of waiting clients a full one takes half a second and
+finds almost nothing."""
 
 if TYPE_CHECKING:
     from slackbot.app import Service
@@ -99,7 +98,7 @@ def _database(configured: Settings, url: str) -> Database:
 
 
 def _warn(configured: Settings, registry: Registry) -> None:
-    """Warn about problems that do not stop `serve`."""
+    """About problems that do not stop `serve`."""
     for name in configured.unknown:
         log.warning("no such setting; it is ignored", action="settings.unknown", name=name)
     if not list(registry) and configured.roles != {Role.SCHEDULER}:
@@ -111,7 +110,7 @@ def _warn(configured: Settings, registry: Registry) -> None:
 
 
 def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) -> None:
-    """Settings that `serve` requires. Raises SettingsError with a line for each missing one."""
+    """Settings that `serve` requires. SettingsError has a line for each missing one."""
     problems = []
     if configured.database_url is None and not use_embedded:
         problems.append("no database: set DATABASE_URL, or start with --embedded, which brings its own")

@@ -21,16 +21,16 @@ from signoff.values import Person
 from slackbot.cards import inert
 
 PIPED = 200
-"""Maximum line length without a terminal, for example when piped to grep."""
+"""Line length when piped, for example to grep."""
 
 
 def actor() -> str:
-    """The operator's name for the audit log: the operating system login."""
+    """The operating system login, for the audit log."""
     return f"cli:{storable_text(getpass.getuser())}"
 
 
 def line(text: str, limit: int = 2000) -> str:
-    """One line with control characters shown as signs."""
+    """Control characters are shown as signs."""
     return inert.line(text, limit)
 
 
@@ -74,7 +74,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and values, one pair per line; empty values are left out."""
+    """One pair per line; empty values are left out."""
     drawn = Table.grid(padding=(0, 2))
     for name, value in pairs:
         if value:
@@ -83,5 +83,5 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON that is safe for a terminal: everything but printable ASCII is escaped."""
+    """Safe for a terminal: everything but printable ASCII is escaped."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")

@@ -16,7 +16,7 @@ from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.masking import clean_now
 
 SHOWN = 20
-"""Dead notices in the list; the table counts all of them."""
+"""Dead notices in the list; the table counts all."""
 
 commands = typer.Typer(no_args_is_help=True, help="Manage webhooks, and replay notices that were given up.")
 

@@ -1,1 +1,1 @@
-"""The service process: worker, scheduler, telemetry, logs, doctor."""
+"""The service process."""

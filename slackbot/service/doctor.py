@@ -1,4 +1,4 @@
-"""`signoff doctor`: check everything that the service needs, and say how to fix it. Changes nothing."""
+"""`signoff doctor`: check everything that the service needs. Changes nothing."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.workspace import identify
 
 MAX_SKEW = 60.0
-"""Maximum difference from Slack's clock in seconds; Slack's requests older than five minutes are refused."""
+"""Seconds from Slack's clock; Slack's requests older than five minutes are refused."""
 
 
 MODEL_PATIENCE = 60.0
-"""Seconds for the model's response: a local server may have to load it first."""
+"""Seconds: a local server may have to load the model first."""
 
 DEAD_SHOWN = 5
 """Given-up messages named here; `signoff deliveries` lists all."""
 
 SILENCE = timedelta(minutes=15)
-"""A gap in events of this length means that the service was stopped, or the database is a restored copy."""
+"""Such a gap in events means that the service was stopped, or the database is a restored copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. ``remedy`` says how to fix it, unless it is ``well``."""
+    """``remedy`` says how to fix it, unless it is ``well``."""
 
     part: str
     well: bool
@@ -110,7 +110,7 @@ async def _database(configured: Settings, database: Database | None, url: str | 
 
 
 async def _policy(configured: Settings, file: Policy, database: Database) -> tuple[Finding, Policy]:
-    """The policy in force, if it can be loaded here."""
+    """The policy in force, if loadable here."""
     stored = await policies.in_force(database)
     if stored is None:
         return Finding("policy", True, "none is in force; the first start puts the file in force"), file
@@ -293,7 +293,7 @@ def _model_trouble(error: OpenAIError, name: str, address: str) -> str:
 
 
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
-    """Raises OpenAIError if the model cannot be used. If the server has no `GET /models/{id}`, sends a short prompt."""
+    """Raises OpenAIError. If the server has no `GET /models/{id}`, sends a short prompt."""
     try:
         await client.models.retrieve(name)
     except APIStatusError as error:

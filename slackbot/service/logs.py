@@ -1,4 +1,4 @@
-"""Logs: one event per line with a stable ``action`` key; text for people or JSON for machines, secrets masked."""
+"""Logs: one event per line with a stable ``action`` key, as text or JSON, secrets masked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slackbot import masking
 QUIET = {
     "apscheduler": logging.WARNING,
     "httpx": logging.WARNING,
-    # At DEBUG these print whole payloads, in which a value may be secret only by its checkpoint's `redact`.
+    # At DEBUG these print whole payloads, in which only a checkpoint's `redact` may make a value secret.
     "openai": logging.INFO,
     "httpcore": logging.INFO,
     "httpcore2": logging.INFO,
@@ -31,7 +31,7 @@ QUIET = {
     "uvicorn": logging.WARNING,
     "psycopg": logging.WARNING,
 }
-"""Log levels of libraries that log too much, or more than anybody may read."""
+"""Libraries that log too much, or more than anybody may read."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _OF_LINES = ("exception", "stack")
@@ -79,13 +79,13 @@ def configure(level: str = "INFO", form: str = "text") -> None:
 
 
 class _Lines:
-    """Writes rendered structlog lines directly; a standard library record per line would take twice the time."""
+    """Writes structlog lines directly; a standard library record per line takes twice the time."""
 
     def __init__(self, handler: logging.StreamHandler[TextIO], *_: object) -> None:
         self._handler = handler
 
     def write(self, line: str) -> None:
-        """Write the line. Like a handler, raises nothing: a full disk must not block decisions."""
+        """Like a handler, raises nothing: a full disk must not block decisions."""
         with suppress(OSError, ValueError):
             self._handler.stream.write(f"{line}\n")
             self._handler.flush()
@@ -94,9 +94,9 @@ class _Lines:
 
 
 def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:
-    """Neutralise external text: it cannot start a line or move the cursor. Line breaks in tracebacks stay.
+    """External text cannot start a line or move the cursor. Line breaks in tracebacks stay.
 
-    Values are written for people, not as Python: lists as words, None as nothing.
+    Values are written for people: lists as words, None as nothing.
     """
     return {
         key: (_CONTROL_IN_LINES if key in _OF_LINES else _CONTROL).sub(_seen, value)

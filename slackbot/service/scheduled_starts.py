@@ -1,4 +1,4 @@
-"""Starts agents whose schedules are due, with their requesters' current rights."""
+"""Start agents whose schedules are due, with their requesters' current rights."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from slackbot.reviewing.run_starts import ChannelUnknown, NotStarted, Requester
 from slackbot.web import SlackConnection
 
 AGAIN = 10.0
-"""Seconds until a start is retried that waits for Slack, or for a process with its agent."""
+"""Seconds until a start is retried that waits for Slack, or a process with its agent."""
 
 log = structlog.get_logger(__name__)
 
 
 class NotNow(Exception):
-    """Whether the run may start is not known yet."""
+    """It is not known yet whether the run may start."""
 
 
 class ScheduledStarts:
-    """The sweep of schedules in one process; the database allows each time once."""
+    """One process's sweep of schedules; the database allows each time once."""
 
     def __init__(self, services: Services, connected: Callable[[], SlackConnection | None]) -> None:
         self._services = services
@@ -41,7 +41,7 @@ class ScheduledStarts:
         self._not_before: dict[UUID, float] = {}
 
     async def sweep(self, db: Database) -> int:
-        """Start what is due. Returns the number of new runs."""
+        """Returns the number of new runs."""
         if self._connected() is None:
             return 0
         begun = 0
@@ -76,7 +76,7 @@ class ScheduledStarts:
         return await schedules.start(db, schedule, at or schedule.next_at, due.now, run, missed) is not None
 
     async def _prepared(self, schedule: Schedule) -> NewRun:
-        """The run to start. Raises NotNow, NotAMember and NotStarted."""
+        """Raises NotNow, NotAMember and NotStarted."""
         agent, slack = self._services.registry.find(schedule.agent), self._connected()
         if agent is None or slack is None:
             raise NotNow(f"no agent named {schedule.agent} is loaded here (SIGNOFF_AGENTS)")

@@ -54,11 +54,11 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "limits": (limits.settle_ended, 5.0),
     "forget_notices": (outbound.forget, 3600.0),
 }
-"""The sweeps that run without a poll, and the seconds in between."""
+"""Sweeps without a poll, and the seconds in between."""
 
 
 class Scheduler:
-    """Runs sweeps in this process until stopped. ``age`` is for health checks.
+    """Runs sweeps until stopped. ``age``: for health checks.
 
     ``admin``: the operators' channel, once known.
     """
@@ -93,7 +93,7 @@ class Scheduler:
             seconds=seconds,
             args=args,
             id=name,
-            next_run_time=datetime.now(UTC),  # work left by an earlier process need not wait
+            next_run_time=datetime.now(UTC),  # an earlier process's work need not wait
             misfire_grace_time=None,
             coalesce=True,
             max_instances=1,
@@ -101,7 +101,7 @@ class Scheduler:
 
     @property
     def age(self) -> float | None:
-        """Seconds since a sweep last ended; ``None`` before the first one."""
+        """Seconds since a sweep last ended; ``None`` before the first."""
         return None if self._swept is None else monotonic() - self._swept
 
     def start(self) -> None:
@@ -120,7 +120,7 @@ class Scheduler:
         return await observations.report_week(db, self.policy, self._admin())
 
     async def _look(self) -> None:
-        """Start the due sweeps, unless they are running."""
+        """Start due sweeps that are not running."""
         await self._run("look", self._begin_due)
 
     async def _begin_due(self, db: Database) -> int:

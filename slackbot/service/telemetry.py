@@ -1,7 +1,7 @@
-"""OpenTelemetry traces, enabled by its standard environment variables.
+"""OpenTelemetry traces, enabled by its standard variables.
 
-Spans of runs, requests and external executions are created from the database after they end. An unreachable receiver,
-or a bug here, costs only spans.
+Spans of runs, requests and external executions are made from the database after they end. An unreachable receiver, or a
+bug here, costs only spans.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LOOK = 0.5
 """Seconds between two polls for ended work."""
 
 TRIES = 6
-"""Polls for work that has not ended in the database; after that its transaction was rolled back."""
+"""Polls for work that has not ended in the database; then its transaction was rolled back."""
 
 _OVER = (RunStatus.COMPLETED, RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 class Ids:
-    """Span and trace ids: those set by `agent.tracing`, otherwise random."""
+    """Set by `agent.tracing`, otherwise random."""
 
     def generate_span_id(self) -> int:
         return tracing.wanted_span.get() or random.getrandbits(64) or 1
@@ -53,7 +53,7 @@ class Ids:
 
 
 def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the standard variables of OpenTelemetry request traces."""
+    """Whether OpenTelemetry's standard variables request traces."""
     off = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     none = environment.get("OTEL_TRACES_EXPORTER", "otlp").strip().lower() != "otlp"
     named = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -61,7 +61,7 @@ def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def exporting(worker: str) -> TracerProvider | None:
-    """The OTLP exporter over HTTP, from the environment; None, with a log line, if the extra is not installed."""
+    """The OTLP exporter over HTTP, from the environment; None, with a log line, without the extra."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
@@ -75,7 +75,7 @@ def exporting(worker: str) -> TracerProvider | None:
 
 
 def new_provider(worker: str) -> TracerProvider:
-    """A provider whose spans have our ids; without an exporter."""
+    """Its spans have our ids; without an exporter."""
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - an extra
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.id_generator import IdGenerator  # noqa: PLC0415
@@ -105,7 +105,7 @@ class Telemetry:
         self._task = asyncio.create_task(self._follow(), name="telemetry")
 
     async def stop(self) -> None:
-        """Send what is left, for at most five seconds."""
+        """Send what is left, within five seconds."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -128,7 +128,7 @@ class Telemetry:
                 log.exception("spans of ended work were not created", action="tracing.failed")
 
     async def look(self) -> None:
-        """Create spans of all noted work that has ended."""
+        """Create spans of noted work that has ended."""
         for _ in range(len(self._noted)):
             each = self._noted.popleft()
             tell = {"run": self._run, "request": self._request, "attempt": self._attempt}[each.kind]
@@ -172,7 +172,7 @@ class Telemetry:
         return True
 
     async def _attempt(self, request_id: UUID) -> bool:
-        """An external execution, from its claim to its report or time-out."""
+        """Trace an external execution from claim to report or time-out."""
         request = await self._db.read(views.request_view, request_id)
         attempt = request.execution if request else None
         if request is None or attempt is None or attempt.finished_at is None:
