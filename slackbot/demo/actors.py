@@ -17,7 +17,7 @@ from slackbot.demo.guide import AGENTS, REVIEWS
 Message = dict[str, Any]
 
 QUIET_SECONDS = 1.5
-"""More than the second between the service's messages in a channel: after it, nothing is being sent."""
+"""Longer than the second between messages in a channel: then nothing is being sent."""
 
 
 class Actors:
@@ -34,7 +34,7 @@ class Actors:
     async def ask(
         self, words: str, by: ScreenUser | None = None, where: str = AGENTS, agent: str = "refunds"
     ) -> Message:
-        """Run the agent as Ada, or somebody else; returns the root message of the run's thread."""
+        """Run the agent as Ada, or somebody else; returns the thread's root message."""
         before = {each["ts"] for each in self._slack.messages(where)}
         await (by or self.ada).command("/agent", f"run {agent} {words}", where)
         return await self._slack.wait_for(
@@ -43,7 +43,7 @@ class Actors:
         )
 
     def said(self, root: Message) -> str:
-        """Everything in this message's thread, as in notifications."""
+        """The message's thread, as in notifications."""
         thread = self._slack.thread(root["channel"], root["ts"])
         return "\n".join(each["text"] for each in thread)
 
@@ -63,12 +63,12 @@ class Actors:
         return self.cards(order)[-1]
 
     def buttons(self, order: int) -> list[str]:
-        """The buttons of that card. The link to the shop always stays and is not counted."""
+        """Buttons, without the link to the shop, which always stays."""
         rows = [block for block in self.card(order)["blocks"] if block["type"] == "actions"]
         return [each["text"]["text"] for row in rows for each in row["elements"] if "url" not in each]
 
     async def status(self, order: int) -> str:
-        """The order's status in the shop, with its cause if any: `REFUND_REJECTED, expired`."""
+        """The order's status in the shop, with its cause: `REFUND_REJECTED, expired`."""
         found = await shop.find(order)
         if found is None:
             return "no such order"
@@ -92,5 +92,5 @@ class Actors:
 
 
 def ephemeral_text(answer: InteractionResult) -> str:
-    """The ephemeral text shown to the person who acted."""
+    """Shown to the person who acted."""
     return "\n".join(str(each.get("text", "")) for each in (*answer.ephemeral, *answer.posts))

@@ -1,4 +1,4 @@
-"""The parts of a demo, started in order and stopped in reverse."""
+"""A demo's parts, started in order and stopped in reverse."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ADA = "U0ADA"
 
 @dataclass(frozen=True)
 class DemoEnvironment:
-    """A running demo. `settings` are the service's, secrets included."""
+    """`settings` are the service's, secrets included."""
 
     workdir: Workdir
     rules: DemoPolicy
@@ -63,7 +63,7 @@ class DemoEnvironment:
             return await api_keys.create(database, "demo", [Scope.REQUEST], by="demo", owner=ada)
 
     async def while_running(self, work: Awaitable[T]) -> T:
-        """The result of `work`. Raises ServiceFailed as soon as the service cannot be restarted."""
+        """The result of `work`. Raises ServiceFailed once the service cannot be restarted."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, self._supervision}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,7 +88,7 @@ async def open_environment(
 ) -> AsyncIterator[DemoEnvironment]:
     """Start database, sandbox, model and service. Raises SignoffError.
 
-    `agents`: modules of the current folder. `model`: settings of a real model, instead of the scripted one.
+    `agents`: modules of the current folder. `model`: a real model's settings.
     """
     async with AsyncExitStack() as stack:
         url = _database(stack, workdir, tell)
@@ -165,7 +165,7 @@ def _settings(workdir: Workdir, slack: SlackSandbox, url: str, port: int) -> dic
 async def _sandbox(
     workspace: SandboxWorkspace, guide: Guide, port: int, tell: Tell
 ) -> AsyncIterator[SlackSandbox]:
-    """The sandbox, on this port or the next free one."""
+    """Start the sandbox on this port or the next free one."""
     for wanted in range(port, port + PORTS_TRIED) if port else (0,):
         slack = SlackSandbox(workspace, port=wanted, guide=guide)
         try:
@@ -186,10 +186,10 @@ async def _sandbox(
 
 
 def _hold_port(stack: AsyncExitStack, first: int) -> int:
-    """Reserve a port for the service's HTTP across restarts, so that no other demo takes it."""
+    """Reserve a port for the service's HTTP across restarts."""
     for port in (*range(first, first + PORTS_TRIED), 0):
         with suppress(OSError):
-            with socket.socket() as probe:  # also fails if another demo holds it as below
+            with socket.socket() as probe:  # also fails if another demo holds it
                 probe.bind(("127.0.0.1", port))
                 found = int(probe.getsockname()[1])
             holder = stack.enter_context(socket.socket())

@@ -1,4 +1,4 @@
-"""A JSON record of a play: what ran, versions, settings and results."""
+"""A JSON record of a play."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PACKAGES = (
 def gather_evidence(
     env: DemoEnvironment, scenes: Sequence[Scene], orders: Sequence[Order], postgresql: str, began: datetime
 ) -> dict[str, Any]:
-    """The record of one play; for secrets, only whether they are set."""
+    """Gather the record; of secrets, only whether they are set."""
     return {
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "began": began.isoformat(timespec="seconds"),
@@ -56,7 +56,7 @@ def gather_evidence(
 
 
 def write(workdir: Path, evidence: Mapping[str, Any], began: datetime) -> Path:
-    """Write the record, named by its start time. Returns the file."""
+    """Named by its start time. Returns the file."""
     workdir.mkdir(parents=True, exist_ok=True)
     path = workdir / f"{began:%Y-%m-%dT%H-%M-%S-%f}.json"
     path.write_text(json.dumps(evidence, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -92,7 +92,7 @@ def _row(order: Order) -> dict[str, Any]:
 
 
 def _without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
-    """The database URL has no password: its socket is closed to other users."""
+    """The database URL has no password: its socket is closed to others."""
     hidden = set(SECRETS) - {"DATABASE_URL"}
     return {name: "(set)" if name in hidden else value for name, value in sorted(settings.items())}
 

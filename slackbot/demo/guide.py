@@ -1,4 +1,4 @@
-"""The guide on the sandbox's page: scenes of steps, each ticked once the sandbox has seen it happen."""
+"""The guide on the sandbox's page: scenes of steps, each ticked once it has happened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Seen:
         self.slack = slack
 
     def cards(self, words: str = "") -> list[Message]:
-        """Current cards with these words in their first line, oldest first."""
+        """Current cards with these words in the first line, oldest first."""
         return [each for each in self._about("request") if words in each["text"]]
 
     def card(self, words: str = "") -> Message | None:
@@ -58,11 +58,11 @@ class Seen:
         return any(words in each["text"] for each in thread)
 
     def received_ephemeral(self, user: str, words: str) -> bool:
-        """Whether this user was shown these words in an ephemeral message."""
+        """Whether this user got these words in an ephemeral message."""
         return any(words in each["text"] for each in self.slack.ephemeral(user))
 
     def is_in_channel(self, words: str) -> bool:
-        """Whether a message in the main channel contains these words."""
+        """Whether the main channel has these words."""
         return any(words in each["text"] for each in self.slack.messages(AGENTS))
 
     def starts(self) -> int:
@@ -70,7 +70,7 @@ class Seen:
         return len(self.slack.calls_of("apps.connections.open"))
 
     def _about(self, kind: str) -> list[Message]:
-        """Messages of all channels that are a card (`request`) or begin the thread of a run (`run`)."""
+        """Messages that are a card (`request`) or begin a run's thread (`run`)."""
         return [
             each
             for channel in self.slack.workspace.channels
@@ -85,10 +85,10 @@ Find = Callable[[Seen], Message | None]
 
 @dataclass(frozen=True)
 class Step:
-    """One action of one person. Its button performs it, or leads to where it is done.
+    """One person's action. Its button performs it, or leads to where it is done.
 
-    `act` is what the page needs for that: `as`, `channel`, `command` (sent at once, or only written with `draft`),
-    `reply` (posted in the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to.
+    `act`: what the page needs for that: `as`, `channel`, `command` (sent at once, or only written with `draft`),
+    `reply` (in the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to.
     """
 
     text: str
@@ -110,9 +110,9 @@ class Scene:
 
 
 class Guide:
-    """The scenes as the page shows them. A tick stays, even if its message is deleted.
+    """A tick stays, even if its message is deleted.
 
-    `cast`: the people to act as; the page hides the others, unless it is empty.
+    `cast`: the people to act as; the page hides others, unless it is empty.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Guide:
         }
 
     def finished(self, slack: SlackSandbox) -> list[str]:
-        """Titles of the scenes with every step ticked."""
+        """Titles of completely ticked scenes."""
         scenes = self(slack)["scenes"]
         return [each["title"] for each in scenes if all(step["done"] for step in each["steps"])]
 
@@ -161,7 +161,7 @@ def welcome(workspace: SandboxWorkspace) -> None:
 
 
 def say(workspace: SandboxWorkspace, text: str) -> None:
-    """Post a guide message in the main channel. The service is not notified."""
+    """Post in the main channel, without notifying the service."""
     guide: Message = {"type": "message", "team": workspace.team.id, "username": "Guide", "bot_id": "B0GUIDE"}
     said = workspace.messages.add(AGENTS, {**guide, "text": text})
     workspace.changes.publish({"type": "message", "channel": AGENTS, "ts": said["ts"], "thread_ts": None})

@@ -1,4 +1,4 @@
-"""Guide scenes about policy: grants, limits, and replay under another policy."""
+"""Guide scenes about policy."""
 
 from __future__ import annotations
 

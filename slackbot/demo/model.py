@@ -1,4 +1,4 @@
-"""The model of a demo: the scripted one, or a real one from the caller's environment."""
+"""A demo's model: scripted, or a real one from the caller's environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 @asynccontextmanager
 async def scripted() -> AsyncIterator[dict[str, str]]:
-    """A scripted model server; yields the service's settings for it."""
+    """Yields the service's settings for a scripted model server."""
     async with ScriptedModel() as model:
         yield {
             "OPENAI_API_KEY": "sk-scripted",
@@ -24,9 +24,9 @@ async def scripted() -> AsyncIterator[dict[str, str]]:
 
 
 async def real(name: str, caller: Mapping[str, str]) -> dict[str, str]:
-    """The service's settings for a real model. Checks once with its provider that it can be used.
+    """The service's settings for a real model. Checks once with its provider.
 
-    Raises SignoffError, one line, if it cannot.
+    Raises SignoffError, one line, if it cannot be used.
     """
     if not caller.get("OPENAI_API_KEY"):
         raise SignoffError("--model needs OPENAI_API_KEY in the environment (any text for a local server)")
@@ -38,5 +38,5 @@ async def real(name: str, caller: Mapping[str, str]) -> dict[str, str]:
     if not found.well:
         raise SignoffError(f"--model {name}: {found.detail}")
     proxy = next((caller[key] for key in PROXIES if caller.get(key)), None)
-    # Slack's client would use any other variable as its proxy, also for the sandbox on this machine.
+    # Slack's client would use any other variable as its proxy, also for the sandbox.
     return given | ({"ALL_PROXY": proxy, "NO_PROXY": "127.0.0.1,localhost"} if proxy else {})

@@ -1,4 +1,4 @@
-"""`signoff demo --auto`: play the scenes, print the results, and write them to disk."""
+"""`signoff demo --auto`: play the scenes, print and store the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slackbot.demo.scenes import GUIDED, PLAY, Act
 
 
 async def play(env: DemoEnvironment, console: Console) -> int:
-    """Play everything, print it, store the record. Returns the exit code: 0 if everything was as expected."""
+    """Play everything, print it, store the record. Returns 0 if all was as expected."""
     began = datetime.now(UTC)
     scenes: list[Scene] = []
     async with Database(env.database_url, application_name="signoff demo") as db:
@@ -63,7 +63,7 @@ async def _together(
 
 
 async def _run(act: Act, scene: Scene, actors: Actors) -> None:
-    """One scene, to its end or its first failure."""
+    """Run a scene to its end or its first failure."""
     began = time.monotonic()
     with suppress(SceneFailed):
         try:
@@ -74,7 +74,7 @@ async def _run(act: Act, scene: Scene, actors: Actors) -> None:
 
 
 def _audit(db: Database) -> Act:
-    """Verify the whole audit log as `signoff audit verify` does, and compare what the page's guide has seen."""
+    """Verify the audit log as `signoff audit verify` does, and compare what the guide has seen."""
 
     async def act(scene: Scene, actors: Actors) -> None:
         events, problems = await audit.find_problems(db)
@@ -86,14 +86,14 @@ def _audit(db: Database) -> Act:
 
 
 class _Programme:
-    """The output of one scene, buffered until its turn."""
+    """One scene's output, buffered until its turn."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._kept: list[str] | None = []
 
     def open(self, heading: str) -> None:
-        """Print what is buffered, and print directly from now on."""
+        """Print the buffer, and directly from now on."""
         for line in (heading, *(self._kept or ())):
             self._console.print(line)
         self._kept = None

@@ -1,4 +1,4 @@
-"""The guide's *Replay*: what a stricter policy would have decided, from the command line tool."""
+"""The guide's *Replay*: what a stricter policy would have decided."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = 100
 async def try_policy(
     workdir: Workdir, rules: DemoPolicy, workspace: SandboxWorkspace, settings: Mapping[str, str]
 ) -> str:
-    """Run the command on a copy of the policy with a lower limit, and post its output in the channel."""
+    """Run the command on a copy of the policy with a lower limit, and post its output."""
     file = workdir.path / "stricter.toml"
     file.write_text(rules.text.replace(LIMIT, STRICTER), encoding="utf-8")
     arguments = ("check", "replay", "--since", "1d", "--policy", str(file), "--show", "5")

@@ -1,4 +1,4 @@
-"""The checkpoints of a demo: the tour's own, or those of the current folder."""
+"""A demo's checkpoints: the tour's, or the current folder's."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ reject_reasons = ["Wrong amount", "Wrong customer"]
 """
 
 REVIEWS = "#reviews"
-"""Default channel for the cards of the user's own agents."""
+"""For cards of the user's own agents."""
 
 OWN = """\
 # No checkpoints.toml was found in the current directory, so people are asked about everything that is not read-only.
@@ -101,12 +101,12 @@ unmatched = "review"
 
 SECONDS = 20
 SECONDS_AUTO = 4
-"""Deadlines of a very large refund: SECONDS leaves time to watch a card, SECONDS_AUTO is just enough for the checks."""
+"""Deadlines of a very large refund: SECONDS leaves time to watch, SECONDS_AUTO is just enough for the checks."""
 
 
 @dataclass(frozen=True)
 class DemoPolicy:
-    """A checkpoints file: text, parsed policy, and messages about it."""
+    """Text, parsed policy, and messages about it."""
 
     text: str
     policy: Policy
@@ -114,7 +114,7 @@ class DemoPolicy:
 
 
 def tour_policy(seconds: int) -> DemoPolicy:
-    """The tour's policy; a very large refund expires after `seconds`."""
+    """A very large refund expires after `seconds`."""
     text = TOUR.format(seconds=seconds)
     return DemoPolicy(text, checkpoints.load(text, filename="checkpoints.toml"))
 
@@ -133,14 +133,14 @@ def folder_policy(workdir: Path) -> DemoPolicy:
 
 
 def workspace_of_agents() -> SandboxWorkspace:
-    """The sandbox workspace for the user's own agents, with a channel for their cards."""
+    """A workspace for the user's own agents, with a channel for their cards."""
     workspace = demo_workspace()
     everybody = workspace.channels["C0GENERAL"].members
     return workspace.add_channel("C0REVIEWS", REVIEWS.removeprefix("#"), everybody)
 
 
 def invite(policy: Policy, workspace: SandboxWorkspace) -> list[str]:
-    """Add the people, groups and channels that the policy names to the sandbox; returns a line about each."""
+    """Add the people, groups and channels named by the policy; returns a line about each."""
     terms = (policy.defaults, *policy.rules)
     people = [member.id for member in workspace.members.values() if member.team_id == workspace.team.id]
     said = []

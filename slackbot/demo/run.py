@@ -23,19 +23,19 @@ from slackbot.demo.workdir import Workdir, claim_workdir
 
 INTERRUPTED = 130
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "guide_agent.py"
-"""An external program that asks; only present in a checkout."""
+"""An external program that asks; only in a checkout."""
 
 
 def run_demo(*, auto: bool, agents: str | None, port: int, model: str | None = None) -> int:
-    """Run the demo until stopped, or with `auto` until played. Returns the exit code.
+    """Run until stopped, or with `auto` until played. Returns the exit code.
 
-    `agents` names modules of the current folder, like SIGNOFF_AGENTS; `model` a real model, reached with OPENAI_… from
+    `agents`: modules of the current folder, like SIGNOFF_AGENTS; `model`: a real one, reached with OPENAI_… from
     the environment. Raises SignoffError, one line, if it cannot start.
     """
     if auto and (agents or model):
         raise SignoffError("--auto plays the tour with its own agents and a scripted model; use it alone")
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # print "?" if the terminal cannot show "✓"
+        sys.stdout.reconfigure(errors="replace")  # "?" if the terminal cannot show "✓"
     console = Console(highlight=False, soft_wrap=True)
     try:
         with claim_workdir() as workdir:
@@ -84,7 +84,7 @@ async def _run(
 
 
 def _load(agents: str | None) -> list[str] | None:
-    """The names of the user's own agents. Raises LoadError."""
+    """Names of the user's own agents. Raises LoadError."""
     if agents is None:
         return None
     from agent.runtime.agents import load_agents  # noqa: PLC0415 - not needed for the tour
@@ -101,7 +101,7 @@ def _print_intro(console: Console, env: DemoEnvironment, key: str) -> None:
 
 
 def _commands(env: DemoEnvironment, key: str) -> list[str]:
-    """Shell commands for this demo, each with a comment; they run as printed."""
+    """Shell commands, each with a comment; they run as printed."""
     python = _typed(Path(sys.executable))
     signoff = _typed(Path(sys.executable).with_name("signoff"))
     commands = [f"kill -9 {env.service.pid}  # crash the service; it restarts"]
@@ -117,7 +117,7 @@ def _commands(env: DemoEnvironment, key: str) -> list[str]:
 
 
 def _typed(path: Path) -> str:
-    """A path relative to the current folder, where possible."""
+    """Relative to the current folder, where possible."""
     here = Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
@@ -132,7 +132,7 @@ def _line_printer(console: Console) -> Tell:
 
 
 def _stop_on_signals(console: Console) -> None:
-    """The first signal stops everything in order; further ones are ignored, since every step has a deadline."""
+    """The first signal stops everything in order; later ones are ignored, since every step has a deadline."""
     running, loop = asyncio.current_task(), asyncio.get_running_loop()
     seen: list[int] = []
 

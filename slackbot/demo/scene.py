@@ -1,4 +1,4 @@
-"""One scene of the play: expectations, observations and durations."""
+"""One scene: expectations, observations and durations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BETWEEN_LOOKS = 0.02
 
 @dataclass(frozen=True)
 class Check:
-    """One check. `seconds` is the time until the expectation was met."""
+    """`seconds`: until the expectation was met."""
 
     what: str
     expected: Any
@@ -28,7 +28,7 @@ class Check:
 
 
 class SceneFailed(Exception):
-    """An expectation failed; the rest of the scene is skipped. The failure is among the checks."""
+    """The rest of the scene is skipped. The failure is among the checks."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The scenes of the play. Each acts through the same interfaces as people and then checks the result."""
+"""The scenes of the play. Each acts through people's interfaces and checks the result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from slackbot.demo.guided_scenes import APPROVE, FUNCTION, REJECT, SMALL, TWO_CA
 from slackbot.demo.rules import SECONDS_AUTO
 from slackbot.demo.scene import Scene
 
-GENERAL = "C0GENERAL"  # scenes alternate between two channels, because each takes one message a second
+GENERAL = "C0GENERAL"  # two alternating channels: each takes one message a second
 DONE = "has been made"
-BACK_SECONDS = 60.0  # for a service restart on a busy machine
+BACK_SECONDS = 60.0  # a service restart on a busy machine
 
 
 async def small(scene: Scene, actors: Actors) -> None:
@@ -173,7 +173,7 @@ async def bound(scene: Scene, actors: Actors) -> None:
 
 
 GUIDED = [each.title for each in (APPROVE, SMALL, REJECT, TWO_CALLS, FUNCTION, ALLOW, BOUND)]
-"""Scenes of the page's guide that this play completes."""
+"""The guide's scenes that this play completes."""
 
 Act = Callable[[Scene, Actors], Awaitable[None]]
 
@@ -184,4 +184,4 @@ PLAY: tuple[tuple[tuple[str, Act], ...], ...] = (
     (("Allow the next ones", allow), ("A limit over time", bound)),
     (("kill -9 between decision and refund", kill),),
 )
-"""Scenes in order; those in one group run concurrently because they are independent."""
+"""In order; those in one group are independent and run concurrently."""

@@ -1,4 +1,4 @@
-"""`signoff serve` in its own process: started, restarted if it dies, stopped."""
+"""`signoff serve` in its own process, restarted if it dies."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from signoff.errors import SignoffError
 from slackbot.demo.workdir import Workdir
 
 OURS = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
-"""The caller's settings that the demo's service must not see."""
+"""Settings that the demo's service must not see."""
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-"""Removed, because everything is on this machine and Slack's client ignores NO_PROXY."""
+"""Removed: everything is on this machine and Slack's client ignores NO_PROXY."""
 
 WRONG = 2  # exit code of a configuration error
 QUICK_EXIT = 5.0
@@ -28,7 +28,7 @@ STOP_SECONDS = 10.0
 
 
 class ServiceFailed(SignoffError):
-    """The service does not stay alive; `tail` is the end of its log."""
+    """The service does not stay alive; `tail` is its log's end."""
 
     def __init__(self, why: str, tail: Sequence[str]) -> None:
         super().__init__(why)
@@ -36,7 +36,7 @@ class ServiceFailed(SignoffError):
 
 
 class ServiceProcess:
-    """The service, kept alive by `supervise`; `connected` waits for its Slack connection, `tell` receives its news."""
+    """Kept alive by `supervise`; `connected` waits for its Slack connection, `tell` receives its news."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ServiceProcess:
         self._tell = tell
         self._command = command or (sys.executable, "-m", "slackbot", "serve")
         self.pid = 0
-        self.endings: list[int] = []  # exit codes so far; negative: killed by a signal
+        self.endings: list[int] = []  # negative: killed by a signal
         self.ready = asyncio.Event()
 
     async def supervise(self) -> None:
@@ -80,7 +80,7 @@ class ServiceProcess:
             return []
 
     async def _live(self) -> int:
-        """Run once, from start to exit; returns the exit code."""
+        """Run once; returns the exit code."""
         began = time.monotonic()
         process = await self._launch()
         ended, here = asyncio.ensure_future(process.wait()), asyncio.ensure_future(self._connected())
@@ -102,11 +102,11 @@ class ServiceProcess:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 env=self._environment,
-                cwd=self._workdir.path,  # so that no .env of the caller's folder is read
+                cwd=self._workdir.path,  # no .env of the caller's folder is read
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C in the terminal is for the demo, which stops the service in order
+                start_new_session=True,  # Ctrl-C is for the demo, which stops the service in order
             )
         self.pid = process.pid
         self._workdir.process.write_text(f"{process.pid} {_start_time(process.pid)}\n")
@@ -116,7 +116,7 @@ class ServiceProcess:
 def environment(
     caller: Mapping[str, str], settings: Mapping[str, str], modules: Path | None
 ) -> dict[str, str]:
-    """The caller's environment without our settings, plus `settings`; `modules`: the caller's own agents."""
+    """The caller's, without our settings, plus `settings`; `modules`: the caller's own agents."""
     kept = {
         name: value
         for name, value in caller.items()
@@ -141,7 +141,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def _kill_leftover(note: Path) -> None:
-    """End the service of a killed demo, which would otherwise use the new database."""
+    """End a killed demo's service, which would use the new database."""
     try:
         pid, start_time = note.read_text().split()
         if _start_time(int(pid)) == start_time:
@@ -152,7 +152,7 @@ def _kill_leftover(note: Path) -> None:
 
 
 def _start_time(pid: int) -> str:
-    """When this process started: its id alone may have been reused."""
+    """A process id alone may have been reused."""
     try:
         return str(psutil.Process(pid).create_time())
     except psutil.Error:

@@ -25,7 +25,7 @@ class Workdir:
 
     @property
     def postgres(self) -> Path:
-        """Data of the demo's own PostgreSQL, separate from `signoff serve --embedded`."""
+        """Separate from `signoff serve --embedded`."""
         return self.path / "postgres"
 
     @property
@@ -49,7 +49,7 @@ class Workdir:
 
 @contextmanager
 def claim_workdir() -> Iterator[Workdir]:
-    """The first directory that no running demo uses. Raises SignoffError if there is none."""
+    """The first directory that no demo uses. Raises SignoffError."""
     home = data_home()
     try:
         for number in range(1, MOST + 1):
@@ -66,7 +66,7 @@ def claim_workdir() -> Iterator[Workdir]:
 
 def _is_free(lock: IO[str]) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it when the process ends
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the system when the process ends
     except BlockingIOError:
         return False
     return True
