@@ -9,6 +9,8 @@ from uuid import UUID
 
 
 class OutboundEvent(StrEnum):
+    """Events that a webhook can receive."""
+
     REQUEST_OPENED = "request.opened"
     DECISION_MADE = "decision.made"
     RUN_FINISHED = "run.finished"

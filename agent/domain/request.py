@@ -22,7 +22,7 @@ FactValues = Mapping[str, Any]
 
 
 class RequestStatus(StrEnum):
-    """Expired is not rejected, and callers can tell them apart."""
+    """The state of a request. Expired is not rejected, and callers can tell them apart."""
 
     WAITING = "waiting"
     APPROVED = "approved"
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
 
 class ExecutionStatus(StrEnum):
-    """``in_doubt``: it is unknown whether the effect happened."""
+    """An attempt at a call. ``in_doubt``: it is unknown whether the effect happened."""
 
     CLAIMED = "claimed"
     SUCCEEDED = "succeeded"

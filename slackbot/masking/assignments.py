@@ -69,7 +69,7 @@ def assignments(text: str) -> Iterator[TextSpan | None]:
 
 
 def _lowered(text: str) -> str:
-    """In lower case, each character at its place: a few capitals have two small letters."""
+    """Lower each character in place: a few capitals have two small letters."""
     low = text.lower()
     return low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
