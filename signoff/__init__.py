@@ -124,7 +124,7 @@ def __dir__() -> list[str]:
 
 
 def _check_service(name: str) -> None:
-    """Raises ImportError, in one line, if the service is not installed or another `agent` package hides its own."""
+    """ImportError, in one line: the service is not installed, or another `agent` package hides it."""
     ours = Path(__file__).resolve().parents[1] / "agent" / "__init__.py"
     if not ours.is_file():
         raise ImportError(f"signoff.{name} needs the whole service: pip install signoff")

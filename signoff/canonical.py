@@ -19,13 +19,13 @@ MAX_DEPTH = 64
 """Nesting limit for arrays and objects."""
 
 MAX_BYTES = 256 * 1024
-"""Size limit for arguments, as text and in canonical form."""
+"""Of arguments, as text and in canonical form."""
 
 MAX_INTEGER = 2**53 - 1
-"""Above this, a double cannot distinguish neighbouring integers (RFC 8785 section 3.2.2.3, RFC 7493)."""
+"""Above this, a double cannot tell neighbouring integers apart (RFC 8785 section 3.2.2.3, RFC 7493)."""
 
 _ENVELOPE = 4096
-"""Room for tool and version around arguments of maximum size."""
+"""For tool and version around arguments of maximum size."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -80,17 +80,17 @@ def parse_canonical(encoded: bytes) -> Any:
 
 
 def parse_envelope(encoded: bytes) -> Any:
-    """`parse_canonical` for an object that wraps arguments: it may be one level deeper."""
+    """`parse_canonical` for an object that wraps arguments: one level deeper."""
     return _read_canonical(encoded, depth=0)
 
 
 def parse_checked(encoded: bytes) -> Any:
-    """Parse bytes that were checked to be canonical when stored. Ten times faster than `parse_canonical`."""
+    """Parse bytes that were checked when stored. Ten times faster than `parse_canonical`."""
     return _checked.decode(encoded.decode())
 
 
 class _DuplicateKey:
-    """Marks an object with a duplicate key until the walk knows its path."""
+    """Marks a duplicate key until the walk knows its path."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -104,7 +104,7 @@ def _read_canonical(encoded: bytes, *, depth: int) -> Any:
 
 
 def _encoded(value: Any) -> bytes:
-    """RFC 8785 of plain JSON. Uses the C encoder of the standard library where its output is identical."""
+    """RFC 8785 of plain JSON, by the standard library's C encoder where its output is identical."""
     return _encode(value).encode() if _is_simple(value) else rfc8785.dumps(value)
 
 
@@ -114,7 +114,7 @@ _encode = json.JSONEncoder(
 
 
 def _is_simple(value: Any) -> bool:
-    """Whether the value has no floats (ECMAScript writes them differently) and its keys sort the same in UTF-16."""
+    """Whether there are no floats (ECMAScript writes them differently) and keys sort the same in UTF-16."""
     if type(value) is dict:
         return all(key.isascii() and _is_simple(member) for key, member in value.items())
     if type(value) is list:
@@ -148,7 +148,7 @@ _checked = json.JSONDecoder(parse_int=_number)
 
 
 def _integer(literal: str) -> int:
-    # CPython refuses very long literals. Any number that the walk refuses can stand in for them.
+    # CPython refuses very long literals. Any number that the walk refuses can stand in.
     return int(literal) if len(literal) <= 20 else MAX_INTEGER + 1
 
 
@@ -162,7 +162,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Any:
 
 
 _Path = tuple[Any, Any] | None
-"""A value's position: the parent path and the last step. Formatted only when an error needs it."""
+"""Parent path and last step. Formatted only for an error."""
 
 
 def _plain(value: Any, path: _Path, depth: int) -> Any:  # noqa: RET503 (`_fail` never returns)

@@ -1,4 +1,4 @@
-"""One-line descriptions of actions: tool name and arguments, without secrets."""
+"""One-line descriptions of actions, without secrets."""
 
 import re
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from signoff.masks import redact_by_name
 from signoff.values import Action
 
 MAX_VALUE = 200
-"""Characters shown of one value; the rest is counted."""
+"""Of one value; the rest is counted."""
 
 MAX_QUOTED = 60
-"""Characters shown of a value within the operator's text."""
+"""Of a value within the operator's text."""
 
 MAX_LINE = 600
 
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9.,-]{0,40}\Z", re.ASCII)
 
 
 def describe(action: Action) -> str:
-    """Describe an action that has no template: tool name and arguments, each cut if long."""
+    """Describe an action without a template: tool name and arguments, cut if long."""
     return tool_and_arguments(action.tool, redact_by_name(action.arguments).value)
 
 
@@ -39,17 +39,17 @@ def quoted(text: str, limit: int = MAX_QUOTED) -> str:
 
 
 def named_value(name: str, value: Any) -> str:
-    """A JSON value for use within a sentence: texts are `quoted`, except numbers and dates."""
+    """A JSON value within a sentence: texts are `quoted`, except numbers and dates."""
     if isinstance(value, str):
         return plain(value) if _NUMBER.match(value) else quoted(value)
     return formats.amount(name, value) or plain(value)
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:
-    """The text, or its beginning and the number of characters omitted."""
+    """The text, or its beginning and the number of omitted characters."""
     return text if len(text) <= limit else f"{text[:limit]}… (+{len(text) - limit} characters)"
 
 
 def plain(value: Any) -> str:
-    """A JSON value for people: strings unchanged, anything else as canonical JSON. Cut if long."""
+    """Strings unchanged, anything else as canonical JSON. Cut if long."""
     return shorten(value if isinstance(value, str) else canonical_bytes(value).decode())

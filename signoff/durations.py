@@ -20,11 +20,11 @@ FORMS = 'a time such as "72h", "30m" or "1h30m", or a number of seconds'
 _PARTS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?\Z", re.ASCII)
 _LONGEST = 100 * 365 * 86_400
-"""Seconds. Keeps now + duration a valid date."""
+"""Keeps now + duration a valid date."""
 
 
 def seconds_of(length: Duration) -> float:
-    """Convert a duration to seconds; a text may be a plain number. Raises ValueError."""
+    """A text may be a plain number. Raises ValueError."""
     if isinstance(length, timedelta):
         seconds = length.total_seconds()
     elif isinstance(length, str):
@@ -49,7 +49,7 @@ def _read(text: str) -> float:
 
 
 def _number(given: object) -> float:
-    """The number itself. Refuses booleans and other types that Python treats as numbers."""
+    """Refuses booleans and other types that Python treats as numbers."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise ValueError(f"must be {FORMS}")
     return float(given)
@@ -59,7 +59,7 @@ _FORMER = {"timeout_seconds": "timeout", "lease_seconds": "lease"}
 
 
 def by_former_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Accept ``timeout_seconds`` and ``lease_seconds``, the parameter names of earlier versions."""
+    """Accept ``timeout_seconds`` and ``lease_seconds``, names of earlier versions."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,7 +1,7 @@
 """Former module and class names, for unpickling.
 
 DBOS pickles what workflows return and raise, with each class's module, and reads it after an upgrade. `agent` makes
-these modules importable; our own code does not import them.
+these modules importable.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ FORMER_NAMES: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 
 def former_name(module: str, name: str) -> Any:
-    """The object that had this name. Raises AttributeError, as a module does."""
+    """AttributeError if there is none, as from a module."""
     try:
         place, now = FORMER_NAMES[module][name]
     except KeyError:
@@ -48,12 +48,12 @@ def former_name(module: str, name: str) -> Any:
 
 
 class FormerModules(MetaPathFinder, Loader):
-    """Finds removed modules. Runs after every other finder, so it hides no existing module."""
+    """Finds removed modules, after every other finder, so it hides no existing one."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A spec without a file; a package if former modules lie below it."""
+        """A spec without a file; a package if former modules lie below."""
         if fullname not in FORMER_NAMES:
             return None
         return ModuleSpec(fullname, self, is_package=not FORMER_NAMES[fullname])

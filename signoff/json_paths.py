@@ -15,7 +15,7 @@ _ROOTS = ("args", "facts")
 
 
 def format_path(steps: Iterable[Step]) -> str:
-    """Format a path for people: `$.items[2].price`, `$["a key"]`."""
+    """A path for people: `$.items[2].price`, `$["a key"]`."""
     return "$" + "".join(_written(step) for step in steps)
 
 

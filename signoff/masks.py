@@ -1,6 +1,4 @@
-"""Mask secrets by pattern, name, or policy; a mask says what was there and how long. Execution uses the original
-values.
-"""
+"""Mask secrets by pattern, name, or policy; a mask says what was there and how long. Execution uses the originals."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,13 +11,13 @@ from signoff.errors import MalformedArguments
 from signoff.json_paths import Step, format_path, is_redacted
 
 NAMED = "named-secret"
-"""Masked because of its key: `password`, `api_key` …"""
+"""By its key: `password`, `api_key` …"""
 
 BY_POLICY = "by-policy"
 """Masked because the checkpoint's `redact` names it."""
 
 NOT_SCANNED = "not-scanned"
-"""Masked entirely because there was no time to scan it."""
+"""There was no time to scan it."""
 
 _MASK = re.compile(r"⟦redacted[^⟦⟧]{0,60}(?:⟧|\Z)|•+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
@@ -51,7 +49,7 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What a mask stands for. `length` in characters of the text, or of the number as JSON."""
+    """`length` in characters of the text, or of the number as JSON."""
 
     path: str
     start: int
@@ -60,7 +58,7 @@ class Secret:
 
 
 Find = Callable[[str], Sequence[TextSpan]]
-"""Finds secrets in a text. Spans may overlap."""
+"""Spans may overlap."""
 
 
 class RedactedValue(NamedTuple):
@@ -72,7 +70,7 @@ class RedactedValue(NamedTuple):
 
 
 def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
-    """Replace spans by masks (`⟦redacted github-token, 40 characters⟧`); `tight`: a mask is no longer than its span."""
+    """Put masks (`⟦redacted github-token, 40 characters⟧`); `tight`: no longer than their spans."""
     pieces, end = [], 0
     for span in merge_spans(text, spans):
         pieces += [text[end : span.start], sign(span.kind, span.end - span.start, tight=tight)]
@@ -81,7 +79,7 @@ def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
 
 
 def merge_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
-    """Sorted, disjoint spans; a span inside an existing mask is dropped."""
+    """Sorted and disjoint; a span inside an existing mask is dropped."""
     masks = [found.span() for found in _MASK.finditer(text)] if "⟦" in text or "•" in text else []
     apart: list[TextSpan] = []
     for span in sorted(spans, key=lambda each: (each.start, -each.end)):
@@ -95,7 +93,7 @@ def merge_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
 
 
 def has_mask(text: str) -> bool:
-    """Whether a text contains a mask. Such a text must not be sent back as the value."""
+    """Such a text must not be sent back as the value."""
     return "⟦redacted" in text
 
 
@@ -104,7 +102,7 @@ def is_secret_name(name: str) -> bool:
     return _is_secret_name(name[:100])
 
 
-@lru_cache(maxsize=1000)  # the same few names recur in every card and log line
+@lru_cache(maxsize=1000)  # the same few names recur everywhere
 def _is_secret_name(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or (len(words) > 1 and _ABOUT.fullmatch(words[-1])):
@@ -125,10 +123,10 @@ def redact_value(
     root: str = "args",
     steps: tuple[Step, ...] = (),
 ) -> RedactedValue:
-    """Copy a JSON value with all secrets masked, in keys too.
+    """Copy a JSON value with all secrets masked, in keys, too.
 
-    Values under a secret's name or covered by `redact` are masked entirely; in other texts, whatever `find` finds.
-    `steps` lead from `root` ("args" or "facts") to the value.
+    Values under a secret's name or covered by `redact` are masked entirely; other texts, where `find` finds
+    secrets. `steps` lead from `root` ("args" or "facts") to the value.
     """
     walk = _Walk(find, tuple(redact), root)
     named = any(isinstance(step, str) and is_secret_name(step) for step in steps)
@@ -138,12 +136,12 @@ def redact_value(
 
 
 def redact_by_name(value: Any, redact: Sequence[str] = (), root: str = "args") -> RedactedValue:
-    """`redact_value` by names and policy only: texts are not scanned."""
+    """Mask by names and policy only: texts are not scanned."""
     return redact_value(value, find=lambda _: (), redact=redact, root=root)
 
 
 def is_unseen(redacted: RedactedValue) -> bool:
-    """Whether something was masked that may not be a secret."""
+    """Whether something was masked that may be no secret."""
     return any(secret.kind == NOT_SCANNED for secret in redacted.secrets)
 
 
@@ -211,14 +209,14 @@ class _Walk:
         self.secrets += [Secret(path, span.start, span.end - span.start, span.kind) for span in spans]
 
     def _step(self, step: str) -> str:
-        """Cached: the same few keys lead to thousands of values."""
+        """Cached: few keys lead to thousands of values."""
         if step not in self.shown_steps:
             self.shown_steps[step] = mask(step, self.find(step))
         return self.shown_steps[step]
 
 
 def _counts(steps: tuple[Step, ...]) -> bool:
-    """Numbers under `tokens` count a model's tokens; those under `pass` count passed tests."""
+    """Numbers under `tokens` count a model's tokens; those under `pass`, passed tests."""
     names = [step.lower() for step in steps if isinstance(step, str)]
     return bool(names) and (names[-1].endswith("tokens") or names[-1] == "pass")
 

@@ -11,7 +11,7 @@ _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # model providers send fractions, w
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds from ``now`` (aware) that Retry-After asks for, never negative; ``None`` if it is missing or invalid."""
+    """Seconds from ``now`` (aware), never negative; ``None`` if missing or invalid."""
     if value is None:
         return None
     value = value.strip()

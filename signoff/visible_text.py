@@ -1,4 +1,4 @@
-"""Make hidden text visible: characters that are invisible or change how others are drawn become visible signs."""
+"""Make characters visible that are invisible or change how others are drawn."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from itertools import groupby
 from typing import NamedTuple
 
 MAX_MARKS = 3
-"""Combining marks per letter: living scripts need up to three, "zalgo" text dozens."""
+"""Per letter: living scripts need up to three, "zalgo" text dozens."""
 
 
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-# Letters and symbols drawn as nothing or as a blank, which their Unicode category does not reveal.
+# Letters and symbols drawn as nothing or a blank, unlike their Unicode category.
 _BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 _KEYCAPS = "#*0123456789"
 _EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
-# Signs that our own status lines begin with, and lookalikes: ticks, crosses, traffic lights.
+# Signs that our status lines begin with, and lookalikes: ticks, crosses, traffic lights.
 _SYMBOL = re.compile("([\u2190-\u2bff\U0001f000-\U0001fbff])[\ufe0e\ufe0f]?")
 _STATUS_SIGN = re.compile(
     r"\bCHECK\b|CROSS MARK|CROSS PRODUCT|CROSSING|DIAGONAL CROSS|BALLOT|SALTIRE|\bTIMES\b"
@@ -42,12 +42,12 @@ def is_hidden(character: str, before: str = "") -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Whether `text` is printable ASCII, so that nothing in it is hidden. True of most texts."""
+    """Printable ASCII, like most texts, has nothing hidden."""
     return text.isascii() and text.isprintable()
 
 
 def hidden_positions(text: str) -> set[int]:
-    """Positions in `text` of characters that must be replaced, line breaks and tabs included."""
+    """Positions of characters that must be replaced, line breaks and tabs included."""
     found: set[int] = set()
     kinds = {character: kind for character in set(text) if (kind := _kind(character))}
     if not any(kind.is_mark or kind.is_style for kind in kinds.values()):  # none depends on its neighbours
@@ -65,7 +65,7 @@ def hidden_positions(text: str) -> set[int]:
             hidden = kind.is_never_shown if not kind.is_style else is_hidden(character, before)
             if hidden or marks > MAX_MARKS:
                 found.add(position)
-                before = ""  # a style that follows has nothing to change
+                before = ""  # a following style has nothing to change
             else:
                 before = character
     return found
@@ -97,7 +97,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`visible` on one line: no line breaks, runs of spaces, or signs that our own status lines begin with."""
+    """`visible` without line breaks, runs of spaces, or signs that our status lines begin with."""
     if is_plain(text):
         return " ".join(text.split())
     text = _BREAKS.sub(" ⏎ ", SPACES.sub(" ", visible(text)).strip())
@@ -112,7 +112,7 @@ class _Kind(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _kind(character: str) -> _Kind | None:
-    """How a character is unusual; `None` if it is not."""
+    """How a character is unusual."""
     kind = _Kind(is_mark(character), character in _EMOJI_STYLE, _is_never_shown(character))
     return kind if any(kind) else None
 
@@ -136,7 +136,7 @@ def _is_never_shown(character: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _mark(character: str) -> str:
-    """The sign shown for a hidden character. Runs of equal signs are counted."""
+    """Runs of equal signs are counted."""
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)

@@ -133,7 +133,7 @@ def _named(decision: Approval | Review | str) -> tuple[str, str | None]:
 
 
 def _reportable(result: Any) -> Any:
-    """The result for the card: JSON unchanged unless it is too long, anything else as text."""
+    """The result for the card: JSON unless too long, anything else as text."""
     try:
         encoded = canonical_bytes(result)
     except MalformedArguments:

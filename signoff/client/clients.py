@@ -35,7 +35,7 @@ _CONNECT = 5.0
 
 
 def _options(url: str, key: str) -> dict[str, Any]:
-    """Options for both kinds of HTTP client. Raises ValueError."""
+    """Options of both HTTP clients. Raises ValueError."""
     if not url.startswith(("https://", "http://")):
         raise ValueError(f"the address of Signoff begins with https:// or http://, not {url!r}")
     if not key or not key.isascii() or not key.isprintable():
@@ -51,7 +51,7 @@ def _options(url: str, key: str) -> dict[str, Any]:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Trusted certificates, shared by all clients: loading them takes longer than most requests."""
+    """Shared by all clients: loading certificates takes longer than most requests."""
     return httpx2.create_ssl_context()
 
 
@@ -76,7 +76,7 @@ def _unreached(error: httpx2.HTTPError, url: httpx2.URL) -> NoResponse:
 
 
 def _check_parentheses(action: object) -> None:
-    """Raises TypeError if the decorator was applied without parentheses."""
+    """TypeError if the decorator was applied without parentheses."""
     if callable(action):
         name = getattr(action, "__name__", "function")
         raise TypeError(f"write @client.requires_approval() above {name}, with parentheses")

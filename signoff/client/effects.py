@@ -1,7 +1,7 @@
 """Effects that an operation yields. Operations do no I/O, so both clients share them.
 
 A client answers an ``HttpRequest`` with an ``HttpResponse`` or throws ``NoResponse`` in, sleeps for a ``Sleep``, and
-sends the result of a ``CallFunction`` or throws its error in.
+sends a ``CallFunction``'s result or throws its error in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One HTTP request; ``seconds`` limits the wait for its response."""
+    """``seconds`` limits the wait for the response."""
 
     method: str
     path: str
@@ -27,7 +27,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """The service's response; ``content`` is ``None`` if it was not JSON."""
+    """``content`` is ``None`` if it was not JSON."""
 
     status: int
     headers: Mapping[str, str]
@@ -50,13 +50,13 @@ class CallFunction:
 
 @dataclass(frozen=True, slots=True)
 class LookUpFacts:
-    """Call the program's facts function, sync or async with either client."""
+    """The program's facts function is sync or async with either client."""
 
     function: Callable[[], Any]
 
 
 class NoResponse(Exception):
-    """No response arrived. The service may or may not have carried the request out."""
+    """The service may or may not have carried the request out."""
 
 
 Operation = Generator[HttpRequest | Sleep | CallFunction | LookUpFacts, Any, T]

@@ -1,4 +1,4 @@
-"""Facts about an action, looked up by the program's code. A model's words are not evidence."""
+"""Facts about an action, looked up by the program. A model's words are not evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from signoff.errors import FactsFailed
 log = logging.getLogger("signoff.client")
 
 FACTS_MAX_AGE = 60.0
-"""Seconds after which an action that needed no approval is judged again on current facts."""
+"""Seconds after which an unapproved action is judged again on current facts."""
 
 FactsFunction = Callable[..., Any]
 """Called with the arguments by name; returns a mapping of JSON values, or `None` for no facts. With
@@ -28,7 +28,6 @@ FactsByTool = Mapping[str, FactsFunction] | FactsFunction | None
 
 
 def facts_of(given: FactsByTool, tool: str) -> FactsFunction | None:
-    """The function that looks up facts for this tool."""
     if callable(given):
         return lambda **arguments: given(tool, arguments)
     return given.get(tool) if given else None
@@ -39,7 +38,7 @@ def look_up(facts: FactsOrFunction, arguments: Mapping[str, Any], action: str | 
     if facts is None:
         return None
     try:
-        copied = plain_object(arguments)  # the function must not change what people are asked about
+        copied = plain_object(arguments)  # the function must not change the question
         given = (yield LookUpFacts(lambda: facts(**copied))) if callable(facts) else facts
         return None if given is None else json.loads(canonical_bytes(plain_object(given)))
     except Exception as error:

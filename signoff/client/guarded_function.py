@@ -20,12 +20,12 @@ from signoff.errors import MalformedArguments, SignoffError
 log = logging.getLogger("signoff.client")
 
 TextOrFunction = str | Callable[..., str] | None
-"""A text, or a function of the arguments that returns one."""
+"""A function gets the arguments."""
 
 
 @dataclass(frozen=True)
 class GuardedFunction:
-    """A function and its approval options. `action` is its name in the checkpoints."""
+    """`action` is the function's name in the checkpoints."""
 
     function: Callable[..., Any]
     action: str
@@ -38,11 +38,11 @@ class GuardedFunction:
     facts: FactsFunction | None = None
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
-        """One call as an operation that returns the function's result.
+        """One call, as an operation that returns the function's result.
 
-        Raises what `ask` and `claim` raise, MalformedArguments for unknown arguments, and the function's own errors;
-        the last two are reported first. Anything else, such as a cancellation, is not reported: people are asked what
-        happened.
+        Raises what `ask` and `claim` raise, MalformedArguments for unknown arguments, and the function's own
+        errors; the last two are reported first. Nothing else is reported, such as a cancellation: people are
+        asked what happened.
         """
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -106,7 +106,7 @@ class GuardedFunction:
 def _report(
     claimed: ClaimedAction, began: float, *, result: Any = None, error: Exception | None = None
 ) -> Operation[None]:
-    """Report; a failed report must not hide the function's outcome."""
+    """A failed report must not hide the function's outcome."""
     try:
         yield from attempts.report(claimed, result, error=error, seconds=time.monotonic() - began)
     except SignoffError as failed:

@@ -1,4 +1,4 @@
-"""Hand an approval over to a program that reports nothing: claim it once and report it as handed over."""
+"""Hand an approval to a program that reports nothing: claim it and report it as handed over."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hand_over(
 ) -> Operation[ClaimedAction]:
     """Claim an approval for a single use, as `claim` does.
 
-    If the report fails, the claim stands: the failure is logged, and people are asked what happened.
+    If the report fails, the claim stands: people are asked what happened.
     """
     claimed = yield from claim(decision, facts=facts, timeout=timeout, patience=patience)
     try:

@@ -27,13 +27,13 @@ TIMEOUT = 30.0
 """Default number of seconds that `ask` waits for people."""
 
 PATIENCE = 30.0
-"""Seconds that a call which does not wait for people tolerates an unreachable service."""
+"""Seconds that a call not waiting for people tolerates an unreachable service."""
 
 LONGEST_WAIT = 50.0
-"""Seconds per long poll; proxies often cut connections that are silent for a minute."""
+"""Seconds per long poll; proxies often cut connections silent for a minute."""
 
 VERSION = "external"
-"""The tool version of every action requested from outside."""
+"""The tool version of actions requested from outside."""
 
 
 @by_former_names
@@ -163,14 +163,14 @@ def pending(
 
 
 def path_of(name: str) -> str:
-    """The path of one request. Quoted so that no name can reach another request."""
+    """Quoted, so that no name can reach another request."""
     return f"/pending/{quote(name, safe='')}"
 
 
 def _question(
     action: str | None, arguments: Mapping[str, Any], description: str | None, context: Any, key: str | None
 ) -> dict[str, Any]:
-    """The body of `POST /pending`. Raises MalformedArguments before anything is sent."""
+    """`POST /pending`. Raises MalformedArguments before anything is sent."""
     if action is None and (description is None or arguments):
         raise ValueError(
             "without an action, say in `description` what is to be decided, and give no arguments"
@@ -187,7 +187,7 @@ def _question(
 
 
 def decided(review: Review, deadline: float) -> Operation[Review]:
-    """The request once decided, or its state at the deadline. Waits through outages of the service."""
+    """The decided request, or its state at the deadline. Waits through outages."""
     while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
         call = HttpRequest("GET", path_of(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
@@ -203,7 +203,7 @@ def decided(review: Review, deadline: float) -> Operation[Review]:
 
 
 def give_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
-    """Nobody decided in time: withdraw the request and raise TimeoutError, unless somebody decides just then."""
+    """Withdraw an undecided request and raise TimeoutError, unless somebody decides just then."""
     if keep:
         words = f"it keeps waiting under its key {review.request_id}"
         raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")

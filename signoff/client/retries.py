@@ -17,7 +17,7 @@ log = logging.getLogger("signoff.client")
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
-"""Seconds between attempts if the service does not say how long to wait."""
+"""Seconds between attempts if the service names none."""
 
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes after which the same call may succeed."""
@@ -50,7 +50,7 @@ def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
 
 
 def _is_transient(status: int, failure: Exception) -> bool:
-    """Whether the same call may succeed later: also a 409 while an earlier attempt is still in progress."""
+    """Whether the same call may succeed later: also a 409 while an earlier attempt is in progress."""
     return status in TRANSIENT or getattr(failure, "kind", None) == "under-way"
 
 
@@ -66,7 +66,7 @@ def _content(answer: HttpResponse) -> Any:
 
 
 def error_from(answer: HttpResponse) -> ApiError | Conflict:
-    """The error for a refusal, in the service's own words if it sent any."""
+    """A refusal's error, in the service's own words if any."""
     problem = answer.content if isinstance(answer.content, dict) else {}
     if "type" not in problem or "detail" not in problem:
         words = f"answered {answer.status} without problem details: is this the address of Signoff?"

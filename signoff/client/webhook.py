@@ -11,7 +11,7 @@ from collections.abc import Mapping
 _SECONDS = re.compile(r"[0-9]{1,12}\Z")
 
 FRESH = 300.0
-"""Seconds for which a signature is valid. Limits replays."""
+"""Seconds that a signature is valid. Limits replays."""
 
 
 def is_from_signoff(secret: str, headers: Mapping[str, str], body: bytes) -> bool:

@@ -1,1 +1,1 @@
-"""The commands `signoff gate`, `signoff mcp` and `signoff hook`: for CI jobs, scripts and coding agents."""
+"""`signoff gate`, `signoff mcp` and `signoff hook`: for CI jobs, scripts and coding agents."""

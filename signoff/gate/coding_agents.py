@@ -1,8 +1,7 @@
-"""Hooks of coding agents: parse each agent's event before a tool call, and write the answer it understands.
+"""Hooks of coding agents: parse the event before a tool call, and write an answer that the agent understands.
 
-Tool names are the same for all agents, so one checkpoint covers all: `Bash` is the shell, `mcp__server__tool` a tool of
-an MCP server. Agents run the tool when they do not understand an answer, so an answer has only fields that the agent
-documents.
+Tool names are the same for all agents, so one checkpoint covers all: `Bash` is the shell, `mcp__server__tool` an MCP
+server's tool. Agents run the tool when they do not understand an answer, so it has only documented fields.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from signoff.canonical import canonical_bytes, parse_arguments, parse_json
 from signoff.errors import MalformedArguments
 
 MAX_BYTES = 1024 * 1024
-"""Limit for an agent's event. The arguments themselves may have 256 KiB."""
+"""Of an agent's event. The arguments themselves may have 256 KiB."""
 
 _SHELLS = frozenset({"Bash", "PowerShell"})
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -27,7 +26,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool call that an agent is about to make, with its session and folder."""
+    """A call that an agent is about to make, with session and folder."""
 
     tool: str
     arguments: dict[str, Any]
@@ -36,9 +35,9 @@ class ToolCall:
 
     @property
     def digest(self) -> str:
-        """Identifies the same call in the same session and folder.
+        """The same for the same call in the same session and folder.
 
-        The `description` of a shell command is left out: models phrase it differently each time.
+        Without a shell command's `description`: models phrase it differently each time.
         """
         arguments = dict(self.arguments)
         if self.tool in _SHELLS:
@@ -48,7 +47,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Permission:
-    """The answer for the agent. `none`: Signoff has no opinion, so the agent's own rules apply."""
+    """`none`: Signoff has no opinion, so the agent's own rules apply."""
 
     decision: Literal["allow", "deny", "none"]
     reason: str = ""
@@ -66,7 +65,7 @@ class Name(StrEnum):
 
 @dataclass(frozen=True)
 class CodingAgent:
-    """An agent: its display name, its answers, and whether an answer can carry changed arguments."""
+    """Display name, answers, and whether an answer can carry changed arguments."""
 
     title: str
     answer: Callable[[Permission], dict[str, Any]]
@@ -74,7 +73,7 @@ class CodingAgent:
 
 
 def read_call(said: bytes) -> ToolCall:
-    """Parse the event that started the hook. Raises MalformedArguments."""
+    """Parse the hook's event. Raises MalformedArguments."""
     event = parse_json(said.removeprefix(_BYTE_ORDER_MARK), MAX_BYTES)
     if not isinstance(event, dict):
         raise MalformedArguments("$", "must be an object")
@@ -88,7 +87,7 @@ def read_call(said: bytes) -> ToolCall:
 
 
 def _claude_code(event: dict[str, Any]) -> ToolCall:
-    """Claude Code, and Codex, which uses the same fields: `session_id`, `cwd`, `tool_name`, `tool_input`."""
+    """Claude Code, and Codex with the same fields: `session_id`, `cwd`, `tool_name`, `tool_input`."""
     return ToolCall(
         _tool(_text(event, "tool_name")),
         _arguments(event.get("tool_input")),
@@ -113,7 +112,7 @@ def _cursor_mcp(event: dict[str, Any]) -> ToolCall:
 
 
 def _cursor(event: dict[str, Any], tool: str, arguments: Any) -> ToolCall:
-    """`cwd` is empty in events of the command line; the first workspace folder is used then."""
+    """`cwd` is empty in command line events; then the first workspace folder."""
     roots = event.get("workspace_roots")
     folder = event.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
     session = _text(event, "conversation_id")
@@ -136,7 +135,7 @@ def _text(event: dict[str, Any], name: str) -> str:
 
 
 def _arguments(given: Any) -> dict[str, Any]:
-    """Cursor nests the arguments of MCP tools as JSON within JSON."""
+    """Cursor nests MCP tools' arguments as JSON within JSON."""
     found = parse_arguments(given) if isinstance(given, str) else given
     if not isinstance(found, dict):
         raise MalformedArguments("$.tool_input", "must be an object")
@@ -144,7 +143,7 @@ def _arguments(given: Any) -> dict[str, Any]:
 
 
 def _tool(name: str) -> str:
-    """The name in the service's format for tool names."""
+    """The name in the service's format for tools."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", name)
 
 
@@ -167,12 +166,12 @@ def _to_claude_code(permission: Permission) -> dict[str, Any]:
 
 
 def _to_codex(permission: Permission) -> dict[str, Any]:
-    """Only denials: all Codex versions with hooks accept them. Codex's own approval policy still applies."""
+    """Write denials only: all Codex versions with hooks accept them. Codex's own policy still applies."""
     return _to_claude_code(permission) if permission.decision == "deny" else {}
 
 
 def _to_cursor(permission: Permission) -> dict[str, Any]:
-    """Cursor treats missing output as a failed hook. An `allow` does not override its own rules."""
+    """Cursor takes missing output for a failed hook. An `allow` does not override its own rules."""
     if permission.decision != "deny":
         return {"permission": "allow"}
     return {"permission": "deny", "user_message": permission.reason, "agent_message": permission.reason}

@@ -1,4 +1,4 @@
-"""`--facts-command`: an external command that looks up facts about the arguments."""
+"""`--facts-command`: looks up facts about the arguments."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TIMEOUT = 10.0
 
 
 ACTION = "SIGNOFF_ACTION"
-"""Environment variable that tells the command which action the arguments belong to."""
+"""Tells the command which action the arguments belong to."""
 
 
 def facts_command(line: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
-    """Build the facts function, of action and arguments, that runs this command. Raises typer.BadParameter."""
+    """A facts function that runs this command. Raises typer.BadParameter."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -43,7 +43,7 @@ def facts_command(line: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any
 
 
 def _look_up(words: list[str], action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the command with the arguments on standard input and parse the JSON object it prints. Raises SignoffError."""
+    """Arguments on standard input, a JSON object on standard output. Raises SignoffError."""
     try:
         ran = subprocess.run(  # noqa: S603 - the operator's own command
             words,

@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 LONGEST_LINE = 2000
 
 _RESERVED = ("command", COMMAND)
-"""Names that reviewers could confuse with the command itself."""
+"""Reviewers could confuse these with the command itself."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 
@@ -145,7 +145,7 @@ def _pairs(option: str, given: list[str]) -> dict[str, Any]:
 
 
 def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
-    """Raises SignoffError naming the missing or invalid setting."""
+    """SignoffError names the missing or invalid setting."""
     try:
         return ApprovalClient(options.address(url), options.secret(key_file))
     except ValueError as error:
@@ -153,7 +153,7 @@ def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
 
 
 def _line_printer(clean: Callable[[str], str]) -> Say:
-    """Prints one line, safe for a terminal; `clean` masks its secrets."""
+    """Safe for a terminal; `clean` masks secrets."""
 
     def say(words: str) -> None:
         typer.echo(f"signoff: {clean(shorten(one_line(words), LONGEST_LINE))}", err=True)
@@ -162,7 +162,7 @@ def _line_printer(clean: Callable[[str], str]) -> Say:
 
 
 class _RetryLog(logging.Handler):
-    """Prints the client's log messages while it retries."""
+    """Prints the client's log messages during retries."""
 
     def __init__(self, say: Say) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The steps of the gate: ask, wait, claim, run the command, report. One method per path."""
+"""The steps of the gate, one method per path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRST_LOOK = 1.5
 
 
 class ExitCode(IntEnum):
-    """The gate's own exit codes, from sysexits(3). If the command ran, its exit code is the gate's."""
+    """The gate's own, from sysexits(3). If the command ran, its exit code is the gate's."""
 
     UNAVAILABLE = 69  # EX_UNAVAILABLE
     NOBODY = 75  # EX_TEMPFAIL
@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
 
 
 class GateClosed(Exception):
-    """The command does not run: the exit code and the reason."""
+    """The command does not run: exit code and reason."""
 
     def __init__(self, code: int, *words: str) -> None:
         super().__init__(*words)
@@ -50,9 +50,7 @@ class GateClosed(Exception):
 
 @dataclass(frozen=True)
 class GateQuestion:
-    """The question; ``key`` is its name, ``keeps`` whether it survives a time-out here (true for a key given by the
-    user).
-    """
+    """``key`` is the question's name; ``keeps``: it survives a time-out here (a key given by the user)."""
 
     action: str
     arguments: dict[str, Any]
@@ -63,12 +61,12 @@ class GateQuestion:
 
 
 class _AskedAgain(Exception):
-    """The facts differ from those that people approved, so people decide again."""
+    """The facts differ from the approved ones, so people decide again."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One question in front of one command. ``say`` prints a line to the log."""
+    """One question before one command. ``say`` prints a line to the log."""
 
     client: ApprovalClient
     question: GateQuestion
@@ -77,7 +75,7 @@ class Gate:
     # --- asking -------------------------------------------------------------------------------------------
 
     def decision(self, seconds: float | None) -> Approval:
-        """Ask and wait. Raises GateClosed unless the command may run."""
+        """Ask and wait. GateClosed unless the command may run."""
         question = self.question
         with interruptible():
             try:
@@ -112,7 +110,7 @@ class Gate:
                 raise GateClosed(ExitCode.UNAVAILABLE, words) from None
 
     def _waited(self, asked: Review, seconds: float | None) -> Review:
-        """The decided request. Raises GateClosed on time-out, and the client's errors."""
+        """Raises GateClosed on time-out, and the client's errors."""
         deadline = None if seconds is None else time.monotonic() + seconds
         if asked.status == "waiting":
             self.say(f"waiting for people to decide: {asked.description} (request {asked.id})")
@@ -124,19 +122,19 @@ class Gate:
                 return self._give_up(asked)
             asked = self.client.get(asked.id, wait=wait if left is None else min(wait, left))
             shown = self._show_place(asked, shown)
-            if shown:  # otherwise look again soon: the card is about to be posted
+            if shown:  # otherwise soon: the card is about to be posted
                 wait = max(FIRST_LOOK, (asked.expires_at - datetime.now(UTC)).total_seconds() + 1.0)
         return asked
 
     def _show_place(self, asked: Review, shown: str | None) -> str | None:
-        """Print where people decide, once, as soon as it is known."""
+        """Print where people decide, once known."""
         place = asked.raw.get("slack_url") or asked.raw.get("url")
         if asked.status == "waiting" and place and place != shown:
             self.say(f"decide at {place}")
         return place or shown
 
     def _give_up(self, asked: Review) -> Review:
-        """Time is up: withdraw the question unless it has a key. Somebody may decide at the same moment."""
+        """Withdraw the question unless it has a key. Somebody may decide at the same moment."""
         late = "nobody has decided in time"
         if self.question.keeps:
             raise GateClosed(ExitCode.NOBODY, f"{late}; it keeps waiting under --key {self.question.key}")
@@ -149,7 +147,7 @@ class Gate:
         raise GateClosed(ExitCode.NOBODY, f"{late}; the request was withdrawn")
 
     def _withdrawn(self) -> str:
-        """Withdraw the question, even if it is still on its way; returns the text for the log."""
+        """Withdraw the question, even if still on its way; returns the text for the log."""
         deadline = time.monotonic() + 5.0
         while True:
             try:
@@ -166,7 +164,7 @@ class Gate:
     # --- running ------------------------------------------------------------------------------------------
 
     def run_without_approval(self, command: list[str]) -> int:
-        """Run a command that policy allows without approval, and say so."""
+        """Run what policy allows without approval, and say so."""
         self.say(f"policy needs nobody's approval for {self.question.action}")
         with deferred() as stopped:
             return run_command(command, environment_of(self.question.arguments), stopped).code
@@ -179,7 +177,7 @@ class Gate:
         lease_seconds: float,
         seconds: float | None,
     ) -> int:
-        """Claim, run, report. Raises GateClosed if the command may not start.
+        """Claim, run, report. GateClosed if the command may not start.
 
         If the facts have changed, people are asked again, with the same time to answer.
         """
@@ -203,7 +201,7 @@ class Gate:
                 self._report(claim, error=f"not run: {shut}")
                 raise
             who = f" by {approval.reviewer}" if approval.reviewer else ""
-            # The approval's arguments, because their secrets are masked: many people read CI logs.
+            # The approval's arguments, whose secrets are masked: many people read CI logs.
             with_what = f", with {json.dumps(dict(approval.arguments))}" if changed else ""
             self.say(f"approved{who}{with_what}")
             for note in approval.notes:
@@ -231,7 +229,7 @@ class Gate:
             raise GateClosed(ExitCode.UNAVAILABLE, f"{error}; nothing was run") from None
 
     def _report(self, claim: ClaimedAction, **how: Any) -> None:
-        """Report; a failed report must not hide how the command ended."""
+        """A failed report must not hide how the command ended."""
         try:
             self.client.report(claim, **how)
         except SignoffError as error:
@@ -241,7 +239,7 @@ class Gate:
 def _check_start(
     command: list[str], claim: ClaimedAction, forbidden_change: bool, stopped: list[int]
 ) -> None:
-    """Raises GateClosed if the claimed command must not start after all."""
+    """GateClosed if the claimed command must not start after all."""
     if claim.arguments.get(COMMAND) != command:
         raise GateClosed(ExitCode.CHANGED, "another command was approved than the one given here")
     if forbidden_change:

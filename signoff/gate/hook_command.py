@@ -19,7 +19,7 @@ from signoff.gate.coding_agents import AGENTS, MAX_BYTES, Name, Permission, Tool
 from signoff.visible_text import one_line
 
 LATEST = 20.0
-"""Seconds after the end of the wait at which the agent is denied, whatever is still running here."""
+"""Seconds after the wait at which the agent is denied, whatever still runs here."""
 
 LONGEST_REASON = 2000
 
@@ -103,7 +103,7 @@ def _pattern(match: str) -> str:
 
 
 class _Answer:
-    """The answer to the agent: given once, and in time. Agents run the tool if the hook is late."""
+    """Given once, and in time: agents run the tool if the hook is late."""
 
     def __init__(self, agent: Name, seconds: float) -> None:
         self._agent = agent

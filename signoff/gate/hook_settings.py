@@ -1,4 +1,4 @@
-"""Install, update or remove the hook in a coding agent's settings. Everything else in the file is kept."""
+"""Install, update or remove the hook in a coding agent's settings; the rest of the file is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from signoff.errors import SignoffError
 from signoff.gate.coding_agents import AGENTS, Name
 
 MARGIN = 30
-"""Seconds that the agent waits for its hook beyond the hook's own wait for people."""
+"""Seconds that the agent waits beyond the hook's own wait for people."""
 
 FAILED = "{ echo 'Signoff: the hook failed, so this call is not approved' >&2; exit 2; }"
 """Agents run the tool if a hook cannot start or dies. Exit code 2 with text on standard error denies it."""
@@ -25,7 +25,7 @@ FILES = {
     Name.CODEX: ("CODEX_HOME", ".codex", "hooks.json"),
     Name.CURSOR: (None, ".cursor", "hooks.json"),
 }
-"""Location of the settings: the variable that moves a user's own, the folder, the file."""
+"""The variable that moves a user's settings, the folder, the file."""
 
 NEXT = {
     Name.CLAUDE: "Sessions that already run take it up when they are started again.",
@@ -38,7 +38,7 @@ _CURSOR_FILE_TOOLS = ("Write", "StrReplace", "Edit", "Delete")
 
 @dataclass(frozen=True)
 class HookSettings:
-    """One agent's hook, in the settings of the current folder or of the user."""
+    """One agent's hook, in the current folder's or the user's settings."""
 
     agent: Name
     match: str
@@ -78,7 +78,7 @@ class HookSettings:
 
     @property
     def command(self) -> str:
-        """The command that the agent runs. It contains no local path because the file may be shared."""
+        """What the agent runs. Without local paths: the file may be shared."""
         return f"{self._ours} --match {shlex.quote(self.match)} --timeout {self.seconds}s || {FAILED}"
 
     # --- parts -------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class HookSettings:
         return {**settings, "hooks": hooks} if hooks else rest
 
     def _without_ours(self, entry: Any) -> Any:
-        """The entry without our hook, or `None` if nothing else is left in it."""
+        """`None` if nothing else is left."""
         if not isinstance(entry, dict):
             return entry
         if self._is_ours(entry):

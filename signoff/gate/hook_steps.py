@@ -1,4 +1,4 @@
-"""The steps of a hook: ask about a call, wait, hand the approval over. Anything else is a denial."""
+"""A hook's steps: ask, wait, hand the approval over. Anything else is a denial."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from signoff.gate.coding_agents import CodingAgent, Permission, ToolCall
 from signoff.gate.open_questions import open_question
 
 PATIENCE = 30.0
-"""Seconds that Signoff may be unreachable while a question is submitted."""
+"""Seconds that Signoff may be unreachable while asking."""
 
 HANDOVER_PATIENCE = 6.0
-"""The same for each of claim and report while an approval is handed over: the agent waits no longer."""
+"""For each of claim and report: the agent waits no longer."""
 
 
 @dataclass(frozen=True)
 class HookSteps:
-    """One call of one agent. `deadline` for the answer is on the monotonic clock."""
+    """One agent's call. `deadline` for the answer is monotonic."""
 
     client: ApprovalClient
     agent: CodingAgent
@@ -57,7 +57,7 @@ class HookSteps:
         patience = min(PATIENCE, max(1.0, self._left()))
         try:
             return self.client.submit(call.tool, call.arguments, context=context, key=key, patience=patience)
-        except Conflict:  # the same command with a different description by the model
+        except Conflict:  # the same command, described differently by the model
             return self.client.get(key, patience=1.0)
 
     def _handed_over(self, approval: Approval) -> Permission:
@@ -86,7 +86,7 @@ class HookSteps:
 
 
 def _is_over(asked: Review) -> bool:
-    """Whether the question is used up: its approval was taken or has lapsed, or it ended without a decision.
+    """Whether the approval was taken or has lapsed, or the question ended undecided.
 
     A rejection lasts for the session: the same call is not asked about again.
     """

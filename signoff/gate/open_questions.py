@@ -1,7 +1,6 @@
-"""Remember the open question about a call, so that repeating the call resumes it.
+"""Remember a call's open question, so that repeating the call resumes it.
 
-Policy may count uses, so each use of a tool gets a question with its own name. A lost name costs one more question and
-allows nothing.
+Policy may count uses, so each use of a tool gets its own name. A lost name costs one more question and allows nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _NAME = re.compile(r"hook-[0-9a-f]{32}\Z")
 
 
 class OpenQuestion:
-    """The name of a question, stored until `close`."""
+    """A question's name, stored until `close`."""
 
     def __init__(self, path: Path, file: int | None) -> None:
         kept = "" if file is None else os.read(file, 100).decode("ascii", "replace")
@@ -28,14 +27,14 @@ class OpenQuestion:
             self.renew()
 
     def renew(self) -> None:
-        """Take a new name: the earlier question has ended."""
+        """The earlier question has ended."""
         self.key = f"hook-{uuid4().hex}"
         if self._file is not None:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, self.key.encode(), 0)
 
     def close(self) -> None:
-        """The tool may run now, so the same call is a new question next time."""
+        """The tool may run, so the same call is a new question next time."""
         if self._file is not None:
             os.ftruncate(self._file, 0)  # for processes that already opened it
             self._path.unlink(missing_ok=True)
@@ -43,7 +42,7 @@ class OpenQuestion:
 
 @contextmanager
 def open_question(digest: str) -> Iterator[OpenQuestion]:
-    """The question about this call; a separate one if another process is waiting for the same call."""
+    """The question about this call; a separate one if another process waits for the same call."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     path = Path(state) / "signoff" / "hook" / digest
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

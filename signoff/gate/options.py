@@ -28,7 +28,7 @@ def address(url: str | None) -> str:
 
 
 def secret(key_file: Path | None) -> str:
-    """The key from the environment or the file. Raises SignoffError naming the missing or invalid setting."""
+    """The key from the environment or the file. SignoffError names the missing or invalid setting."""
     given = os.environ.get("SIGNOFF_KEY")
     if given and key_file:
         raise SignoffError("SIGNOFF_KEY and SIGNOFF_KEY_FILE are both set; keep one")
@@ -42,7 +42,7 @@ def secret(key_file: Path | None) -> str:
 
 
 def duration(option: str, text: str) -> timedelta:
-    """Parse a duration (`90d`, `1h30m`, or seconds). Raises typer.BadParameter, which names the option."""
+    """`90d`, `1h30m`, or seconds. Raises typer.BadParameter."""
     try:
         return timedelta(seconds=seconds_of(text))
     except ValueError as error:

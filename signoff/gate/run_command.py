@@ -1,4 +1,4 @@
-"""Run the approved command: its environment, its exit code, and signals."""
+"""Run the approved command: environment, exit code, signals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.values import COMMAND
 
 PREFIX = "SIGNOFF_ARG_"
 GIVEN = ("SIGNOFF_ARGUMENTS", "SIGNOFF_REQUEST_ID", "SIGNOFF_IDEMPOTENCY_KEY")
-"""Variables of the command's own decision. Those of an outer gate are removed."""
+"""Variables of the command's own decision; an outer gate's are removed."""
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -34,7 +34,7 @@ class StopSignal(BaseException):
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How the command ended; ``code`` as a shell reports it."""
+    """``code`` as a shell reports it."""
 
     code: int
     words: str
@@ -42,7 +42,7 @@ class CommandResult:
 
 
 def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The decided arguments as environment variables: texts unchanged, anything else as JSON. Raises SignoffError."""
+    """Texts unchanged, anything else as JSON. Raises SignoffError."""
     found: dict[str, str] = {}
     decided = {name: value for name, value in arguments.items() if name != COMMAND}
     for name, value in decided.items():
@@ -60,7 +60,7 @@ def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP raise StopSignal once; a second signal has its default effect."""
+    """Ctrl-C, SIGTERM and SIGHUP raise StopSignal once; a second one has its default effect."""
 
     def stop(number: int, _: FrameType | None) -> None:
         for each in STOPPING:
@@ -73,14 +73,14 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def deferred() -> Iterator[list[int]]:
-    """Collect signals instead of acting on them, so that nothing stops us between claim and report."""
+    """Collect signals, so that nothing stops us between claim and report."""
     came: list[int] = []
     with _handled(lambda number, _: came.append(number)):
         yield came
 
 
 def run_command(command: list[str], given: Mapping[str, str], stopped: list[int]) -> CommandResult:
-    """Run the command with these variables. Forwards SIGTERM and SIGHUP; ``stopped`` holds earlier signals."""
+    """Forwards SIGTERM and SIGHUP; ``stopped`` holds earlier signals."""
     kept = {
         name: value for name, value in os.environ.items() if name not in GIVEN and not name.startswith(PREFIX)
     }
@@ -110,7 +110,7 @@ def run_command(command: list[str], given: Mapping[str, str], stopped: list[int]
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle these signals temporarily; ignored signals (nohup, background jobs) stay ignored."""
+    """Handle these signals for now; ignored ones (nohup, background jobs) stay ignored."""
     before = {each: signal.getsignal(each) for each in STOPPING}
     taken = {each: was for each, was in before.items() if was is not signal.SIG_IGN}
     for each in taken:

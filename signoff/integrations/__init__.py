@@ -1,1 +1,1 @@
-"""Approvals for agents written with other frameworks: one module and one optional extra per framework."""
+"""Approvals for agents of other frameworks: one module and optional extra each."""

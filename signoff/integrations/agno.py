@@ -67,12 +67,12 @@ from signoff.integrations.tool_calls import (
 log = logging.getLogger("signoff.client")
 
 Call = tuple[str, str, bytes]
-"""Identifies a call by its run, its id and the exact action."""
+"""A call's run, id and exact action."""
 
 
 @dataclass(frozen=True)
 class _Decided:
-    """The decision about a call of the current run, and how long its claim may wait for people."""
+    """A call's decision, and how long its claim may wait for people."""
 
     outcome: Approval | AttemptOutcome
     seconds: float
@@ -312,7 +312,7 @@ async def _invoked(function: Callable[..., Any], arguments: Mapping[str, Any]) -
 
 
 def _signature_with_call(function: Callable[..., Any]) -> inspect.Signature:
-    """The function's signature plus the parameter through which Agno passes the call."""
+    """The signature with the parameter through which Agno passes the call."""
     own = inspect.signature(function)
     parameters = [each for each in own.parameters.values() if each.name != "fc"]
     rest = parameters[-1:] if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else []

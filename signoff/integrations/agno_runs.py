@@ -1,4 +1,4 @@
-"""Agno runs: where they are stored, and how a paused run is found and continued."""
+"""Find and continue paused Agno runs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ except ImportError as error:
 NO_DB = "an agent whose runs wait for people needs a db, where they are kept"
 
 UNFINISHED = (RunStatus.pending, RunStatus.running, RunStatus.error)
-"""Statuses of runs that were killed or failed, and can continue."""
+"""Runs that were killed or failed, and can continue."""
 
 
 class RunLeft(BaseException):
-    """Leaves an Agno run unchanged in storage. A BaseException, because Agno catches every Exception and would
-    continue.
-    """
+    """Leaves a run unchanged in storage. A BaseException: Agno catches every Exception and would continue."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
@@ -33,7 +31,7 @@ class RunLeft(BaseException):
 
 
 async def continued_run(agent: Agent, run: RunOutput) -> RunOutput:
-    """The run at its next pause or end. Raises the error that kept a guarded tool from starting."""
+    """The run at its next pause or end. Raises what kept a guarded tool from starting."""
     try:
         return await agent.acontinue_run(
             run_id=run.run_id,
@@ -69,7 +67,7 @@ async def paused_runs(agent: Agent) -> list[RunOutput]:
 
 
 def latest_of(given: RunOutput, stored: RunOutput | None) -> RunOutput:
-    """The stored run, or the given one at the same pause: the caller may have set values that are not stored."""
+    """The stored run, or the given one at the same pause: the caller may have set values in it."""
     same = stored is None or (given.is_paused and stored.is_paused and _calls(given) == _calls(stored))
     return given if same or stored is None else stored
 
@@ -83,7 +81,7 @@ def id_of(run: RunOutput) -> str:
 
 
 def call_name(run: RunOutput, call: ToolExecution) -> str:
-    """The call's name in its run. Call ids alone are not enough: some models restart numbering each turn."""
+    """Unique in its run; call ids are not: some models restart numbering each turn."""
     same = [each for each in run.tools or () if each.tool_call_id == call.tool_call_id]
     return f"{call.tool_call_id}" + (f"~{len(same)}" if len(same) > 1 else "")
 

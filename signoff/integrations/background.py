@@ -186,7 +186,7 @@ class Background:
         return BackgroundResult(waiting=False, result=result)
 
     def _keep(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Stored form: `by` is the process that owns the call (None: people are asked), `begun` whether it started."""
+        """`by`: the owning process (None: people are asked); `begun`: whether the call started."""
         found = self._store.get(NAMESPACE, key)
         if found is None:
             return self._note(key, value, by=self._name, begun=False)
@@ -216,7 +216,7 @@ class Background:
             self._look.wait(self._every)
 
     def _sweep(self) -> None:
-        """Hand every call that no longer waits for people to a thread."""
+        """Hand calls that no longer wait for people to threads."""
         waiting: set[str] | None = None
         offset = 0
         while items := self._store.search(NAMESPACE, limit=PAGE, offset=offset):
@@ -240,7 +240,7 @@ class Background:
             self._release(key)
 
     def _settle(self, key: str) -> None:
-        """Advance one call, and delete it once it has ended."""
+        """Advance one call, and delete it once ended."""
         item = self._store.get(NAMESPACE, key)
         if item is None or not self._is_ours(item.value, self._handlers[item.value["action"]]):
             return
@@ -264,14 +264,14 @@ class Background:
         self._store.delete(NAMESPACE, key)
 
     def _run_approved(self, handler: _Handler, call: BackgroundCall, review: Review) -> bool:
-        """Run the approved action if it is ours to run. False if the call has not ended. Raises CollaborationError."""
+        """Run the approved action if it is ours. False if the call has not ended. Raises CollaborationError."""
         last = review.raw["execution"]
         again = last is not None and last["settled_as"] == "retry"
         if last is not None and not again:
             if last["status"] in ("succeeded", "failed") or last["settled_as"] == "done":
                 return True
             if last["status"] != "claimed" or not handler.idempotent:
-                return False  # running elsewhere, or people are settling its outcome
+                return False  # elsewhere, or people settle its outcome
         decision = concluded(review, call.asked)
         number = 1 if last is None else last["attempt"] + again
         attempt = f"{self._name}:{review.id}:{number}" if handler.idempotent else None
@@ -308,7 +308,7 @@ class Background:
         return True
 
     def _taken(self, key: str) -> bool:
-        """Whether this thread took the call before any other of this process."""
+        """Whether this thread took the call before others of this process."""
         with self._lock:
             if key in self._busy or self._stopping.is_set():
                 return False
@@ -321,7 +321,7 @@ class Background:
 
 
 def _unasked(handler: _Handler, call: BackgroundCall) -> None:
-    """Run an action that policy allows without approval, and that no earlier process ran."""
+    """Run what policy allows without approval, and no earlier process ran."""
     try:
         handler.run(call)
     except Exception:

@@ -54,7 +54,7 @@ log = logging.getLogger("signoff.dbos")
 R = TypeVar("R")
 
 WAITING = "signoff:"
-"""Prefix of the event that names the request for which a workflow waits (None: it no longer waits)."""
+"""Prefix of the event that names a waiting workflow's request (None: no longer waiting)."""
 
 
 class NotFromSignoff(SignoffError):
@@ -63,7 +63,7 @@ class NotFromSignoff(SignoffError):
 
 @dataclass(frozen=True)
 class _AskedAgain:
-    """The stored result of a `perform` step whose claim found facts other than those approved."""
+    """Result of a `perform` step whose claim found facts other than those approved."""
 
     request: str
 
@@ -285,7 +285,7 @@ class DBOSApprovals:
         )
 
     def _close_unperformed(self) -> None:
-        """A finished workflow can no longer perform anything: record so in the request's history."""
+        """Record that a finished workflow can perform nothing any more."""
         for review in self._client.pending(status="approved"):
             workflow = workflow_of(review.request_id) if review.raw["lapse_at"] else None
             ended = DBOS.get_workflow_status(workflow) if workflow else None
@@ -301,7 +301,7 @@ class DBOSApprovals:
 
 
 def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
-    """A step's stored result: the request's state, and the seconds left to wait for it."""
+    """A step's result: the request's state, and the seconds left to wait."""
     open_for = max(5.0, review.expires_at.timestamp() - time.time() + 1.0)
     own = open_for if until is None else max(0.0, until - time.time())
     left = min(open_for, own) if review.status == "waiting" else 0.0

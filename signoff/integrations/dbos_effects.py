@@ -1,4 +1,4 @@
-"""The steps of a waiting DBOS workflow, written once for functions and coroutines."""
+"""A waiting DBOS workflow's steps, written once for functions and coroutines."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PATIENCE = 60.0
 """Seconds that one attempt of a step tries to reach Signoff."""
 
 ATTEMPTS = 60
-"""Attempts before a workflow fails: enough for an outage of about an hour."""
+"""Before a workflow fails: enough for an outage of about an hour."""
 
 
 @dataclass(frozen=True)
 class WorkflowStep:
-    """A function to run once and record; ``may_repeat`` if Signoff did not answer."""
+    """Run once and record; ``may_repeat`` if Signoff did not answer."""
 
     name: str
     function: Callable[[], Any]
@@ -30,7 +30,7 @@ class WorkflowStep:
 
 @dataclass(frozen=True)
 class WorkflowMessage:
-    """A message to wait for, for at most this many seconds."""
+    """A message to wait for, at most so many seconds."""
 
     topic: str
     seconds: float
@@ -48,7 +48,7 @@ Wait = Generator[WorkflowStep | WorkflowMessage | WorkflowEvent, Any, T]
 
 
 def one_step(name: str, function: Callable[[], T]) -> Wait[T]:
-    """A single step; outside a workflow, a plain call."""
+    """Outside a workflow, a plain call."""
     done: T = yield WorkflowStep(name, function)
     return done
 
@@ -72,7 +72,7 @@ def blocking(wait: Wait[T]) -> T:
 
 
 async def awaited(wait: Wait[T]) -> T:
-    """Run this in a coroutine workflow: blocking steps run in a thread."""
+    """Run this in a coroutine workflow: blocking steps in a thread."""
     came: Any = None
     while True:
         try:

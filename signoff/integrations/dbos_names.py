@@ -1,4 +1,4 @@
-"""Request names of DBOS workflows. Each name leads back to its workflow."""
+"""Request names of DBOS workflows, each leading back to its workflow."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from urllib.parse import unquote
 PREFIX = "dbos:"
 
 LONGEST = 112
-"""Characters of a workflow id; a request name has at most 128."""
+"""Of a workflow id; a request name has at most 128 characters."""
 
 _FREE = re.compile(r"[A-Za-z0-9_.@-]")
 
 
 def request_name(workflow: str, step: int) -> str:
-    """Workflow id (with `~` and hex for characters that names cannot have) and step. ValueError for an id that is too
-    long.
-    """
+    """Workflow id (with `~` and hex for characters that names cannot have) and step. ValueError for a too long id."""
     quoted = "".join(
         each if _FREE.match(each) else "".join(f"~{byte:02x}" for byte in each.encode()) for each in workflow
     )
@@ -28,7 +26,7 @@ def request_name(workflow: str, step: int) -> str:
 
 
 def workflow_of(key: str) -> str | None:
-    """The workflow that owns a request name; None for names of other programs."""
+    """None for names of other programs."""
     found = re.fullmatch(r"dbos:((?:[A-Za-z0-9_.@-]|~[0-9a-f]{2})+):\d+", key)
     if found is None:
         return None

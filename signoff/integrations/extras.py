@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def missing_framework(framework: str, extra: str) -> ImportError:
-    """The error for a framework that is not installed; says what to install."""
+    """Says what to install."""
     try:
         version("signoff-client")
     except PackageNotFoundError:

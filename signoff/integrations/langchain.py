@@ -119,7 +119,7 @@ class HumanInTheLoop:
         return {"type": "approve"}
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """`reject`, with the reviewer's reason. Raises the refusal's error if the call cannot be rejected."""
+        """`reject`, with the reason. Raises the refusal's error if the call cannot be rejected."""
         if "reject" not in _read(interrupt)[1][number]:
             raise refusal.error
         return {"type": "reject", "message": refusal.reason or refusal.words}
@@ -130,7 +130,7 @@ class HumanInTheLoop:
 
 
 def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[str]]]:
-    """The pending actions and their allowed decisions. Raises UnsupportedInterrupt."""
+    """Pending actions and their allowed decisions. Raises UnsupportedInterrupt."""
     value = interrupt.value
     try:
         if isinstance(value, Mapping) and value.get("type") == "tool_approval":
@@ -160,7 +160,7 @@ def _allowed(schema: Any) -> set[str]:
 
 
 def _calls(values: Any, names: Sequence[str]) -> list[str | None]:
-    """The tool call ids of these actions, from the model's last message; None where ambiguous."""
+    """These actions' call ids, from the model's last message; None where ambiguous."""
     messages = values.get("messages", []) if isinstance(values, Mapping) else []
     made: list[Any] = next(
         (each.tool_calls for each in reversed(messages) if getattr(each, "tool_calls", None)), []

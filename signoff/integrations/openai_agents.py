@@ -54,10 +54,10 @@ from signoff.integrations.tool_calls import (
 )
 
 Call = tuple[str | None, str, str, bytes]
-"""Identifies a call by its run's key, its id, and the exact action: models repeat call ids across runs."""
+"""A call's run, id and exact action: models repeat call ids across runs."""
 
 RUN: ContextVar[str | None] = ContextVar("signoff_run", default=None)
-"""Key of the run that this task last decided on and now continues; the SDK does not tell a tool its run."""
+"""The run that this task last decided on and now continues; the SDK does not tell a tool its run."""
 
 
 class RunStore(Protocol):

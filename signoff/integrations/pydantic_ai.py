@@ -63,10 +63,10 @@ from signoff.integrations.tool_calls import (
 from signoff.values import Action
 
 MARK = "signoff"
-"""Metadata key under which a call names its claim; an approval without it is not Signoff's."""
+"""Metadata key for a call's claim; an approval without it is not Signoff's."""
 
 UNASKED = "not_required:"
-"""Prefix used instead of a claim: policy allows the call with this digest without approval."""
+"""Instead of a claim: policy allows the call with this digest without approval."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class PausedRun:
 
 @dataclass(frozen=True)
 class _Given:
-    """A claim for one call, and the message to the model if a reviewer changed its arguments."""
+    """A call's claim, and the message to the model if a reviewer changed its arguments."""
 
     claim: ClaimedAction
     note: str | None
@@ -235,7 +235,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         known: Mapping[str, Any],
         seconds: float,
     ) -> None:
-        """Write one call's answer. A call that cannot be claimed after another was claimed is denied."""
+        """Write one call's answer. What cannot be claimed after another was claimed is denied."""
         name = call.tool_call_id
         if isinstance(outcome, str):
             results.approvals[name] = ToolDenied(outcome)
@@ -250,7 +250,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 claim = await self._client.claim(outcome, facts=facts, timeout=seconds)
             except (SignoffError, TimeoutError) as error:
                 if all(each[MARK].startswith(UNASKED) for each in results.metadata.values()):
-                    raise  # nothing is claimed yet, so everything can be asked again later
+                    raise  # nothing is claimed, so all can be asked again later
                 results.approvals[name] = ToolDenied(f"{call.tool_name} was not done: {error}")
                 return
             self._given[claim.execution_id] = _Given(claim, approval_note(outcome))
@@ -262,7 +262,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
 
 
 def _digest(call: ToolCallPart) -> str:
-    """The action's digest, as in requests and claims."""
+    """The digest as in requests and claims."""
     given = call.args if isinstance(call.args, dict) else parse_arguments(call.args or "{}")
     return Action(call.tool_name, VERSION, given).digest.hex()
 

@@ -1,4 +1,4 @@
-"""Tool calls of a framework's run. Questions are named by run and call, so a restarted process finds them."""
+"""A framework's tool calls. Questions are named by run and call, so a restarted process finds them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 log = logging.getLogger("signoff.client")
 
 DENIED = 403
-"""Status with which the service refuses an action that policy denies."""
+"""Policy denies the action."""
 
 CallOutcome = Approval | AttemptOutcome | str
 """An approval, how the call ended before a restart, or why it must not run."""
@@ -42,10 +42,10 @@ async def ask_about(
     timeout: float,
     facts: FactsByTool = None,
 ) -> CallOutcome:
-    """Ask people about one tool call and wait for their decision.
+    """Ask about one tool call and wait.
 
-    Without a run name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open. Raises
-    AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
+    Without a run name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open.
+    Raises AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
     """
     try:
         approval = await client.ask(
@@ -106,7 +106,7 @@ async def report_outcome(
     result: Any = None,
     error: Exception | None = None,
 ) -> None:
-    """Report how a call ended. A failed report is logged, so that it does not hide the tool's outcome."""
+    """A failed report is logged: it must not hide the tool's outcome."""
     try:
         await client.report(claim, result, error=error, seconds=time.monotonic() - began)
     except SignoffError as failure:
@@ -114,7 +114,7 @@ async def report_outcome(
 
 
 def approval_note(approval: Approval) -> str | None:
-    """The message to the model about an approval: an edit, with secrets masked, and the reviewers' notes."""
+    """An edit, with secrets masked, and the reviewers' notes."""
     lines = [f"Note given by a reviewer with the approval: {each}" for each in approval.notes]
     if approval.edited:
         changed = json.dumps(approval.arguments, ensure_ascii=False)
@@ -123,6 +123,6 @@ def approval_note(approval: Approval) -> str | None:
 
 
 def with_note(result: Any, approval: Approval) -> Any:
-    """The result for the model; a text result is prefixed with the reviewers' changes and notes."""
+    """A text result is prefixed with the reviewers' changes and notes."""
     note = approval_note(approval)
     return f"{result}\n({note})" if note and isinstance(result, str) else result
