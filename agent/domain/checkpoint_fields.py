@@ -147,7 +147,7 @@ def email_facts(value: Any) -> tuple[str, ...]:
 
 
 def email(value: Any) -> tuple[str, ...]:
-    """May be empty."""
+    """E-mail addresses; may be empty."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _MAIL.match(entry):
             raise ValueError(f"{entry!r} is not an e-mail address such as finance@example.com")

@@ -164,7 +164,7 @@ def compile_pattern(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def matches_from_start(pattern: str, text: str) -> bool:
-    """Linear time."""
+    """Match a pattern at the text's start, in linear time."""
     import cel  # noqa: PLC0415 - as above
 
     return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True

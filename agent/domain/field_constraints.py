@@ -109,7 +109,7 @@ def constraint_as_json(constraint: Constraint) -> dict[str, Any]:
 
 
 def read_constraint(stored: Any) -> Constraint:
-    """Raises ValueError."""
+    """Read a stored constraint. Raises ValueError."""
     match stored:
         case {"is": value, **more} if not more:
             return Exact(value)

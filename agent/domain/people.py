@@ -26,7 +26,7 @@ class Standing:
 
 
 class Involvement(StrEnum):
-    """The strongest first."""
+    """Kinds of involvement, the strongest first."""
 
     REQUESTER = "requester"  # asked for the action
     KEY_OWNER = "key_owner"  # their program asked

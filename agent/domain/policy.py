@@ -71,7 +71,7 @@ class Policy:
 
     @property
     def in_file_order(self) -> tuple[Rule, ...]:
-        """Observed ones included."""
+        """All checkpoints, observed ones included."""
         rules = list(self.rules)
         for each in reversed(self.observed):
             rules.insert(each.place, each.rule)

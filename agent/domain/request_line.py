@@ -46,7 +46,7 @@ class RequestLine:
 
     @property
     def standing(self) -> RequestStatus | ApprovalState:
-        """Like RequestView's."""
+        """The same as RequestView's."""
         return self.approval or self.status
 
     @property

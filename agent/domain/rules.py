@@ -161,7 +161,7 @@ class Rule(Terms):
 
     on_reject: OnReject
     allow_grants: bool = False
-    """In advance (`agent.domain.grants`)."""
+    """Whether reviewers may allow similar calls in advance (`agent.domain.grants`)."""
 
     grant_free: tuple[tuple[str, str], ...] = ()
     """Texts that may vary in a grant: `args.<name>` or `facts.<name>`, each with its pattern."""
@@ -196,7 +196,7 @@ class Rule(Terms):
 
     @cached_property
     def digest(self) -> bytes:
-        """Of its snapshot."""
+        """The digest of its snapshot."""
         return digest_of(self.snapshot())
 
     @classmethod

@@ -26,7 +26,7 @@ class NewSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Paused without ``next_at``."""
+    """A stored schedule; paused without ``next_at``."""
 
     id: UUID
     agent: str

@@ -113,7 +113,7 @@ async def _claim_and_run(
     terms: ClaimTerms,
     claim_it: Callable[[], Awaitable[Claim | None]],
 ) -> bool:
-    """False: not claimed."""
+    """Claim the call and run its tool. False: not claimed."""
     claimed = await _claim(services, work, terms, claim_it)
     if claimed is None:
         return False
@@ -175,7 +175,7 @@ async def _delegate(
     epoch: int,
     judgement: Judgement | None,
 ) -> bool:
-    """False: not delegated."""
+    """Delegate the call to the agent. False: not delegated."""
     terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch, judgement=judgement)
     call = _to_claim(work, terms)
     below = await runs.delegate(

@@ -40,7 +40,7 @@ async def covers_of_call(services: Services, current: CurrentCall, judgement: Ju
 
 
 async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
-    """Earliest end first."""
+    """Grants that may cover the call, earliest end first."""
     checks = services.grant_checks
     if checks is None or services.policy.grants is None or call.uncoverable is not None:
         return []

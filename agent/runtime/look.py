@@ -32,7 +32,7 @@ class Look:
         self.more = False
 
     async def find(self) -> list[Wakeup]:
-        """Raises DatabaseError."""
+        """Find the next page of all lanes. Raises DatabaseError."""
         agents = self._agents()
         after = {lane: [self._seen.get((lane, agent), _FIRST) for agent in agents] for lane in Lane}
         found = await self._db.read(

@@ -36,7 +36,7 @@ class StrandedItem:
 
 
 async def find_stranded(db: Database, registry: Registry, policy: Policy) -> list[StrandedItem]:
-    """Whole runs first."""
+    """Find what this code would strand, whole runs first."""
     async with db.connection() as connection:
         found = [
             StrandedItem(run_id, name, "there is no such agent any more", Remedy.CANCEL)

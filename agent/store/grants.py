@@ -80,7 +80,7 @@ def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
 
 
 async def exists(connection: Connection, grant_id: UUID) -> bool:
-    """Ended ones count."""
+    """Whether the grant exists, ended or not."""
     return bool(await fetch(connection, _EXISTS, id=grant_id))
 
 

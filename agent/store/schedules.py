@@ -37,7 +37,7 @@ async def read(connection: Connection, schedule_id: UUID) -> Schedule:
 
 
 async def due(connection: Connection, limit: int = 100) -> list[DueSchedule]:
-    """Longest due first."""
+    """Due schedules, longest due first."""
     rows = await fetch(connection, _DUE, limit=limit)
     return [DueSchedule(row_as(Schedule, row), row.now) for row in rows]
 

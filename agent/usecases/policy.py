@@ -93,7 +93,7 @@ async def epoch_in_force(db: Database) -> int:
 
 
 async def find(db: Database, epoch: int) -> StoredPolicy:
-    """Raises ``NotFound``."""
+    """Find this epoch's policy. Raises ``NotFound``."""
     found = await db.read(policies.find, epoch)
     if found is None:
         raise NotFound(f"there is no policy {epoch}")

@@ -57,7 +57,7 @@ _sender: ContextVar[str | None] = ContextVar("sender", default=None)
 
 @contextmanager
 def work_for(sender: str) -> Iterator[None]:
-    """Nobody waits for what is masked in this block: it takes its turn among senders' work."""
+    """Let what is masked in this block take its turn among senders' work: nobody waits for it."""
     token = _sender.set(sender)
     try:
         yield

@@ -83,5 +83,5 @@ def _body(content: dict[str, str | None], action: Action) -> bytes:
 
 
 def _facts(answer: bytes) -> Facts:
-    """Raises MalformedArguments."""
+    """Parse the answer. Raises MalformedArguments."""
     return read_facts(parse_arguments(answer), FactsSource.SIGNOFF)

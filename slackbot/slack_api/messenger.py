@@ -15,7 +15,7 @@ PAGES = 5
 
 
 class Messenger:
-    """Everything raises SlackError."""
+    """Posts, updates and finds messages. Everything raises SlackError."""
 
     def __init__(self, client: SlackClient, own_bot_user_id: str) -> None:
         self._client = client

@@ -84,7 +84,7 @@ async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
 
 
 async def run_of_session(connection: Connection, principal: str, session_id: str, agent: str) -> UUID | None:
-    """The latest one."""
+    """The latest run of this agent in the conversation."""
     parameters = {"principal": principal, "session": session_id, "agent": agent}
     found: UUID | None = (await connection.execute(_OF_SESSION, parameters)).scalar_one_or_none()
     return found

@@ -177,7 +177,7 @@ class Accepted(ResponseModel):
 
 
 async def agentos_run(ctx: WebContext, run_id: UUID) -> AgentOSRun:
-    """Raises NotFound."""
+    """The run's current state. Raises NotFound."""
     return AgentOSRun.of(await known_run(ctx, run_id))
 
 
