@@ -62,7 +62,7 @@ class Transaction:
         self._expired = False
         self._writes = Writes()
         self._wakeups: dict[Wakeup, None] = {}
-        self._beginnings: list[Callable[[], object]] = []
+        self._start_callbacks: list[Callable[[], object]] = []
         self._callbacks: list[Callable[[], object]] = []
         self._ended: dict[UUID, int] = {}
 
@@ -117,7 +117,7 @@ class Transaction:
 
     def begin_after_commit(self, callback: Callable[[], object]) -> None:
         """Call this before the other callbacks, to start work."""
-        self._beginnings.append(callback)
+        self._start_callbacks.append(callback)
 
     def ended(self, requests: Mapping[UUID, int]) -> None:
         """Report the end of these requests, with their numbers of audit events, after COMMIT."""
@@ -197,9 +197,9 @@ class Transaction:
             await self._send(commit=True)
         self._committing = False
         self._wake(tuple(self._wakeups))  # before the callbacks: they log
-        for begin in self._beginnings:
+        for begin in self._start_callbacks:
             begin()
-        if self._beginnings:
+        if self._start_callbacks:
             asyncio.get_running_loop().call_soon(self._run_callbacks)
         else:
             self._run_callbacks()

@@ -195,7 +195,7 @@ def load_agents(modules: Sequence[str]) -> Registry:
     return Registry(agent for agent, _ in found.values())
 
 
-def _is_theirs(filename: str) -> bool:
+def _is_in_module(filename: str) -> bool:
     """Whether a frame is in the loaded module, not in our code or the import system."""
     machinery = (Path(__file__).parent, Path(importlib.__file__).parent)
     return filename.endswith(".py") and Path(filename).parent not in machinery
@@ -220,7 +220,7 @@ def _place(error: Exception) -> str:
     """Where the user's code raised it, or the syntax error: ` (my_agents.py:57)`; empty if elsewhere."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({_shown(error.filename)}:{error.lineno})"
-    passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame.filename)]
+    passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_in_module(frame.filename)]
     return f" ({_shown(passed[-1].filename)}:{passed[-1].lineno})" if passed else ""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 PASSES = 100
 """Rounds of the event loop without progress, after which all tasks count as waiting."""
 
-LOOK_AGAIN = 0.05
+POLL_SECONDS = 0.05
 """Seconds until tasks that wait for something outside are checked again."""
 
 _OUTSIDE = frozenset({asyncio.sleep.__code__, asyncio.to_thread.__code__})
@@ -100,7 +100,7 @@ async def settle(root: Branch, waiting: Callable[[], int]) -> None:
 
 async def _wait_for_change(moved: asyncio.Event) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(LOOK_AGAIN):
+        async with asyncio.timeout(POLL_SECONDS):
             await moved.wait()
     moved.clear()
 

@@ -93,12 +93,12 @@ class FunctionJournal:
 
     async def outcome(self, entry: Entry) -> Any:
         """A step's recorded result; without one, waits for the rest of this replay."""
-        call = await self._heard(entry)
+        call = await self._answered_call(entry)
         return recorded_answers.result(call, self.agent.tool(call.tool), self.asked.get(call.request_id))
 
     async def ask(self, arguments: Mapping[str, Any]) -> Decision:
         """People's recorded decision; without one, waits like a step."""
-        call = await self._heard(self.begin(ASK, arguments))
+        call = await self._answered_call(self.begin(ASK, arguments))
         return recorded_answers.decision(call, self.asked.get(call.request_id))
 
     async def sleep(self, seconds: float) -> None:
@@ -216,7 +216,7 @@ class FunctionJournal:
     def _count_waiting(self) -> int:
         return sum(entry.waiting for entry in self.entries if not entry.heard.done())
 
-    async def _heard(self, entry: Entry) -> CallView:
+    async def _answered_call(self, entry: Entry) -> CallView:
         self._check_open()
         if entry.heard.done():
             return entry.heard.result()

@@ -23,7 +23,7 @@ MAX_ALONE = 4
 LEFT_BEHIND = 2
 """Transactions beside the wave that have exceeded their ``patience``."""
 
-_MAX_SUSPECTS = 1000
+_MAX_GOING_ALONE = 1000
 
 log = structlog.get_logger(__name__)
 
@@ -77,7 +77,7 @@ class Wave(Generic[Member, Result]):
         self._sender: object | None = None
         """The sender whose transactions are waited for."""
         self._passed = 0
-        self._suspects: set[Hashable] = set()
+        self._going_alone: set[Hashable] = set()
         self._alone = asyncio.Semaphore(MAX_ALONE)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -87,7 +87,7 @@ class Wave(Generic[Member, Result]):
         After OutcomeUnknown, check behind its lock.
         """
         waiting = _Waiting[Member, Result](member, self._key(member))
-        if waiting.key in self._suspects:
+        if waiting.key in self._going_alone:
             self._start(self._go_alone(waiting))
         else:
             self._queue.append(waiting)
@@ -185,11 +185,11 @@ class Wave(Generic[Member, Result]):
         try:
             async with self._alone:
                 (result,) = await self._send([waiting.member], wait=True)
-            self._suspects.discard(waiting.key)
+            self._going_alone.discard(waiting.key)
             self._tell(waiting, cast("Result | Exception", result))  # a waiting transaction skips nobody
         except Exception as error:
-            if not isinstance(error, DatabaseError) and len(self._suspects) < _MAX_SUSPECTS:
-                self._suspects.add(waiting.key)
+            if not isinstance(error, DatabaseError) and len(self._going_alone) < _MAX_GOING_ALONE:
+                self._going_alone.add(waiting.key)
             waiting.fail(error)
         finally:
             waiting.result.cancel()  # if this task is cancelled; else there is a result

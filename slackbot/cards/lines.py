@@ -63,7 +63,7 @@ _REQUEST_LINES = {
     "grant_ended": ("🚫 Ended: people are asked about such calls again", "Why:"),
     "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
 }
-_DOUBT_OF_A_CALL = (
+_CALL_DOUBT = (
     "⚠ A call is in doubt: nobody knows whether it happened. Please check, then settle it: the person who started "
     "this run can, or a workspace administrator"
 )
@@ -92,7 +92,7 @@ _RUN_LINES = {
     "denied": ("❌ The run was stopped", "Note:"),
     "cancelled": ("🚫 The run was cancelled", "Note:"),
     "retrying": ("↩ The model did not answer; trying again", "It said:"),
-    "in_doubt": (_DOUBT_OF_A_CALL, "Known:"),
+    "in_doubt": (_CALL_DOUBT, "Known:"),
     "settled": ("↩ Settled", "Note:"),
     "unreachable": ("⚠ A card could not be posted or changed; the request stays open", "Why:"),
     "plain_card": (

@@ -16,7 +16,7 @@ from slackbot.slack_api.client import SlackUnavailable
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
-PATIENT_LOOKS = 3
+MAX_POSTPONEMENTS = 3
 """Times that a card is postponed because the machine is too busy to scan it for secrets; then it is masked."""
 
 _PLAIN = frozenset({"line", "team", "user", "at"})
@@ -104,7 +104,11 @@ class MessageDrawing:
             return None
         self._reviewers.begin(view)
         shown = await masking.clean_view(view)
-        if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
+        if (
+            isinstance(shown.action, MaskedAction)
+            and shown.action.unseen
+            and due.attempts < MAX_POSTPONEMENTS
+        ):
             raise SlackUnavailable("not looked through for secrets in time")
         names = await self._directory.names(cards.named_in(view))
         shown = await self._permalinks.with_card_links(shown)

@@ -21,7 +21,7 @@ LONGEST_UNKNOWN = 300.0
 """Seconds between attempts at most: while Slack is unavailable, somebody has to fix something, or Slack refuses for an
 unknown reason."""
 
-STUBBORN = 6
+REPORT_AFTER = 6
 """Attempts (about a minute) after which operators are notified."""
 
 _LONGEST = {
@@ -100,7 +100,7 @@ class Failures:
         # Report before postponing: after a crash in between, the next attempt still reports it.
         if error.meaning is Meaning.CHANNEL:
             await report_trouble(self._db, due, await self._trouble(due, words), self.admin)
-        elif due.attempts == STUBBORN or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
+        elif due.attempts == REPORT_AFTER or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
             await report_trouble(self._db, due, words, self.admin)
         # An update can be repeated; whether Slack accepted it matters only for posts.
         ambiguous = (error.taken and due.ts is None) or due.ambiguous

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LOOK_SECONDS = 10.0
-_BETWEEN_LOOKS = 0.02
+_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -70,4 +70,4 @@ class Scene:
             if observed == expected or passed > within:
                 self.note(what, expected, observed, passed)
                 return
-            await asyncio.sleep(_BETWEEN_LOOKS)
+            await asyncio.sleep(_POLL_SECONDS)

@@ -50,7 +50,7 @@ def assignments(text: str) -> Iterator[TextSpan | None]:
     for position in _places(low, STEMS):
         if position < seen:
             continue
-        begin = _begin_of_name(text, position)
+        begin = _name_start(text, position)
         name = _OF_A_NAME.match(text, begin)
         seen = max(position + 2, name.end() if name else 0)
         if name is not None and _ASSIGNED.match(text, seen):
@@ -93,7 +93,7 @@ def _word_before(low: str, begin: int) -> str:
     return next((f"{word} " for word in _BEFORE_KEY if before.endswith(word)), "")
 
 
-def _begin_of_name(text: str, position: int) -> int:
+def _name_start(text: str, position: int) -> int:
     begin = position
     while begin > max(0, position - 60) and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
         begin -= 1

@@ -29,10 +29,10 @@ async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> 
 
 async def recently_changed(connection: Connection) -> dict[str, str]:
     """Requests with an event in the last two seconds, and tokens. A hint: slow transactions are missing."""
-    return {row.subject: row.token for row in await connection.execute(_TOUCHED)}
+    return {row.subject: row.token for row in await connection.execute(_RECENTLY_CHANGED)}
 
 
-_TOUCHED = text("""
+_RECENTLY_CHANGED = text("""
 SELECT subject, max(seq)::text AS token FROM audit_event
 WHERE at > now() - interval '2 seconds' AND subject LIKE 'request:%' GROUP BY subject
 """)

@@ -48,7 +48,7 @@ async def transitions(
     limit: int,
 ) -> list[Transition]:
     """Events of these kinds since then and after ``after``, oldest first; a slow commit may still add one."""
-    return await _read(connection, _HAPPENED, kinds, since, after, limit)
+    return await _read(connection, _TRANSITIONS, kinds, since, after, limit)
 
 
 async def run_transitions(
@@ -61,7 +61,7 @@ async def run_transitions(
     limit: int,
 ) -> list[Transition]:
     """Like ``transitions``, for one run and its requests."""
-    return await _read(connection, _HAPPENED_IN_RUN, kinds, since, after, limit, run=run_id)
+    return await _read(connection, _RUN_TRANSITIONS, kinds, since, after, limit, run=run_id)
 
 
 async def _read(
@@ -79,14 +79,14 @@ async def _read(
     return [Transition(row.subject, row.seq, row.at, row.event, row.outcome) for row in rows]
 
 
-_HAPPENED = text("""
+_TRANSITIONS = text("""
 SELECT subject, seq, at, event, coalesce(detail ->> 'outcome', detail ->> 'status') AS outcome
 FROM audit_event
 WHERE at >= :since AND (at, subject, seq) > (:at, :subject, :seq)
   AND event = ANY(:kinds) AND split_part(subject, ':', 1) IN ('request', 'run')
 ORDER BY at, subject, seq LIMIT :limit
 """)
-_HAPPENED_IN_RUN = text("""
+_RUN_TRANSITIONS = text("""
 SELECT subject, seq, at, event, coalesce(detail ->> 'outcome', detail ->> 'status') AS outcome
 FROM audit_event
 WHERE subject = ANY (ARRAY(

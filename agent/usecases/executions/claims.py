@@ -97,13 +97,13 @@ async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UU
         if attempt.status is not ExecutionStatus.CLAIMED or action is None:
             if attempt.late_result is None:
                 head = await audit.lock_head(tx, attempt.subject)
-                attempts.write_late(tx, attempt, _NEVER_BEGAN, head, f"worker:{attempt.worker}")
+                attempts.write_late(tx, attempt, _NOT_STARTED, head, f"worker:{attempt.worker}")
             return None
         executions.renew_leases(tx, [execution_id], attempt.worker, LEASE_SECONDS)
     return Claim(execution_id, call.id, call.run_id, attempt.attempt, action, call.request_id, attempt.worker)
 
 
-_NEVER_BEGAN = Outcome(ExecutionStatus.FAILED, "the tool was never called")
+_NOT_STARTED = Outcome(ExecutionStatus.FAILED, "the tool was never called")
 
 
 async def begin_attempt(

@@ -45,7 +45,7 @@ async def add_message(
         if known or run.status is RunStatus.CANCELLED:
             return False
         who = principal or audit.actor(author)
-        refused = run.over and not (administrator or _is_theirs(run, author, principal))
+        refused = run.over and not (administrator or _may_resume(run, author, principal))
         if refused:
             detail: dict[str, object] = {"refusal": Refusal.NOT_YOURS_TO_TAKE_UP.value, "path": "message"}
             await audit.record(tx, run_subject(run.id), AuditKind.RESUME_REFUSED, who, detail)
@@ -58,7 +58,7 @@ async def add_message(
     return True
 
 
-def _is_theirs(run: runs.LockedRun, author: Person | None, principal: str | None) -> bool:
+def _may_resume(run: runs.LockedRun, author: Person | None, principal: str | None) -> bool:
     if principal is not None and principal == run.principal:
         return True
     return author is not None and author == run.requester

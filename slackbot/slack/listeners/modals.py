@@ -21,7 +21,7 @@ PATIENCE = 8.0
 """Seconds for work after an acknowledgement."""
 DRAWN = 3
 """Attempts to draw into a modal."""
-MARGIN = 0.01
+TIMER_MARGIN = 0.01
 """Seconds: more than a timer of the event loop may fire early, when Slack's silence is not over."""
 FAILED = "This could not be looked up. Please close it and try again."
 
@@ -53,7 +53,7 @@ async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
         except RateLimited as error:
             if attempt == DRAWN:
                 raise
-            await asyncio.sleep(error.seconds + MARGIN)
+            await asyncio.sleep(error.seconds + TIMER_MARGIN)
         except SlackRefused as error:
             if error.code != "not_found":
                 raise
