@@ -211,7 +211,7 @@ class Transaction:
             self._tell(request_id, recorded)
 
     def _translated(self, error: Exception) -> DatabaseError | None:
-        """None: raise the original."""
+        """The error to raise instead; None: the original."""
         if isinstance(error, SignoffError):
             return None
         is_over = self._raw.closed or is_lost(error)

@@ -60,7 +60,7 @@ class Facts:
 
 
 def read_facts(values: Any, source: FactsSource) -> Facts:
-    """Raises MalformedArguments, with the path."""
+    """Read a program's facts. Raises MalformedArguments, with the path."""
     facts = Facts(plain_object(values), source=source)
     if len(facts.canonical or b"") > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")

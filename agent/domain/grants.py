@@ -59,7 +59,7 @@ class CallKind:
     policy: str
     """Digest of the rule that asks, in hex."""
     facts_source: str | None
-    """``None``: the tool itself, or none."""
+    """The source of a program's facts; ``None``: the tool itself, or none."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Grant:
 
     @classmethod
     def from_action(cls, action: Action) -> Grant:
-        """Raises ValueError for anything that `as_action` would not make."""
+        """Read it back. Raises ValueError for anything that `as_action` would not make."""
         stored = action.arguments
         try:
             behalf, facts = Behalf.read(stored["requester"]), stored["facts"]

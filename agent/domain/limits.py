@@ -57,7 +57,7 @@ class Limit:
         return matches_from_start(self.action_pattern, tool)
 
     def amount(self, action: Action, facts: Mapping[str, Any] | None) -> Decimal | None:
-        """``None``: unknown."""
+        """The action's use of it; ``None``: unknown."""
         if self.of == COUNT:
             return Decimal(1)
         root, *steps = self.of.split(".")
@@ -115,9 +115,9 @@ class LimitState:
 
     use: Use
     used: Decimal
-    """By calls that ran, are running, or are in doubt."""
+    """Used by calls that ran, are running, or are in doubt."""
     waiting: Decimal
-    """By calls that wait for people or have not begun."""
+    """Reserved by calls that wait for people or have not begun."""
 
     @cached_property
     def verdict(self) -> Literal["run", "ask", "deny"]:

@@ -24,7 +24,7 @@ class Observation:
     until: datetime
     applies: bool
     verdict: Literal["run", "ask", "deny"]
-    """By the whole policy with this checkpoint in force."""
+    """The decision of the whole policy with this checkpoint in force."""
     because: str
 
 
@@ -35,9 +35,9 @@ class ObservedCount:
     judged: int
     """Evaluated calls whose tool it names."""
     asks: int = 0
-    """Of these, how many it would have asked about."""
+    """How many of these it would have asked about."""
     asked_anyway: int = 0
-    """Of these, how many another rule asked about."""
+    """How many of these another rule asked about."""
     frees: int = 0
     """How many were asked about, but would have run."""
     first: datetime | None = None

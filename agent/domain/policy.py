@@ -42,7 +42,7 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     defaults: Defaults = field(default_factory=Defaults)
     grants: GrantLimits | None = None
-    """``None``: no grant is given or used."""
+    """Bounds of grants; ``None``: no grant is given or used."""
     limits: tuple[Limit, ...] = ()
     lookups: tuple[FactsLookup, ...] = ()
     observed: tuple[ObservedRule, ...] = ()

@@ -37,12 +37,12 @@ class Totals:
     judged: int = 0
     erased: int = 0
     verdicts: Counter[tuple[Ruling, Ruling]] = field(default_factory=Counter)
-    """By recorded and new decision."""
+    """Numbers of evaluations by recorded and new decision."""
     other_checkpoint: int = 0
     said: Counter[tuple[Ruling, str]] = field(default_factory=Counter)
     """Requests no longer asked: by the new decision, and people's outcome."""
     observed: dict[str, ObservedCount] = field(default_factory=dict)
-    """By id."""
+    """Observed checkpoints by id."""
 
     def observe(self, seen: Observation, verdict: Ruling) -> None:
         before = self.observed.get(seen.checkpoint_id, ObservedCount(seen.checkpoint_id, seen.version, 0))

@@ -60,7 +60,7 @@ class Terms(BaseModel):
 
     approvals_required: int = Field(default=1, ge=1)
     channel: str | None = None
-    """Of the card; None: the service's own."""
+    """Channel of the card; None: the service's own."""
 
     timeout: timedelta = timedelta(hours=24)
     prevent_self_review: bool = True

@@ -65,7 +65,7 @@ def may_execute(principal: Principal, tool: Tool) -> bool:
 async def claim(
     services: Services, call_id: UUID, principal: Principal, *, digest: bytes | None, lease_seconds: float
 ) -> ExternalCallClaim:
-    """Raises NotFound, ClaimRefused and OutdatedPolicy."""
+    """Claim the call for a program. Raises NotFound, ClaimRefused and OutdatedPolicy."""
     judged = partial(_claim, services, call_id, principal, digest, lease_seconds)
     return await services.policies.judged(judged)
 

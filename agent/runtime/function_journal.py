@@ -39,7 +39,7 @@ class Entry:
     arguments: str
     place: str
     call: CallView | None
-    """None: new."""
+    """The call of an earlier attempt; None: new."""
     heard: asyncio.Future[CallView]
     """Gets the answered call, once it is its turn."""
     waiting: int = 0

@@ -53,7 +53,7 @@ class PolicyInForce:
 
     @property
     def policy(self) -> Policy:
-        """Raises OutdatedPolicy if the one in force cannot be loaded here."""
+        """The policy in force. Raises OutdatedPolicy if it cannot be loaded here."""
         if self.problem is not None:
             raise OutdatedPolicy(self.problem, unreadable=True)
         return self._policy

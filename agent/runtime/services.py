@@ -71,7 +71,7 @@ class Services:
     worker: str
     destination: Callable[[str | None], Destination]
     grant_checks: GrantChecks | None = None
-    """``None``: no grant covers anything."""
+    """Checks of granters; ``None``: no grant covers anything."""
     user_code: UserCode = field(default_factory=UserCode, repr=False)
     look_up: LookUp = field(default=fail_lookup, repr=False)
     joint_writes: JointWrites = field(init=False, repr=False)
@@ -88,7 +88,7 @@ class Services:
 
     @property
     def policy(self) -> Policy:
-        """Raises OutdatedPolicy if the one in force cannot be loaded here."""
+        """The policy in force. Raises OutdatedPolicy if it cannot be loaded here."""
         return self.policies.policy
 
     def watch(self, coroutine: Coroutine[Any, Any, Any]) -> None:

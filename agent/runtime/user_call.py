@@ -33,7 +33,7 @@ class UserCall:
             await asyncio.wait({self.ended}, timeout=max(0.0, seconds - self.seconds))
 
     def withdraw(self) -> bool:
-        """False: it has begun."""
+        """Withdraw the call, unless it has begun (False)."""
         with self._lock:
             self._withdrawn = self._begun_at is None
             return self._withdrawn

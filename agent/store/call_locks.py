@@ -61,7 +61,7 @@ class StoredCall:
     paused: bool
     request_id: UUID | None
     destination: Destination | None
-    """Of the card."""
+    """Place of the card."""
     subject: str
     """Its audit chain: the request's, or without one the run's."""
     voided: bool
@@ -69,7 +69,7 @@ class StoredCall:
     outcome: RequestStatus | None
     decided_digest: bytes | None
     recorded_digest: bytes | None
-    """In the audit log."""
+    """The decided digest in the audit log."""
     decided_by: str | None
     decided_action: bytes | None
     editor: Person | None

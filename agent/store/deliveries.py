@@ -28,7 +28,7 @@ class Part:
     wanted: int
     attempts: int
     error: str | None
-    """Of the last attempt."""
+    """Why the last attempt failed."""
     ambiguous: bool
 
 
@@ -37,7 +37,7 @@ class NextDelivery:
     """The next message for a destination, or why none may go."""
 
     epoch: int | None
-    """``None``: not leased."""
+    """Number of its lease; ``None``: not leased."""
     kind: str
     """Empty: nothing may be sent now."""
     request_id: UUID | None
@@ -47,7 +47,7 @@ class NextDelivery:
     turn: str
     """The message's sender, to pass in `served` from now on."""
     root_ts: str | None
-    """Of the card, or of the thread's first message."""
+    """Slack's id of the card, or of the thread's first message."""
     parts: tuple[Part, ...]
     is_flood: bool
     is_new: bool
@@ -100,7 +100,7 @@ async def release(
 
 
 async def renew(connection: Connection, destination: Destination, epoch: int, seconds: float) -> bool:
-    """False: another drain has taken over."""
+    """Renew the lease. False: another drain has taken over."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch, "seconds": seconds}
     return bool((await connection.execute(_RENEW, key)).rowcount)
 

@@ -41,7 +41,7 @@ class Attempt:
     """Its audit chain: the request's, or without one the run's."""
     request_id: UUID | None
     destination: Destination | None
-    """Of the request's card."""
+    """Place of the request's card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CallAttempt(Attempt):
     idempotent: bool
     read_only: bool
     outside: bool
-    """By an external program."""
+    """Whether an external program carries it out."""
 
     @property
     def actor(self) -> str:

@@ -23,7 +23,7 @@ class HandedOutCall:
     agent: str
     tool: str
     request_id: UUID | None
-    """``None``: policy lets the call run."""
+    """The request about the call; ``None``: policy lets it run."""
     description: str | None
     """The request's, masked."""
     created_at: datetime

@@ -29,7 +29,7 @@ class ClaimableRequest:
     revision: int
     digest: bytes | None
     recorded_digest: bytes | None
-    """In the audit log."""
+    """The decided digest in the audit log."""
     action: bytes | None
     erased: bool
     edited: bool

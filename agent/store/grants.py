@@ -35,11 +35,11 @@ class StoredGrant:
     at: datetime
     approvers: tuple[str, ...]
     destination: Destination
-    """Of its card."""
+    """Place of its card."""
     action: bytes
     decided_digest: bytes
     recorded_digest: bytes | None
-    """In the audit log."""
+    """The decided digest in the audit log."""
     granters: tuple[Person, ...]
 
     @property

@@ -83,7 +83,7 @@ class ReviewedRequest(LockedRequest):
     head: ChainHead
     background: bool
     run_channel: str | None
-    """Of the run's first message."""
+    """Channel of the run's first message."""
     webhooks: bool
     """Whether any exist."""
     call: AskedCall | None

@@ -66,7 +66,7 @@ class ClaimTerms:
     judgement: Judgement | None = None
     """Needs no person for this call; recorded with the first attempt."""
     claim_hash: bytes | None = None
-    """Of an external program's token; that program is then the ``worker``."""
+    """Hash of an external program's token; that program is then the ``worker``."""
 
     @property
     def actor(self) -> str:

@@ -27,7 +27,7 @@ async def lease_due(db: Database, target: str, limit: int) -> list[OutboundMessa
 
 
 async def mark_sent(db: Database, notice: OutboundMessage) -> bool:
-    """False: another sender had taken over."""
+    """Record the delivery. False: another sender had taken over."""
     async with db.transaction() as tx:
         return await outbound.settle(tx, notice, "sent")
 

@@ -83,7 +83,7 @@ async def restore(
 
 
 async def in_force(db: Database) -> StoredPolicy | None:
-    """``None`` if no process ever started on this database."""
+    """The policy in force; ``None`` if no process ever started on this database."""
     return await db.read(policies.in_force)
 
 

@@ -62,7 +62,7 @@ async def sign_in(db: Database, person: Person, via: Literal["openid"]) -> NewSe
 
 
 async def find(db: Database, secret: str) -> Session | None:
-    """``None``: expired, ended or unknown."""
+    """The session of this secret; ``None``: expired, ended or unknown."""
     if not _SHAPE.match(secret):
         return None
     return await db.read(sessions.find, _digest(secret))

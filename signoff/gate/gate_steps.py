@@ -110,7 +110,7 @@ class Gate:
                 raise GateClosed(ExitCode.UNAVAILABLE, words) from None
 
     def _waited(self, asked: Review, seconds: float | None) -> Review:
-        """Raises GateClosed on time-out, and the client's errors."""
+        """Wait for the decision. Raises GateClosed on time-out, and the client's errors."""
         deadline = None if seconds is None else time.monotonic() + seconds
         if asked.status == "waiting":
             self.say(f"waiting for people to decide: {asked.description} (request {asked.id})")

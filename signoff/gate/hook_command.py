@@ -82,7 +82,7 @@ def hook(
 def _permission(
     agent: Name, call: ToolCall, match: str, seconds: float, url: str | None, key_file: Path | None
 ) -> Permission:
-    """Raises SignoffError and ValueError, also for denials."""
+    """Ask for permission. Raises SignoffError and ValueError, also for denials."""
     if not re.fullmatch(match, call.tool):
         return Permission("none")
     deadline = time.monotonic() + seconds

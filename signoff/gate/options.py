@@ -23,7 +23,7 @@ KeyFile = Annotated[
 
 
 def address(url: str | None) -> str:
-    """Raises SignoffError naming the missing setting."""
+    """The service's address. Raises SignoffError naming the missing setting."""
     return url or _missing("SIGNOFF_URL")
 
 

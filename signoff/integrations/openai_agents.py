@@ -80,19 +80,19 @@ class FileRunStore:
         self._path = Path(path)
 
     async def read(self, key: str) -> str | None:
-        """Raises OSError."""
+        """The state, if the file exists. Raises OSError."""
         file = self._file(key)
         return file.read_text("utf-8") if file.exists() else None
 
     async def write(self, key: str, state: str) -> None:
-        """Atomic. Raises OSError."""
+        """Replace the file at once. Raises OSError."""
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self._file(key).with_suffix(".draft")
         draft.write_text(state, "utf-8")
         draft.replace(self._file(key))
 
     async def remove(self, key: str) -> None:
-        """Raises OSError."""
+        """Delete the file, if it exists. Raises OSError."""
         self._file(key).unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:

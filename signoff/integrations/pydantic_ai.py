@@ -78,7 +78,7 @@ class PausedRun:
 
     @classmethod
     def of(cls, result: AgentRunResult[Any]) -> Self:
-        """Raises ValueError if the run waits for nothing."""
+        """The pause of a run. Raises ValueError if the run waits for nothing."""
         if not isinstance(result.output, DeferredToolRequests):
             raise ValueError("this run waits for nothing: its output is no DeferredToolRequests")  # noqa: TRY004
         return cls(result.all_messages(), result.output)

@@ -82,7 +82,7 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 
 
 def _may_allow(view: RequestView) -> bool:
-    """Not for an edited call, nor for another grant."""
+    """Whether similar calls may be allowed: not for an edited call, nor for another grant."""
     return view.allow_grants and view.grant is None and view.revision == 1 and view.editor is None
 
 

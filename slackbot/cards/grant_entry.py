@@ -135,7 +135,7 @@ def _entered(state: Mapping[str, Any]) -> Any:
 
 
 def _constraint(field: OpenField, entered: Any) -> Constraint:
-    """Raises ValueError with a sentence."""
+    """What the form allows for this field. Raises ValueError with a sentence."""
     if entered is None:
         return Exact(field.value)
     if field.pattern is not None:

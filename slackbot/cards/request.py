@@ -144,7 +144,7 @@ def facts_blocks(view: RequestView) -> list[Json]:
 
 
 def limits_blocks(view: RequestView) -> list[Json]:
-    """And which of them caused the question."""
+    """The limits, and which of them caused the question."""
     lines = limits.parts(view)
     return [blocks.rich_text(*lines)] if lines else []
 

@@ -19,7 +19,7 @@ from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, w
 from slackbot.masking import clean_text
 
 Rules = dict[tuple[str, str], ObservedRule]
-"""Of the policy in force, by checkpoint and version."""
+"""Rules of the policy in force, by checkpoint and version."""
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object per line, one for each checkpoint.")
 ]

@@ -194,6 +194,6 @@ def _row(view: RequestView) -> list[str]:
 
 
 def _status(view: RequestView) -> str:
-    """And what became of an approval."""
+    """The status, and what became of an approval."""
     became = f", {view.standing.value}" if isinstance(view.standing, ApprovalState) else ""
     return f"{view.status.word}{became}"

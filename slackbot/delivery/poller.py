@@ -112,7 +112,7 @@ class DeliveryPoller:
             self._wake(channel_id)
 
     def _wake(self, channel_id: str) -> bool:
-        """False: too many are running; the next poll finds it."""
+        """Start a drain. False: too many are running; the next poll finds it."""
         if channel_id in self._drains:
             self._drain.wake(channel_id)
             return True

@@ -196,5 +196,5 @@ _HINTS = re.compile(
 
 
 def _may_hold_secret(text: str) -> bool:
-    """False: no search finds anything here, because each begins with one of these hints."""
+    """Whether a search can find anything: each begins with one of these hints."""
     return _HINTS.search(text) is not None

@@ -90,7 +90,7 @@ class Mailer:
         self.sender = sender
 
     async def send(self, mail: EmailMessage) -> None:
-        """Raises RetryLater, or Undeliverable if the server refuses the address."""
+        """Send the mail. Raises RetryLater, or Undeliverable if the server refuses the address."""
         import aiosmtplib  # noqa: PLC0415 - most services send no mail
 
         server = self._server

@@ -22,7 +22,7 @@ class MailServer:
 
     @classmethod
     def read(cls, url: str) -> MailServer:
-        """Raises ValueError with a phrase."""
+        """Read `SIGNOFF_SMTP_URL`. Raises ValueError with a phrase."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port

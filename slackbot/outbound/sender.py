@@ -22,7 +22,7 @@ from slackbot.web.http.context import WebContext
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 10
-"""Per target."""
+"""Notices sent to one target at the same time."""
 
 REST = 2.0
 """Seconds for which polls start nothing for a target that accepts nothing."""
@@ -110,7 +110,7 @@ class OutboundSender:
         await outbound.mark_dead(self._db, notice, error)
 
     async def _send(self, notice: OutboundMessage) -> None:
-        """Raises RetryLater and Undeliverable."""
+        """Make one attempt. Raises RetryLater and Undeliverable."""
         if notice.webhook is not None:
             with masking.work_for("webhooks"):
                 outcomes = await content(self._web_context, notice)

@@ -21,7 +21,7 @@ TIMEOUT = 10.0
 
 
 class WebhookPoster:
-    """`allowed`: networks that are refused otherwise."""
+    """Posts notices. `allowed`: networks that are refused otherwise."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._poster = SignedPoster(allowed, seconds=TIMEOUT)
@@ -30,7 +30,7 @@ class WebhookPoster:
         await self._poster.close()
 
     async def post(self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]) -> None:
-        """Raises RetryLater, or Undeliverable if the receiver is gone (410)."""
+        """Deliver the notice. Raises RetryLater, or Undeliverable if the receiver is gone (410)."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 status, asked = await self._post(notice, webhook, content)

@@ -56,7 +56,7 @@ async def vote_context(db: Database, directory: Directory, request_id: UUID) -> 
 async def cast_vote(
     votes: Votes, directory: Directory, vote: NewVote, known: VoteContext | None = None
 ) -> requests.VoteOutcome:
-    """Raises Refused (recorded); after any other error it is unknown whether the vote was recorded."""
+    """Vote. Raises Refused (recorded); after any other error it is unknown whether the vote was recorded."""
     with votes.db.precedence.at_work(Rank.PERSON):
         known = known or await vote_context(votes.db, directory, vote.request_id)
         while True:

@@ -293,7 +293,7 @@ def _model_trouble(error: OpenAIError, name: str, address: str) -> str:
 
 
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
-    """Raises OpenAIError. If the server has no `GET /models/{id}`, sends a short prompt."""
+    """Ask for the model; if the server has no `GET /models/{id}`, send a short prompt. Raises OpenAIError."""
     try:
         await client.models.retrieve(name)
     except APIStatusError as error:

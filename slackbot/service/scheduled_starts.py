@@ -76,7 +76,7 @@ class ScheduledStarts:
         return await schedules.start(db, schedule, at or schedule.next_at, due.now, run, missed) is not None
 
     async def _prepared(self, schedule: Schedule) -> NewRun:
-        """Raises NotNow, NotAMember and NotStarted."""
+        """The run to start. Raises NotNow, NotAMember and NotStarted."""
         agent, slack = self._services.registry.find(schedule.agent), self._connected()
         if agent is None or slack is None:
             raise NotNow(f"no agent named {schedule.agent} is loaded here (SIGNOFF_AGENTS)")

@@ -44,7 +44,7 @@ class CachedAnswer(Generic[K, V]):
         return (answer[1],) if answer is not None and self._clock() - answer[0] < self._max_age else None
 
     async def get(self, key: K) -> V:
-        """Raises what the look-up raises; giving up early leaves it to other waiters."""
+        """The result; raises what the look-up raises. Giving up early leaves it to other waiters."""
         if (kept := self.kept(key)) is not None:
             return kept[0]
         task = self._tasks.get(key)

@@ -108,7 +108,7 @@ def time_of(kind: RequestKind) -> Column[Any]:
 
 
 def _sorted_by(kind: RequestKind, order: RequestOrder) -> tuple[Column[Any], bool]:
-    """And whether it and the id are descending."""
+    """The column, and whether it and the id are descending."""
     time = time_of(kind)
     match order:
         case RequestOrder.OLDEST:

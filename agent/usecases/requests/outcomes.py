@@ -53,13 +53,13 @@ class RequestEnding:
     rejudged: bool = False
     """Evaluate the call and ask people again, instead of refusing it."""
     claimed: bool = False
-    """In the same transaction."""
+    """Its call is claimed in the same transaction."""
     background: bool = True
     """Its call may go on in the background, so its run gets a note."""
     run_channel: str | None = None
-    """Of the run's first message; if unknown here, the delivery poller finds it."""
+    """Channel of the run's first message; if unknown here, the delivery poller finds it."""
     webhooks: bool = True
-    """False: no webhooks to notify."""
+    """Whether there may be webhooks to notify."""
 
     @property
     def explained(self) -> bool:

@@ -46,7 +46,7 @@ class LockedRuns:
 
     runs: Sequence[LockedRun]
     by_id: Mapping[UUID, LockedRun]
-    """With their parents."""
+    """The runs and their parents."""
     waiting: Sequence[OpenRequest]
 
     def parent_of(self, run: LockedRun) -> LockedRun | None:

@@ -39,7 +39,7 @@ async def start(db: Database, new: NewRun) -> StartOutcome:
 
 
 async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
-    """False: its start key is taken, and nothing is written."""
+    """Write the run. False: its start key is taken, and nothing is written."""
     if await _write(tx, run_id, new) is None:
         return False
     tx.wake(Wakeup.run(run_id, new.agent))

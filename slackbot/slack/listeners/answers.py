@@ -52,7 +52,7 @@ def begin(ctx: ListenerContext, body: Mapping[str, Any], view_id: str, query: Ma
 
 
 async def _answer(ctx: ListenerContext, person: Person, run_id: UUID, turn: int, page: int) -> Shown:
-    """Raises Refused for people who may not see the answer."""
+    """The answer. Raises Refused for people who may not see it."""
     await check_member(ctx.directory, person)
     async with ctx.db.connection() as connection:
         run = await views.run_view(connection, run_id)

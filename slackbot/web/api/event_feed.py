@@ -99,7 +99,7 @@ class Listening(Protocol):
     """A receiver of events."""
 
     def tell(self, event: Transition) -> bool:
-        """False: its queue is full."""
+        """Queue the event. False: the queue is full."""
 
     def end(self) -> None:
         """No more events follow."""
@@ -112,7 +112,7 @@ class Listener:
     queue: asyncio.Queue[Transition | None] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING + 1))
 
     def tell(self, event: Transition) -> bool:
-        """False: the queue is full."""
+        """Queue the event. False: the queue is full."""
         if self.queue.qsize() >= MAX_WAITING:
             self.queue.put_nowait(None)
             return False

@@ -29,7 +29,7 @@ RequestId = Annotated[
 
 
 async def find_visible_request(ctx: WebContext, principal: Principal, name: str) -> RequestView:
-    """Raises as `find_request` does, and Refused unless this caller may see it."""
+    """The request, if this caller may see it (else Refused). Raises what `find_request` raises."""
     view = await find_request(ctx, principal, name)
     await _may_see(ctx, principal, view)
     return view
@@ -43,7 +43,7 @@ async def find_request(ctx: WebContext, principal: Principal, name: str) -> Requ
 
 
 async def find_vote_context(ctx: WebContext, principal: Principal, name: str) -> VoteContext:
-    """Raises as `find_request` does."""
+    """What a vote on the request needs. Raises what `find_request` raises."""
     return await _read(ctx, principal, name, views.vote_context)
 
 

@@ -16,7 +16,7 @@ from slackbot.web.http.problems import ProblemRaised
 
 
 def agent_named(ctx: WebContext, name: str) -> Agent:
-    """Raises ProblemRaised (404), which suggests similar names."""
+    """The agent of this name. Raises ProblemRaised (404), which suggests similar names."""
     agents = ctx.services.registry
     if (found := agents.find(name)) is not None:
         return found

@@ -46,7 +46,7 @@ class Visitor:
 
 
 async def visitor(request: Request) -> Visitor:
-    """Raises NotSignedIn, and Refused if they may no longer act here or this is in doubt."""
+    """Who is signed in. Raises NotSignedIn, and Refused if they may not act here (any more) or this is in doubt."""
     ctx = web_context(request)
     secret = request.cookies.get(cookie_name(NAME, ctx), "")
     session = await sessions.find(ctx.db, secret)
@@ -58,7 +58,7 @@ async def visitor(request: Request) -> Visitor:
 
 
 async def check_member(ctx: WebContext, person: Person) -> None:
-    """Raises Refused unless the person is an active member here, or if Slack does not answer."""
+    """Raise Refused unless the person is an active member here, or if Slack does not answer."""
     slack = ctx.slack
     if person.team_id != slack.team_id:
         raise Refused(Refusal.EXTERNAL)
@@ -68,7 +68,7 @@ async def check_member(ctx: WebContext, person: Person) -> None:
 
 
 async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visitor)]) -> FormData:
-    """Raises ForeignForm, and ProblemRaised (422)."""
+    """The form of a page of ours. Raises ForeignForm, and ProblemRaised (422)."""
     check_origin(request)
     form = await read_form(request, MAX_FIELDS)
     token = form.get("token")
@@ -78,7 +78,7 @@ async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visit
 
 
 def check_origin(request: Request) -> None:
-    """Raises ForeignForm unless `Sec-Fetch-Site` or `Origin` says that the page was ours."""
+    """Raise ForeignForm unless `Sec-Fetch-Site` or `Origin` says that the page was ours."""
     ctx = request.headers.get("sec-fetch-site")
     if ctx is not None:
         if ctx != "same-origin":

@@ -18,7 +18,7 @@ bearer = HTTPBearer(auto_error=False, description="A key created with `signoff k
 async def caller(
     request: Request, presented: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Principal:
-    """Raises ProblemRaised (401) without a valid key, and TooManyCalls."""
+    """Identify the caller. Raises ProblemRaised (401) without a valid key, and TooManyCalls."""
     known: Principal | None = getattr(request.state, "principal", None)
     if known is not None:
         return known

@@ -116,7 +116,7 @@ async def refuse_unstorable(request: Request) -> None:
 
 
 def _check_storable(texts: Iterable[tuple[str, Any]]) -> None:
-    """Raises ProblemRaised (422) naming the first text that PostgreSQL cannot store."""
+    """Raise ProblemRaised (422) naming the first text that PostgreSQL cannot store."""
     for name, text in texts:
         if isinstance(text, str) and (problem := unstorable(text)) is not None:
             raise invalid((name.encode(errors="replace").decode(), problem))

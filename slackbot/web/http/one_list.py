@@ -16,7 +16,7 @@ WAIT = 5.0
 
 
 async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
-    """Raises ProblemRaised (429)."""
+    """Raise ProblemRaised (429) while another list of this key is made."""
     turn = web_context(request).list_turns.setdefault(caller.name, asyncio.Lock())
     try:
         async with asyncio.timeout(WAIT):

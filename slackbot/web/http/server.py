@@ -58,7 +58,7 @@ class HttpServer:
         self.port: int | None = None
 
     async def start(self) -> None:
-        """Raises SignoffError if no port is free."""
+        """Listen. Raises SignoffError if no port is free."""
         listening = listen(self._host, self._wanted)
         self.port = listening.getsockname()[1]
         self._task = asyncio.create_task(self._server.serve([listening]), name="http")

@@ -35,7 +35,7 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessPart:
-    """``None``: this process does not have that role."""
+    """State of this process. ``None``: it does not have that role."""
 
     draining: bool
     slack: bool

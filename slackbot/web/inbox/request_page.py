@@ -193,7 +193,7 @@ async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestVi
 
 
 async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPage:
-    """Raises NotFound, and Refused unless the reader may see it."""
+    """The request's page. Raises NotFound, and Refused unless the reader may see it."""
     true = await true_view(ctx, who, request_id)
     view = await clean_view(true)
     steps = history.steps(await ctx.db.read(views.request_events, view.id))

@@ -94,7 +94,7 @@ async def run_now(request: Request, run_id: str, who: Signed) -> Response:
 
 
 async def visible_run(ctx: WebContext, who: Visitor, run_id: str) -> RunView:
-    """Raises NotFound, also for a reader who may not see the run."""
+    """The run. Raises NotFound, also for a reader who may not see it."""
     wanted = parse_id(run_id)
     if wanted is None:
         raise NotFound(run_id)
