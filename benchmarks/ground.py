@@ -109,12 +109,13 @@ def _running(name: str) -> Iterator[Ground]:
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
     """Write this process's logs to a file: the terminal shows progress and results."""
+    before = structlog.get_config()
     with path.open("w") as log:
         structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=log))
         try:
             yield
         finally:
-            structlog.reset_defaults()
+            structlog.configure(**before)
 
 
 @contextmanager
