@@ -6,7 +6,6 @@ The service never calls such a tool's function. Approved or allowed calls wait f
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -22,9 +21,10 @@ from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.store import views
 from agent.store.external_calls import HandedOutCall
+from agent.store.ids import new_id
 from agent.store.views import OpenCallDetails
-from agent.usecases.executions import ClaimTerms, Outcome, Report, external_calls
-from agent.usecases.executions.external import ClaimRefused, ReportRefused, hash_of
+from agent.usecases.executions import Claim, ClaimTerms, Outcome, Report, external_calls
+from agent.usecases.executions.external import ClaimRefused, ReportRefused, TokenOf, hash_of, random_token
 from signoff.values import Action
 
 NO_SUCH_CALL = "There is no such call, or this key may not execute it."
@@ -63,10 +63,19 @@ def may_execute(principal: Principal, tool: Tool) -> bool:
 
 
 async def claim(
-    services: Services, call_id: UUID, principal: Principal, *, digest: bytes | None, lease_seconds: float
+    services: Services,
+    call_id: UUID,
+    principal: Principal,
+    token_of: TokenOf = random_token,
+    *,
+    digest: bytes | None,
+    lease_seconds: float,
 ) -> ExternalCallClaim:
-    """Claim the call for a program. Raises NotFound, ClaimRefused and OutdatedPolicy."""
-    judged = partial(_claim, services, call_id, principal, digest, lease_seconds)
+    """Claim the call for a program. Raises NotFound, ClaimRefused and OutdatedPolicy.
+
+    An open attempt is returned again if ``token_of`` gives its token: the first answer was lost.
+    """
+    judged = partial(_claim, services, call_id, principal, token_of, digest, lease_seconds)
     return await services.policies.judged(judged)
 
 
@@ -85,9 +94,17 @@ async def report(
 
 
 async def _claim(
-    services: Services, call_id: UUID, principal: Principal, digest: bytes | None, lease_seconds: float
+    services: Services,
+    call_id: UUID,
+    principal: Principal,
+    token_of: TokenOf,
+    digest: bytes | None,
+    lease_seconds: float,
 ) -> ExternalCallClaim:
     work, agent, tool = await _found(services, call_id, principal)
+    taken = work.call.state is CallState.CLAIMED
+    if taken and (repeated := await external_calls.find_open_claim(services.db, call_id, token_of)):
+        return _granted(repeated, token_of(repeated.execution_id), lease_seconds)
     _check_ready(work)
     ready = await ready_call(services, work, agent, tool)
     if isinstance(ready, bool):
@@ -96,11 +113,13 @@ async def _claim(
         raise ClaimRefused(
             "other-digest", "the approved action is a different one; a reviewer may have changed it"
         )
-    token = secrets.token_urlsafe(32)
+    execution_id = new_id()
+    token = token_of(execution_id)
     terms = ClaimTerms(
         principal.name,
         tool.repeatable,
         tool.read_only,
+        execution_id,
         uses=ready.uses,
         policy_epoch=ready.epoch,
         judgement=ready.judgement,
@@ -114,12 +133,16 @@ async def _claim(
         raise ClaimRefused(
             "not-ready", "it cannot begin now: it was claimed, stopped or paused, or is being evaluated again"
         )
+    return _granted(claimed, token, lease_seconds)
+
+
+def _granted(claim: Claim, token: str, lease_seconds: float) -> ExternalCallClaim:
     return ExternalCallClaim(
-        call_id,
-        claimed.execution_id,
-        claimed.request_id,
-        claimed.attempt,
-        claimed.action,
+        claim.call_id,
+        claim.execution_id,
+        claim.request_id,
+        claim.attempt,
+        claim.action,
         token,
         lease_seconds,
     )

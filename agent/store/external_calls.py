@@ -40,6 +40,16 @@ class ExternalCallAttempt:
     status: ExecutionStatus
 
 
+@dataclass(frozen=True, slots=True)
+class OpenAttempt:
+    """A program's attempt at a call, while its lease lasts."""
+
+    execution_id: UUID
+    attempt: int
+    worker: str
+    claim_hash: bytes
+
+
 def hand_out(tx: Transaction, call_id: UUID, seconds: float) -> None:
     tx.add(_HAND_OUT, call=call_id, seconds=seconds)
 
@@ -62,6 +72,11 @@ async def find_attempt(
     return row_as(ExternalCallAttempt, rows[0], status=ExecutionStatus(rows[0].status)) if rows else None
 
 
+async def find_open_attempt(connection: Connection, call_id: UUID) -> OpenAttempt | None:
+    row = (await connection.execute(_OPEN, {"call": call_id})).one_or_none()
+    return row_as(OpenAttempt, row) if row else None
+
+
 _HAND_OUT = text("""
 UPDATE tool_call SET claim_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id = :call AND state = 'ready'
@@ -76,6 +91,10 @@ LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE c.claim_until > (SELECT clock_timestamp())
   AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents))
 ORDER BY c.created_at LIMIT :limit
+""")
+_OPEN = text("""
+SELECT id AS execution_id, attempt, worker, claim_hash FROM execution
+WHERE call_id = :call AND status = 'claimed' AND claim_hash IS NOT NULL AND lease_until > clock_timestamp()
 """)
 _BY_TOKEN = text("""
 SELECT e.id AS execution_id, e.call_id, c.run_id, e.request_id, e.worker, e.status::text AS status

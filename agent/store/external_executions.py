@@ -34,6 +34,9 @@ class ClaimableRequest:
     erased: bool
     edited: bool
     attempts: int
+    open_execution: UUID | None
+    """The last attempt, while its lease lasts."""
+    claim_hash: bytes | None
     policy_epoch: int
     """The policy in force, which stays in force until COMMIT."""
     settled_as: str | None
@@ -129,7 +132,8 @@ SELECT r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id
        s.verdict::text AS settled_as, r.client_id, r.ask_no, r.voided_at IS NOT NULL AS voided,
        v.facts, v.facts_source, extract(epoch FROM clock_timestamp() - v.created_at)::float AS facts_age,
        (r.policy ->> 'facts_max_age')::float AS facts_max_age,
-       coalesce(e.attempt, 0) AS attempts,
+       coalesce(e.attempt, 0) AS attempts, e.claim_hash,
+       CASE WHEN e.status = 'claimed' AND e.lease_until > clock_timestamp() THEN e.id END AS open_execution,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused,
        coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM approval_request AS r

@@ -93,7 +93,7 @@ async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UU
         attempt = await executions.lock(tx, execution_id)
         if attempt is None or call is None:
             raise NotFound(f"no execution {execution_id}")
-        action = _decided_action(call)
+        action = decided_action(call)
         if attempt.status is not ExecutionStatus.CLAIMED or action is None:
             if attempt.late_result is None:
                 head = await audit.lock_head(tx, attempt.subject)
@@ -115,7 +115,7 @@ async def begin_attempt(
         return error
     if call.parked:  # the run works again once its last waiting call is decided
         runs.work_again(tx, call.run_id)
-    if call.state is not CallState.READY or call.paused or (action := _decided_action(call)) is None:
+    if call.state is not CallState.READY or call.paused or (action := decided_action(call)) is None:
         return None
     if call.unneeded and not call.wanted_again:
         calls.stop(tx, call.id, call.agent)
@@ -135,7 +135,7 @@ async def begin_attempt(
     return attempts.begin(tx, call, action, terms), after
 
 
-def _decided_action(call: StoredCall) -> Action | None:
+def decided_action(call: StoredCall) -> Action | None:
     """The action that may run: what people approved, if asked, and only while not void."""
     if call.ask_no == 0:
         return Action.from_canonical(call.action) if call.action and call.request_id is None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -38,6 +38,9 @@ LEASE_SECONDS = 3600.0
 
 LONGEST_LEASE = 86_400.0
 
+TokenOf = Callable[[UUID], str]
+"""The token of an execution. Only its hash is stored."""
+
 FACTS_CHANGED = "facts-changed"
 """The refusal after which people are asked again."""
 
@@ -56,6 +59,10 @@ class ReportRefused(Conflict):
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
         self.kind = kind
+
+
+def random_token(execution_id: UUID) -> str:
+    return secrets.token_urlsafe(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,7 @@ async def claim(
     db: Database,
     request_id: UUID,
     principal: Principal,
+    token_of: TokenOf = random_token,
     *,
     digest: bytes | None = None,
     lease_seconds: float = LEASE_SECONDS,
@@ -107,14 +115,14 @@ async def claim(
 ) -> ExternalClaim:
     """Claim an approved action once, to execute it elsewhere, under the request's lock and by the database's clock.
 
-    ``digest``: of the action that the executor expects. ``facts`` were sent or looked up for this claim;
-    ``facts_are_read``: a rule for this tool reads facts; ``policy_epoch``: that rule's policy. Raises ``NotFound``
-    (no such request of this principal), ``ClaimRefused`` and ``OutdatedPolicy``.
+    An open attempt is returned again if ``token_of`` gives its token: the first answer was lost. ``digest``: of the
+    action that the executor expects. ``facts`` were sent or looked up for this claim; ``facts_are_read``: a rule for
+    this tool reads facts; ``policy_epoch``: that rule's policy. Raises ``NotFound`` (no such request of this
+    principal), ``ClaimRefused`` and ``OutdatedPolicy``.
     """
-    token = secrets.token_urlsafe(32)
     with tracing.span_within("claim", request_id, request_id, {"request_id": str(request_id)}) as span:
         claimed = await _claim(
-            db, request_id, principal, digest, lease_seconds, token, facts, facts_are_read, policy_epoch
+            db, request_id, principal, token_of, digest, lease_seconds, facts, facts_are_read, policy_epoch
         )
         span.set(execution_id=str(claimed.execution_id), attempt=claimed.attempt)
     point("after_claim")
@@ -125,9 +133,9 @@ async def _claim(
     db: Database,
     request_id: UUID,
     principal: Principal,
+    token_of: TokenOf,
     digest: bytes | None,
     lease_seconds: float,
-    token: str,
     facts: Facts | None,
     facts_are_read: bool,
     policy_epoch: int,
@@ -136,10 +144,13 @@ async def _claim(
         found = await external_executions.lock_approval(tx, request_id)
         if found is None or found.principal != principal.name or found.call_id is not None:
             raise NotFound("there is no such request")
+        if repeated := _open_claim(found, request_id, token_of, lease_seconds):
+            return repeated
         check_epoch(policy_epoch, found.policy_epoch)
         action = claimable_action(found, digest)
         _check_facts(found, facts, are_read=facts_are_read)
         execution_id, attempt = new_id(), found.attempts + 1
+        token = token_of(execution_id)
         new = NewExecution(
             execution_id,
             request_id,
@@ -158,6 +169,25 @@ async def _claim(
         outbox.enqueue(tx, [outbox.card(found.destination, request_id)])
     return ExternalClaim(
         execution_id, request_id, attempt, action, found.revision, found.edited, token, lease_seconds
+    )
+
+
+def _open_claim(
+    found: ClaimableRequest, request_id: UUID, token_of: TokenOf, lease_seconds: float
+) -> ExternalClaim | None:
+    """The claim that this one repeats, while its attempt is open and its action is the decided one."""
+    execution_id = found.open_execution
+    if (
+        execution_id is None
+        or found.action is None
+        or hash_of(token := token_of(execution_id)) != found.claim_hash
+    ):
+        return None
+    action = attempts.approved_action(found.action, found.digest, found.recorded_digest)
+    if action is None:
+        return None
+    return ExternalClaim(
+        execution_id, request_id, found.attempts, action, found.revision, found.edited, token, lease_seconds
     )
 
 

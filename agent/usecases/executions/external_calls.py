@@ -10,7 +10,9 @@ from agent.domain.run import CallState
 from agent.store import call_locks, external_calls, outbox, runs
 from agent.store.external_calls import ExternalCallAttempt, HandedOutCall
 from agent.usecases import attempts
-from agent.usecases.executions.external import hash_of
+from agent.usecases.attempts import Claim
+from agent.usecases.executions.claims import decided_action
+from agent.usecases.executions.external import TokenOf, hash_of
 
 CLAIM_WITHIN = 86_400.0
 """Seconds to claim a call that needed no approval; an approved one has `execute_within`."""
@@ -34,6 +36,21 @@ async def hand_out(db: Database, call_id: UUID, seconds: float) -> bool:
 async def handed_out(db: Database, tools: Sequence[tuple[str, str]]) -> list[HandedOutCall]:
     """The oldest claimable calls of these (agent, tool) pairs."""
     return await db.read(external_calls.handed_out, tools, PAGE)
+
+
+async def find_open_claim(db: Database, call_id: UUID, token_of: TokenOf) -> Claim | None:
+    """The open attempt, if ``token_of`` gives its token and its action is the decided one."""
+    async with db.transaction() as tx:
+        call = await call_locks.lock(tx, call_id)
+        found = await external_calls.find_open_attempt(tx, call_id)
+        action = decided_action(call) if call else None
+    if call is None or found is None or action is None:
+        return None
+    if hash_of(token_of(found.execution_id)) != found.claim_hash:
+        return None
+    return Claim(
+        found.execution_id, call.id, call.run_id, found.attempt, action, call.request_id, found.worker
+    )
 
 
 async def find_attempt(db: Database, call_id: UUID, token: str) -> ExternalCallAttempt | None:

@@ -28,7 +28,7 @@ from slackbot.web.api.shapes import ActionOut, Length, RequestModel, ResponseMod
 from slackbot.web.http.api_keys import Asker
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
-from slackbot.web.http.idempotency import IDEMPOTENT
+from slackbot.web.http.idempotency import IDEMPOTENT, ClaimTokens
 from slackbot.web.http.problems import ProblemRaised, documented
 
 router = APIRouter(route_class=StrictRoute, tags=["Executors"])
@@ -120,9 +120,13 @@ class ResultIn(RequestModel):
         return Outcome(ExecutionStatus.SUCCEEDED, text, self.seconds or 0.0)
 
 
-@router.post("/pending/{request_id}/claim", dependencies=[IDEMPOTENT], responses=_PROBLEMS)
+@router.post("/pending/{request_id}/claim", responses=_PROBLEMS)
 async def claim_request(
-    request: Request, request_id: RequestId, principal: Asker, body: ClaimIn = NOTHING_KNOWN
+    request: Request,
+    request_id: RequestId,
+    principal: Asker,
+    token_of: ClaimTokens,
+    body: ClaimIn = NOTHING_KNOWN,
 ) -> ClaimOut:
     """Claim an approved action to carry it out now: once, only by the key that asked, and before the approval lapses.
 
@@ -143,6 +147,7 @@ async def claim_request(
                 ctx.db,
                 view.id,
                 principal,
+                token_of,
                 digest=digest,
                 lease_seconds=body.lease,
                 facts=facts,

@@ -17,7 +17,7 @@ from slackbot.web.api.shapes import ActionOut, Length, Moment, RequestModel, Res
 from slackbot.web.http.api_keys import Executor
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
-from slackbot.web.http.idempotency import IDEMPOTENT
+from slackbot.web.http.idempotency import IDEMPOTENT, ClaimTokens
 from slackbot.web.http.problems import ProblemRaised, documented
 
 router = APIRouter(prefix="/executions", route_class=StrictRoute, tags=["Executors"])
@@ -109,11 +109,13 @@ async def list_executions(
     ]
 
 
-@router.post(
-    "/{call_id}/claim", operation_id="claim_execution", dependencies=[IDEMPOTENT], responses=_PROBLEMS
-)
+@router.post("/{call_id}/claim", operation_id="claim_execution", responses=_PROBLEMS)
 async def claim_execution(
-    request: Request, call_id: UUID, caller: Executor, body: CallClaimIn = NOTHING_KNOWN
+    request: Request,
+    call_id: UUID,
+    caller: Executor,
+    token_of: ClaimTokens,
+    body: CallClaimIn = NOTHING_KNOWN,
 ) -> CallClaimed:
     """Claim a call to carry it out now, once. It is first judged again by current policy and facts.
 
@@ -124,7 +126,7 @@ async def claim_execution(
     digest = bytes.fromhex(body.digest) if body.digest else None
     try:
         claimed = await external_calls.claim(
-            ctx.services, call_id, caller, digest=digest, lease_seconds=body.lease
+            ctx.services, call_id, caller, token_of, digest=digest, lease_seconds=body.lease
         )
     except ClaimRefused as refused:
         raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
 from agent.domain.outbound import OutboundEvent
@@ -14,6 +14,7 @@ from slackbot.web.api.shapes import After, Limit, Moment, Page, RequestModel, Re
 from slackbot.web.http.api_keys import Admin
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
+from slackbot.web.http.idempotency import has_secret
 from slackbot.web.http.problems import ProblemRaised, documented
 
 router = APIRouter(prefix="/webhooks", route_class=StrictRoute, tags=["Webhooks"])
@@ -67,7 +68,12 @@ class DeadNoticeOut(ResponseModel):
     created_at: Moment
 
 
-@router.post("", status_code=201, responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
+@router.post(
+    "",
+    status_code=201,
+    dependencies=[Depends(has_secret)],
+    responses=documented(400, 401, 403, 409, 413, 422, 429, 503),
+)
 async def add(request: Request, admin: Admin, new: WebhookIn) -> WebhookAdded:
     """Send these events to an address from now on."""
     ctx = web_context(request)

@@ -1,7 +1,7 @@
 """`Idempotency-Key`: a repeated call runs once and returns the same response.
 
-Only successes are stored. A response may contain secrets, so it is encrypted with a key derived from the caller's API
-key, which the database does not have.
+Only successes are stored, encrypted with a key derived from the caller's API key, which the database does not have.
+A response with a token or secret is not stored: a repeated claim finds its attempt and computes the token again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import hashlib
 import hmac
 import json
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from typing import Annotated
+from uuid import UUID
 
 import structlog
 from fastapi import Depends, Header, Request, Response
@@ -22,6 +24,7 @@ from joserfc.jwk import OctKey
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.usecases import idempotency
+from agent.usecases.executions.external import TokenOf, random_token
 from agent.usecases.idempotency import CallInProgress, KeyReused, Reservation, StoredResponse
 from slackbot.web.http.context import web_context
 from slackbot.web.http.problems import ProblemRaised, invalid, retry_later
@@ -30,6 +33,7 @@ log = structlog.get_logger(__name__)
 
 HEADER = "Idempotency-Key"
 _SHAPE = re.compile(r"[!-~]{1,255}\Z", re.ASCII)
+_REPLAYED = "Idempotency-Replayed"
 _KEPT_HEADERS = ("location",)
 _ENCRYPTION = {"alg": "dir", "enc": "A256GCM"}
 
@@ -51,15 +55,16 @@ async def once(request: Request, principal: Principal, handle: Handle) -> Respon
     except CallInProgress:
         words = f"The call with this {HEADER} is in progress; repeat the call to get its response."
         raise retry_later("under-way", "Under way", words, 1, status=409) from None
-    encryption = _encryption_key(request, key)
-    if isinstance(begun, StoredResponse):
-        return _again(begun, encryption)
-    return await _first(request, handle, db, begun, encryption)
+    if isinstance(begun, Reservation):
+        return await _first(request, handle, db, begun, key)
+    if begun.content is None:  # not stored: the route recognizes the repetition
+        response = await handle(request)
+        response.headers[_REPLAYED] = "true"
+        return response
+    return _again(begun, _encryption_key(request, key))
 
 
-async def _first(
-    request: Request, handle: Handle, db: Database, begun: Reservation, encryption: OctKey
-) -> Response:
+async def _first(request: Request, handle: Handle, db: Database, begun: Reservation, key: str) -> Response:
     try:
         response = await handle(request)
     except BaseException:
@@ -68,8 +73,10 @@ async def _first(
     is_json = response.headers.get("content-type", "").startswith("application/json")
     if 200 <= response.status_code < 300 and is_json and hasattr(response, "body"):
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-        sealed = jwe.encrypt_compact(_ENCRYPTION, bytes(response.body), encryption)
-        kept = StoredResponse(response.status_code, sealed, headers)
+        content = None
+        if not getattr(request.state, "has_secret", False):
+            content = jwe.encrypt_compact(_ENCRYPTION, bytes(response.body), _encryption_key(request, key))
+        kept = StoredResponse(response.status_code, content, headers)
         await _log_errors(idempotency.store_response(db, begun, kept))
     else:
         await _log_errors(idempotency.release(db, begun))
@@ -90,14 +97,19 @@ def _again(kept: StoredResponse, encryption: OctKey) -> Response:
         content = jwe.decrypt_compact(str(kept.content), encryption).plaintext
     except (JoseError, ValueError):
         raise _used_before() from None
-    headers = {**kept.headers, "Idempotency-Replayed": "true"}
+    headers = {**kept.headers, _REPLAYED: "true"}
     return Response(content, kept.status, headers=headers, media_type="application/json")
 
 
 def _encryption_key(request: Request, key: str) -> OctKey:
     """Derived from the caller's API key, for this response only."""
+    return OctKey.import_key(_derived(request, f"{HEADER}: {key}"))
+
+
+def _derived(request: Request, purpose: str) -> bytes:
+    """32 bytes that only the caller's API key gives."""
     _, _, presented = request.headers["Authorization"].partition(" ")
-    return OctKey.import_key(hmac.digest(presented.strip().encode(), f"{HEADER}: {key}".encode(), "sha256"))
+    return hmac.digest(presented.strip().encode(), purpose.encode(), "sha256")
 
 
 def _used_before() -> ProblemRaised:
@@ -115,19 +127,40 @@ async def _fingerprint(request: Request) -> bytes:
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
 
 
-async def _header(
-    key: Annotated[
-        str | None,
-        Header(
-            alias=HEADER,
-            pattern=r"^[!-~]+$",
-            max_length=255,
-            description="Makes repeating this call safe for a day: it runs once and always gets the same response.",
-        ),
-    ] = None,
-) -> None:
+_Key = Annotated[
+    str | None,
+    Header(
+        alias=HEADER,
+        pattern=r"^[!-~]+$",
+        max_length=255,
+        description="Makes repeating this call safe for a day: it runs once and always gets the same response.",
+    ),
+]
+
+
+async def _header(key: _Key = None) -> None:
     """Documents the header on a route; `once` handles it before."""
 
 
 IDEMPOTENT = Depends(_header)
 """For `dependencies` of every POST route."""
+
+
+async def has_secret(request: Request) -> None:
+    """A dependency of routes whose response must not be stored. A repetition calls the route again."""
+    request.state.has_secret = True
+
+
+async def _tokens(request: Request, key: _Key = None) -> TokenOf:
+    await has_secret(request)
+    if key is None:
+        return random_token
+
+    def token_of(execution_id: UUID) -> str:
+        return urlsafe_b64encode(_derived(request, f"token of {execution_id}: {key}")).rstrip(b"=").decode()
+
+    return token_of
+
+
+ClaimTokens = Annotated[TokenOf, Depends(_tokens)]
+"""The tokens of a claim's attempts. With an `Idempotency-Key`, repeating the claim gives the same ones."""

@@ -140,6 +140,25 @@ async def test_a_program_carries_out_what_people_approved(
     ]
 
 
+async def test_a_claim_whose_answer_was_lost_is_repeated(
+    service: Living, warehouse: httpx.AsyncClient
+) -> None:
+    """The same claim again gets the same token while its attempt is open, another claim does not, and none is kept."""
+    await _started(service, "count_stock shelf=A")
+    path = f"/executions/{(await _handed_out(warehouse))['call_id']}/claim"
+    first, again, other = [
+        await warehouse.post(path, json={"lease": 60}, headers={"Idempotency-Key": key})
+        for key in ("once", "once", "other")
+    ]
+    assert (first.status_code, again.status_code, other.status_code) == (200, 200, 409)
+    assert again.json() == first.json()
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert await service.house.column("SELECT body ->> 'content' FROM http_reply") == [None]
+    await write(service.house.db, "UPDATE execution SET lease_until = clock_timestamp()")
+    over = await warehouse.post(path, json={"lease": 60}, headers={"Idempotency-Key": "once"})
+    assert (over.status_code, over.json()["type"]) == (409, "urn:signoff:claimed")
+
+
 async def test_the_example_carries_it_out(service: Living) -> None:
     """The program of the documentation claims, acts and reports; the agent reads its result."""
     key = await service.key("van", Scope.EXECUTE)
