@@ -110,7 +110,6 @@ _SERVICE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import slow modules and the service's names on first use."""
     if name in _SERVICE:
         _check_service(name)
     elif name not in _CLIENT:
@@ -124,7 +123,7 @@ def __dir__() -> list[str]:
 
 
 def _check_service(name: str) -> None:
-    """ImportError, in one line: the service is not installed, or another `agent` package hides it."""
+    """Raises ImportError if the service is not installed or another `agent` package hides it."""
     ours = Path(__file__).resolve().parents[1] / "agent" / "__init__.py"
     if not ours.is_file():
         raise ImportError(f"signoff.{name} needs the whole service: pip install signoff")

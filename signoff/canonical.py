@@ -1,7 +1,7 @@
-"""Canonical JSON (RFC 8785): one byte string per value, and strict parsing of untrusted JSON.
+"""Canonical JSON (RFC 8785) and strict parsing of untrusted JSON.
 
-RFC 8785 has one kind of number, the IEEE 754 double, as ECMAScript writes it: `1.0` and `1` are the same argument.
-Parsing returns an int for whole numbers up to 2**53 - 1 and a float for all others.
+RFC 8785 has one kind of number, the IEEE 754 double: `1.0` and `1` are the same argument. Parsing returns an int for
+whole numbers up to 2**53 - 1 and a float for all others.
 """
 
 import json
@@ -16,16 +16,16 @@ from signoff.errors import MalformedArguments
 from signoff.storable_text import unstorable
 
 MAX_DEPTH = 64
-"""Nesting limit for arrays and objects."""
+"""Levels of nesting."""
 
 MAX_BYTES = 256 * 1024
-"""Of arguments, as text and in canonical form."""
+"""Limit for arguments, as text and in canonical form."""
 
 MAX_INTEGER = 2**53 - 1
 """Above this, a double cannot tell neighbouring integers apart (RFC 8785 section 3.2.2.3, RFC 7493)."""
 
 _ENVELOPE = 4096
-"""For tool and version around arguments of maximum size."""
+"""Room for tool and version."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -33,9 +33,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 def canonical_bytes(value: Any) -> bytes:
     """Encode a JSON value by RFC 8785.
 
-    Raises MalformedArguments, with the path, for values without a canonical form: NaN and Infinity, integers beyond
-    2**53 - 1, NUL and lone surrogates in strings and keys, non-string keys, other types, more than MAX_DEPTH levels,
-    more than MAX_BYTES bytes.
+    Raises MalformedArguments, with the path, for NaN and Infinity, integers beyond 2**53 - 1, NUL and lone surrogates,
+    non-string keys, other types, more than MAX_DEPTH levels or MAX_BYTES bytes.
     """
     encoded = _encoded(_plain(value, None, 1))
     if len(encoded) > MAX_BYTES:
@@ -44,12 +43,12 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 def plain_json(value: Any) -> Any:
-    """Copy a value as dict, list, str, int, float, bool and None only. Raises MalformedArguments, with the path."""
+    """Copy as plain JSON types. Raises MalformedArguments, with the path."""
     return _plain(value, None, 1)
 
 
 def plain_object(value: Any) -> dict[str, Any]:
-    """`plain_json` for objects. Raises MalformedArguments for any other kind of value."""
+    """Raises MalformedArguments for anything but an object."""
     return _object_only(_plain(value, None, 1))
 
 
@@ -62,25 +61,25 @@ def plain_name(name: Any, what: str) -> str:
 def parse_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
     """Parse untrusted JSON and refuse anything ambiguous.
 
-    Raises MalformedArguments, with the path, for everything that `canonical_bytes` refuses, and for duplicate keys, NaN
-    literals, numbers beyond the range of a double, invalid UTF-8 and syntax errors. Integer literals beyond 2**53 - 1
-    are refused because the tool would receive a different number.
+    Raises MalformedArguments, with the path, for what `canonical_bytes` refuses, duplicate keys, numbers beyond the
+    range of a double, invalid UTF-8 and syntax errors. The tool would receive another number for an integer beyond
+    2**53 - 1.
     """
     return _plain(_decode(text, _integer, most_bytes), None, 1)
 
 
 def parse_arguments(text: str | bytes) -> dict[str, Any]:
-    """`parse_json` for a tool's arguments, which must be an object."""
+    """Raises MalformedArguments for anything but an object."""
     return _object_only(parse_json(text))
 
 
 def parse_canonical(encoded: bytes) -> Any:
-    """Parse bytes written by `canonical_bytes`. Raises MalformedArguments if they are not canonical."""
+    """Raises MalformedArguments if the bytes are not canonical."""
     return _read_canonical(encoded, depth=1)
 
 
 def parse_envelope(encoded: bytes) -> Any:
-    """`parse_canonical` for an object that wraps arguments: one level deeper."""
+    """Parse an object that wraps arguments, and so is one level deeper."""
     return _read_canonical(encoded, depth=0)
 
 
@@ -90,8 +89,6 @@ def parse_checked(encoded: bytes) -> Any:
 
 
 class _DuplicateKey:
-    """Marks a duplicate key until the walk knows its path."""
-
     def __init__(self, key: str) -> None:
         self.key = key
 
@@ -104,7 +101,7 @@ def _read_canonical(encoded: bytes, *, depth: int) -> Any:
 
 
 def _encoded(value: Any) -> bytes:
-    """RFC 8785 of plain JSON, by the standard library's C encoder where its output is identical."""
+    """Use the standard library's C encoder where its output is identical."""
     return _encode(value).encode() if _is_simple(value) else rfc8785.dumps(value)
 
 
@@ -114,7 +111,7 @@ _encode = json.JSONEncoder(
 
 
 def _is_simple(value: Any) -> bool:
-    """Whether there are no floats (ECMAScript writes them differently) and keys sort the same in UTF-16."""
+    """ECMAScript writes floats differently, and sorts keys as UTF-16."""
     if type(value) is dict:
         return all(key.isascii() and _is_simple(member) for key, member in value.items())
     if type(value) is list:
@@ -148,7 +145,7 @@ _checked = json.JSONDecoder(parse_int=_number)
 
 
 def _integer(literal: str) -> int:
-    # CPython refuses very long literals. Any number that the walk refuses can stand in.
+    # CPython refuses very long literals; the walk refuses any integer beyond the limit.
     return int(literal) if len(literal) <= 20 else MAX_INTEGER + 1
 
 
@@ -162,11 +159,11 @@ def _object(pairs: list[tuple[str, Any]]) -> Any:
 
 
 _Path = tuple[Any, Any] | None
-"""Parent path and last step. Formatted only for an error."""
+"""Parent path and last step."""
 
 
 def _plain(value: Any, path: _Path, depth: int) -> Any:  # noqa: RET503 (`_fail` never returns)
-    """Copy as dict, list, str, int, float, bool and None. The only place that validates values."""
+    """The only place that validates values."""
     match value:
         case str():
             return _text(value, path)

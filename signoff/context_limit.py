@@ -1,4 +1,4 @@
-"""Cut a context to the size limit by omitting its middle, and count the omissions. Pure."""
+"""Cut a context to the size limit, and count the omissions. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -8,22 +8,20 @@ from signoff.canonical import MAX_BYTES, plain_json
 from signoff.json_paths import Step, format_path
 
 MAX_CONTEXT = MAX_BYTES // 2
-"""Bytes of JSON, if the other fields leave so much room."""
+"""Bytes of JSON, if the other fields leave that much."""
 
 MAX_VALUES = 10_000
-"""Number of objects, arrays and members."""
-
 _SLACK = 4096
 """For names, the version and other spellings of numbers."""
 
 _LEAST = 2048
 
 _STEPS = ((65_536, 4096), (16_384, 1024), (4096, 256), (1024, 64), (256, 16), (64, 4))
-"""Characters kept per text and members per object or array, tried in order until the context fits."""
+"""Characters per text and members per object or array, tried in order."""
 
 
 def fit_context(context: Any, other_fields: Mapping[str, Any]) -> Any:
-    """Cut the context to fit beside the other fields. MalformedArguments if it is not JSON."""
+    """Cut the context to fit. Raises MalformedArguments if it is not JSON."""
     whole = plain_json(context)
     room = max(_LEAST, min(MAX_CONTEXT, MAX_BYTES - _SLACK - _size(other_fields)))
     for text, members in ((MAX_BYTES, MAX_VALUES), *_STEPS):

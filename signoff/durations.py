@@ -1,5 +1,3 @@
-"""Durations: `"72h"`, `"1h30m"`, a number of seconds, or a timedelta."""
-
 from __future__ import annotations
 
 import math
@@ -13,8 +11,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Duration = str | float | timedelta
-"""A duration in any accepted form."""
-
 FORMS = 'a time such as "72h", "30m" or "1h30m", or a number of seconds'
 
 _PARTS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
@@ -24,7 +20,7 @@ _LONGEST = 100 * 365 * 86_400
 
 
 def seconds_of(length: Duration) -> float:
-    """A text may be a plain number. Raises ValueError."""
+    """Raises ValueError."""
     if isinstance(length, timedelta):
         seconds = length.total_seconds()
     elif isinstance(length, str):
@@ -49,7 +45,7 @@ def _read(text: str) -> float:
 
 
 def _number(given: object) -> float:
-    """Refuses booleans and other types that Python treats as numbers."""
+    """bool is an int to Python."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise ValueError(f"must be {FORMS}")
     return float(given)
@@ -59,7 +55,7 @@ _FORMER = {"timeout_seconds": "timeout", "lease_seconds": "lease"}
 
 
 def by_former_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Accept ``timeout_seconds`` and ``lease_seconds``, names of earlier versions."""
+    """Accept ``timeout_seconds`` and ``lease_seconds`` of earlier versions."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:

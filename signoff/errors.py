@@ -1,13 +1,13 @@
-"""The errors that programs and the service share.
+"""Errors that programs and the service share.
 
 SignoffError
-├── MalformedArguments      a value has no canonical JSON form
-├── CollaborationError      a person's decision (or its absence) stopped the run, or a parent of it
-├── FactsFailed             the program could not look up its facts, so the action did not start
-├── Conflict                the same id with other content, or a fact that is already settled otherwise
-├── ApiError                the service refused an HTTP call
-│   └── AlreadyClaimed      the action was already started; also a Conflict
-└── Unreachable             the service did not answer in time; also a ConnectionError
+├── MalformedArguments
+├── CollaborationError
+├── FactsFailed
+├── Conflict
+├── ApiError
+│   └── AlreadyClaimed (also a Conflict)
+└── Unreachable (also a ConnectionError)
 
 The service's own errors (`agent.domain.errors`) have the same root.
 """
@@ -26,7 +26,7 @@ class SignoffError(Exception):
 
 
 class MalformedArguments(SignoffError):
-    """A value without canonical JSON form: `path` is where (`$.items[2].price`), `problem` a phrase that follows it."""
+    """A value has no canonical JSON form: `path` is where (`$.items[2].price`), `problem` a phrase that follows it."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
@@ -37,7 +37,7 @@ class MalformedArguments(SignoffError):
 class CollaborationError(SignoffError):
     """The run stopped because a person said no or nobody answered in time.
 
-    The message starts with the cause. An expiry is not a rejection: its `reviewer` and `reason` are None.
+    An expiry is not a rejection: its `reviewer` and `reason` are None.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class CollaborationError(SignoffError):
 
 
 class FactsFailed(SignoffError):
-    """Looking up the program's facts failed, so the action did not start. `__cause__` has the reason."""
+    """The program's facts could not be looked up, so the action did not start. `__cause__` has the reason."""
 
 
 class Conflict(SignoffError):
@@ -66,7 +66,7 @@ class Conflict(SignoffError):
 
 
 class ApiError(SignoffError):
-    """The service refused: `status` and `kind` say what (RFC 9457), the message says why.
+    """The service refused: `status` and `kind` are those of RFC 9457.
 
     401: invalid key. 403: the key lacks the right, or policy denies the action. 404: no such request.
     """
@@ -79,7 +79,7 @@ class ApiError(SignoffError):
 
 
 class AlreadyClaimed(ApiError, Conflict):
-    """The action was already started, here or by an earlier process. It is never started twice."""
+    """The action was already started, here or by an earlier process, and never starts twice."""
 
 
 class Unreachable(SignoffError, ConnectionError):
@@ -87,7 +87,7 @@ class Unreachable(SignoffError, ConnectionError):
 
 
 def _again(kind: type[SignoffError], args: tuple[Any, ...], state: dict[str, Any]) -> SignoffError:
-    """Unpickle an error. Bypasses its constructor, because the message is already formatted."""
+    """Unpickle an error without its constructor: the message is already formatted."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error

@@ -1,5 +1,3 @@
-"""How amounts and times are shown, everywhere."""
-
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,10 +15,9 @@ _MAX_DIGITS = 16  # precision of a double
 
 
 def amount(name: str, value: Any) -> str | None:
-    """A number whose name says that it is money, such as `1,499.00`; None for anything else.
+    """Format a number whose name says that it is money: `1,499.00`.
 
-    Thousands separators and two decimal places, or more if the value has more: never rounded. A number that a
-    double cannot hold exactly is not shown as money.
+    Never rounded: at least two decimal places. A number that a double cannot hold exactly is not shown as money.
     """
     if not isinstance(value, int | float) or isinstance(value, bool) or not _is_amount(name):
         return None
@@ -32,11 +29,11 @@ def amount(name: str, value: Any) -> str | None:
 
 
 def moment(at: datetime) -> str:
-    """A time in UTC, to the minute: `2026-12-24 10:00 UTC`. Clients that can show local time do."""
+    """UTC, to the minute: `2026-12-24 10:00 UTC`."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _is_amount(name: str) -> bool:
-    """Decide by the words of a path's last name: `refundAmount`, `items[0].price`, but not `total_rows`."""
+    """`refundAmount` and `items[0].price` are amounts; `total_rows` is not."""
     words = [word.lower() for word in _WORDS.findall(name.rpartition(".")[2])]
     return any(map(_AMOUNT.fullmatch, words)) and not any(map(_NOT_MONEY.fullmatch, words))

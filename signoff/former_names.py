@@ -1,8 +1,4 @@
-"""Former module and class names, for unpickling.
-
-DBOS pickles what workflows return and raise, with each class's module, and reads it after an upgrade. `agent` makes
-these modules importable.
-"""
+"""Former names of modules and classes: DBOS pickles what workflows return and raise, and reads it after upgrades."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -35,11 +31,10 @@ FORMER_NAMES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "agent.integrations.dbos": {"NotFromSignoff": ("signoff.integrations.dbos", "NotFromSignoff")},
 }
-"""Current location by former module and name."""
 
 
 def former_name(module: str, name: str) -> Any:
-    """AttributeError if there is none, as from a module."""
+    """Raises AttributeError, as a module does."""
     try:
         place, now = FORMER_NAMES[module][name]
     except KeyError:
@@ -53,11 +48,9 @@ class FormerModules(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A spec without a file; a package if former modules lie below."""
         if fullname not in FORMER_NAMES:
             return None
         return ModuleSpec(fullname, self, is_package=not FORMER_NAMES[fullname])
 
     def exec_module(self, module: ModuleType) -> None:
-        """Resolve names lazily."""
         module.__dict__["__getattr__"] = lambda name: former_name(module.__name__, name)

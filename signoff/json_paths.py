@@ -15,12 +15,11 @@ _ROOTS = ("args", "facts")
 
 
 def format_path(steps: Iterable[Step]) -> str:
-    """A path for people: `$.items[2].price`, `$["a key"]`."""
+    """`$.items[2].price`, `$["a key"]`."""
     return "$" + "".join(_written(step) for step in steps)
 
 
 def is_redacted(steps: tuple[Step, ...], redact: Iterable[str], root: str = "args") -> bool:
-    """Whether `redact` covers the value at these steps below `root` ("args" or "facts")."""
     return any(_matches(entry, steps, root) for entry in redact)
 
 
@@ -34,7 +33,6 @@ def _matches(entry: str, steps: tuple[Step, ...], root: str) -> bool:
 
 
 def _matches_path(names: list[str], steps: tuple[Step, ...]) -> bool:
-    """Whether the names, from the first step, lead to the value or one of its containers."""
     if not names:
         return True
     if not steps:

@@ -1,4 +1,4 @@
-"""Mask secrets by pattern, name, or policy; a mask says what was there and how long. Execution uses the originals."""
+"""Mask secrets by pattern, name or policy. Execution uses the originals."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,14 +11,8 @@ from signoff.errors import MalformedArguments
 from signoff.json_paths import Step, format_path, is_redacted
 
 NAMED = "named-secret"
-"""By its key: `password`, `api_key` …"""
-
 BY_POLICY = "by-policy"
-"""Masked because the checkpoint's `redact` names it."""
-
 NOT_SCANNED = "not-scanned"
-"""There was no time to scan it."""
-
 _MASK = re.compile(r"⟦redacted[^⟦⟧]{0,60}(?:⟧|\Z)|•+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SECRET_NAME = re.compile(
@@ -40,8 +34,6 @@ _ABOUT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A range of a text to hide."""
-
     start: int
     end: int
     kind: str
@@ -62,7 +54,7 @@ Find = Callable[[str], Sequence[TextSpan]]
 
 
 class RedactedValue(NamedTuple):
-    """A displayable copy, its masks, and the values hidden by key or policy (with the kind)."""
+    """A displayable copy, its masks, and each value hidden by key or policy, with the kind."""
 
     value: Any
     secrets: tuple[Secret, ...]
@@ -70,7 +62,7 @@ class RedactedValue(NamedTuple):
 
 
 def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
-    """Put masks (`⟦redacted github-token, 40 characters⟧`); `tight`: no longer than their spans."""
+    """Masks are like `⟦redacted github-token, 40 characters⟧`; `tight`: no longer than their spans."""
     pieces, end = [], 0
     for span in merge_spans(text, spans):
         pieces += [text[end : span.start], sign(span.kind, span.end - span.start, tight=tight)]
@@ -79,7 +71,7 @@ def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
 
 
 def merge_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
-    """Sorted and disjoint; a span inside an existing mask is dropped."""
+    """Sort and merge; drop spans inside an existing mask."""
     masks = [found.span() for found in _MASK.finditer(text)] if "⟦" in text or "•" in text else []
     apart: list[TextSpan] = []
     for span in sorted(spans, key=lambda each: (each.start, -each.end)):
@@ -93,7 +85,6 @@ def merge_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
 
 
 def has_mask(text: str) -> bool:
-    """Such a text must not be sent back as the value."""
     return "⟦redacted" in text
 
 
@@ -123,10 +114,10 @@ def redact_value(
     root: str = "args",
     steps: tuple[Step, ...] = (),
 ) -> RedactedValue:
-    """Copy a JSON value with all secrets masked, in keys, too.
+    """Copy a JSON value with secrets masked, in keys too.
 
-    Values under a secret's name or covered by `redact` are masked entirely; other texts, where `find` finds
-    secrets. `steps` lead from `root` ("args" or "facts") to the value.
+    Values under a secret's name or covered by `redact` are masked entirely. `steps` lead from `root` ("args" or
+    "facts") to the value.
     """
     walk = _Walk(find, tuple(redact), root)
     named = any(isinstance(step, str) and is_secret_name(step) for step in steps)
@@ -136,7 +127,7 @@ def redact_value(
 
 
 def redact_by_name(value: Any, redact: Sequence[str] = (), root: str = "args") -> RedactedValue:
-    """Mask by names and policy only: texts are not scanned."""
+    """Does not scan texts."""
     return redact_value(value, find=lambda _: (), redact=redact, root=root)
 
 
@@ -147,8 +138,6 @@ def is_unseen(redacted: RedactedValue) -> bool:
 
 @dataclass
 class _Walk:
-    """One pass over a value, top down."""
-
     find: Find
     redact: tuple[str, ...]
     root: str
@@ -209,7 +198,7 @@ class _Walk:
         self.secrets += [Secret(path, span.start, span.end - span.start, span.kind) for span in spans]
 
     def _step(self, step: str) -> str:
-        """Cached: few keys lead to thousands of values."""
+        """Few keys lead to thousands of values."""
         if step not in self.shown_steps:
             self.shown_steps[step] = mask(step, self.find(step))
         return self.shown_steps[step]
@@ -229,7 +218,6 @@ def _plain(value: Any) -> str:
 
 
 def sign(kind: str, length: int, *, tight: bool = False) -> str:
-    """The mask for a secret."""
     full = f"⟦redacted {kind}, {length:,} character{'' if length == 1 else 's'}⟧"
     if not tight:
         return full

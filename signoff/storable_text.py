@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def unstorable(text: str) -> str | None:
-    """Why PostgreSQL cannot store this text, as a phrase after its name."""
+    """Return the reason as a phrase."""
     if "\x00" in text:
         return "contains a NUL character"
     try:

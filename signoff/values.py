@@ -20,12 +20,12 @@ from signoff.canonical import (
 from signoff.errors import MalformedArguments
 
 COMMAND = "signoff_command"
-"""The argument that holds the command of `signoff gate`, one word per item. Reviewers cannot edit it."""
+"""Holds the command of `signoff gate`, word by word. Reviewers cannot edit it."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """A tool call as people approve it; `arguments` come from the canonical bytes. Raises MalformedArguments."""
+    """A tool call as people approve it. Raises MalformedArguments."""
 
     tool: str
     tool_version: str
@@ -46,27 +46,27 @@ class Action:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the canonical bytes: 32 bytes that identify exactly this action."""
+        """SHA-256 of the canonical bytes."""
         return hashlib.sha256(self.canonical).digest()
 
     @staticmethod
     def from_canonical(encoded: bytes) -> "Action":
-        """Restore an action from stored bytes. Raises MalformedArguments if they are not canonical."""
+        """Raises MalformedArguments if the bytes are not canonical."""
         value = parse_envelope(encoded)
         if not isinstance(value, dict) or value.keys() != {"arguments", "tool", "tool_version"}:
             raise MalformedArguments("$", "is not an action")
         arguments = value["arguments"]
         if not isinstance(arguments, dict) or len(encoded) > MAX_BYTES:
-            # Constructing it raises the precise error, if there is one.
+            # Constructing it raises the precise error, if any.
             return Action(value["tool"], value["tool_version"], arguments)
         plain_name(value["tool"], "tool")
         plain_name(value["tool_version"], "tool_version")
-        # Parsing and re-encoding proved the bytes canonical; no need to check again.
+        # Parsing and re-encoding proved the bytes canonical.
         return _read(value, encoded)
 
     @staticmethod
     def from_checked(encoded: bytes) -> "Action":
-        """Restore an action from bytes that were checked when stored. For display only, not for execution."""
+        """For display of bytes that were checked when stored, not for execution."""
         return _read(parse_checked(encoded), encoded)
 
 
@@ -80,7 +80,7 @@ def _read(value: Mapping[str, Any], encoded: bytes) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person (or principal) in one Slack workspace. Slack ids are always stored with their team."""
+    """A person or principal in one Slack workspace: Slack ids are unique within their team only."""
 
     team_id: str
     user_id: str
@@ -90,7 +90,7 @@ class Person:
 
 
 class Risk(StrEnum):
-    """How much can go wrong, in ascending order. `high` and above ask for confirmation."""
+    """How much can go wrong. `high` and above ask for confirmation."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -102,7 +102,7 @@ class Risk(StrEnum):
         """0 for low, 3 for critical."""
         return _RANKS[self]
 
-    # Strings compare alphabetically, which would make "critical" the smallest.
+    # Strings compare alphabetically: "critical" would be the smallest.
     def __lt__(self, other: str) -> bool:
         return self.rank < Risk(other).rank
 

@@ -10,15 +10,15 @@ from itertools import groupby
 from typing import NamedTuple
 
 MAX_MARKS = 3
-"""Per letter: living scripts need up to three, "zalgo" text dozens."""
+"""Combining marks per letter: living scripts need up to three, "zalgo" text dozens."""
 
 
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-# Letters and symbols drawn as nothing or a blank, unlike their Unicode category.
+# Drawn as nothing or a blank, unlike their Unicode category.
 _BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 _KEYCAPS = "#*0123456789"
 _EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
-# Signs that our status lines begin with, and lookalikes: ticks, crosses, traffic lights.
+# Begin our status lines, or look alike: ticks, crosses, traffic lights.
 _SYMBOL = re.compile("([\u2190-\u2bff\U0001f000-\U0001fbff])[\ufe0e\ufe0f]?")
 _STATUS_SIGN = re.compile(
     r"\bCHECK\b|CROSS MARK|CROSS PRODUCT|CROSSING|DIAGONAL CROSS|BALLOT|SALTIRE|\bTIMES\b"
@@ -42,12 +42,11 @@ def is_hidden(character: str, before: str = "") -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Printable ASCII, like most texts, has nothing hidden."""
     return text.isascii() and text.isprintable()
 
 
 def hidden_positions(text: str) -> set[int]:
-    """Positions of characters that must be replaced, line breaks and tabs included."""
+    """Includes line breaks and tabs."""
     found: set[int] = set()
     kinds = {character: kind for character in set(text) if (kind := _kind(character))}
     if not any(kind.is_mark or kind.is_style for kind in kinds.values()):  # none depends on its neighbours
@@ -79,7 +78,7 @@ def _places(text: str, character: str) -> Iterator[int]:
 
 
 def visible(text: str) -> str:
-    """Replace each hidden character in `text` by a visible sign: `␇`, `⟦U+202E⟧`, `⟦U+200B ×40⟧`.
+    """Replace each hidden character by a visible sign: `␇`, `⟦U+202E⟧`, `⟦U+200B ×40⟧`.
 
     Line breaks stay; tabs and exotic spaces become spaces.
     """
@@ -88,7 +87,7 @@ def visible(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\t", " ")
     pieces, done = [], 0
     hidden = sorted(at for at in hidden_positions(text) if text[at] != "\n")
-    # Position minus rank is constant within a run of equal, adjacent marks.
+    # Position minus rank is constant within a run of equal marks.
     for (mark, _), run in groupby(enumerate(hidden), lambda at: (_mark(text[at[1]]), at[1] - at[0])):
         positions = [position for _, position in run]
         pieces += [text[done : positions[0]], _show_mark(mark, len(positions))]
@@ -97,7 +96,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`visible` without line breaks, runs of spaces, or signs that our status lines begin with."""
+    """`visible` without line breaks, runs of spaces, or signs that begin our status lines."""
     if is_plain(text):
         return " ".join(text.split())
     text = _BREAKS.sub(" ⏎ ", SPACES.sub(" ", visible(text)).strip())
@@ -112,7 +111,6 @@ class _Kind(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _kind(character: str) -> _Kind | None:
-    """How a character is unusual."""
     kind = _Kind(is_mark(character), character in _EMOJI_STYLE, _is_never_shown(character))
     return kind if any(kind) else None
 
@@ -136,7 +134,7 @@ def _is_never_shown(character: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _mark(character: str) -> str:
-    """Runs of equal signs are counted."""
+    """Equal signs in a row are counted."""
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)

@@ -1,4 +1,4 @@
-"""Claim an approval, with current facts, and report how the attempt ended."""
+"""Claim an approval and report how the attempt ended."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def claim(
     timeout: Duration | None = TIMEOUT,
     keep: bool = True,
 ) -> Operation[ClaimedAction]:
-    """Claim an approval to carry it out now: once, and only before it lapses.
+    """Claim an approval to act on it now: once, and only before it lapses.
 
     ``lease`` ("1h", or seconds) is how long the action may take; without a report by then, people are asked what
-    happened. ``attempt`` names this claim (1 to 255 visible ASCII characters): claiming again under the same name
-    within a day returns the same claim, so a process that was killed can continue. Use it only for actions that are
-    safe to repeat. Raises AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
+    happened. ``attempt`` names this claim (1 to 255 visible ASCII characters): the same name within a day returns the
+    same claim, so a process that was killed can continue. Use it only for actions that are safe to repeat. Raises
+    AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
 
-    ``facts`` are sent again with their current values: a function is called with the arguments of an Approval, and
-    FactsFailed is raised if it fails. If they differ from the facts that people approved, people are asked again, and
-    the claim waits for them as ``ask`` does: up to ``timeout``, then TimeoutError; the request stays open under its
-    name unless ``keep`` is false. With `None` it does not wait and raises ApiError (409, `facts-changed`).
+    ``facts`` are sent again with their current values. A function is called with the arguments of an Approval; if it
+    fails, FactsFailed is raised. If the facts differ from those approved, people are asked again, and the claim waits
+    up to ``timeout``, then raises TimeoutError; the request stays open unless ``keep`` is false. With `None` it does
+    not wait and raises ApiError (409, `facts-changed`).
     """
     seconds = None if timeout is None else seconds_of(timeout)
     lease_seconds = None if lease is None else seconds_of(lease)
@@ -108,9 +108,9 @@ def report(
     seconds: float | None = None,
     patience: float = PATIENCE,
 ) -> Operation[Review]:
-    """Report the result (values that are not JSON as text) or the error. Repeating a report has no effect.
+    """Report the result (as text unless it is JSON) or the error, for the card. Repeating a report has no effect.
 
-    The card shows it. Raises ApiError and Unreachable.
+    Raises ApiError and Unreachable.
     """
     body: dict[str, Any] = {"token": claimed.token}
     if error is None:
@@ -133,7 +133,6 @@ def _named(decision: Approval | Review | str) -> tuple[str, str | None]:
 
 
 def _reportable(result: Any) -> Any:
-    """The result for the card: JSON unless too long, anything else as text."""
     try:
         encoded = canonical_bytes(result)
     except MalformedArguments:
@@ -142,5 +141,4 @@ def _reportable(result: Any) -> Any:
 
 
 def _text(words: str) -> str:
-    """Replace what JSON cannot carry or the database cannot store."""
     return words.encode("utf-8", "replace").decode().replace("\x00", "␀")

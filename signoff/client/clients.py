@@ -1,5 +1,3 @@
-"""The blocking and the asyncio client. Both run the same operations."""
-
 from __future__ import annotations
 
 import asyncio
@@ -35,7 +33,7 @@ _CONNECT = 5.0
 
 
 def _options(url: str, key: str) -> dict[str, Any]:
-    """Options of both HTTP clients. Raises ValueError."""
+    """Raises ValueError."""
     if not url.startswith(("https://", "http://")):
         raise ValueError(f"the address of Signoff begins with https:// or http://, not {url!r}")
     if not key or not key.isascii() or not key.isprintable():
@@ -76,7 +74,6 @@ def _unreached(error: httpx2.HTTPError, url: httpx2.URL) -> NoResponse:
 
 
 def _check_parentheses(action: object) -> None:
-    """TypeError if the decorator was applied without parentheses."""
     if callable(action):
         name = getattr(action, "__name__", "function")
         raise TypeError(f"write @client.requires_approval() above {name}, with parentheses")
@@ -101,7 +98,7 @@ def _awaited(
 
 
 class ApprovalClient:
-    """Blocking client: asks people through the Signoff service at `url`, with a key of scope `request`.
+    """Blocking client of the Signoff service at `url`, with a key of scope `request`.
 
     Thread-safe, and a context manager. Raises ValueError for an invalid address or key.
     """
@@ -157,7 +154,6 @@ class ApprovalClient:
         return decorate
 
     def do(self, operation: Operation[T]) -> T:
-        """Carry this operation out."""
         try:
             effect = next(operation)
             while True:
@@ -251,7 +247,6 @@ class AsyncApprovalClient:
         return decorate
 
     async def do(self, operation: Operation[T]) -> T:
-        """Carry this operation out."""
         try:
             effect = next(operation)
             while True:
@@ -278,7 +273,6 @@ class AsyncApprovalClient:
         return await came if inspect.isawaitable(came) else came
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,6 @@
 """Effects that an operation yields. Operations do no I/O, so both clients share them.
 
-A client answers an ``HttpRequest`` with an ``HttpResponse`` or throws ``NoResponse`` in, sleeps for a ``Sleep``, and
-sends a ``CallFunction``'s result or throws its error in.
+A client sends each effect's result in, or throws ``NoResponse`` or the function's error.
 """
 
 from __future__ import annotations
@@ -36,27 +35,21 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Pause for this many seconds."""
-
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class CallFunction:
-    """Call the program's function with the approved arguments."""
-
     function: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class LookUpFacts:
-    """The program's facts function is sync or async with either client."""
-
     function: Callable[[], Any]
 
 
 class NoResponse(Exception):
-    """The service may or may not have carried the request out."""
+    """The service may or may not have processed the request."""
 
 
 Operation = Generator[HttpRequest | Sleep | CallFunction | LookUpFacts, Any, T]

@@ -1,4 +1,4 @@
-"""Facts about an action, looked up by the program. A model's words are not evidence."""
+"""Facts about an action, looked up by the program: a model's words are not evidence."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FACTS_MAX_AGE = 60.0
 """Seconds after which an unapproved action is judged again on current facts."""
 
 FactsFunction = Callable[..., Any]
-"""Called with the arguments by name; returns a mapping of JSON values, or `None` for no facts. With
-`AsyncApprovalClient` it may be async; a sync function runs in a thread there.
+"""Takes the arguments by name; returns a mapping of JSON values, or `None` for no facts. With `AsyncApprovalClient` it
+may be async; a sync function runs in a thread.
 """
 
 FactsOrFunction = Mapping[str, Any] | FactsFunction | None
 FactsByTool = Mapping[str, FactsFunction] | FactsFunction | None
-"""For integrations: one function per tool name, or one function for all tools that takes the tool's name first."""
+"""One function per tool name, or one for all tools that takes the tool's name first."""
 
 
 def facts_of(given: FactsByTool, tool: str) -> FactsFunction | None:
@@ -34,7 +34,7 @@ def facts_of(given: FactsByTool, tool: str) -> FactsFunction | None:
 
 
 def look_up(facts: FactsOrFunction, arguments: Mapping[str, Any], action: str | None) -> Operation[Any]:
-    """Look up facts about these arguments, as JSON; `None` if there are none. Raises FactsFailed."""
+    """Return JSON, or `None` without facts. Raises FactsFailed."""
     if facts is None:
         return None
     try:
@@ -49,7 +49,7 @@ def look_up(facts: FactsOrFunction, arguments: Mapping[str, Any], action: str | 
 def look_up_to_ask(
     facts: FactsOrFunction, arguments: Mapping[str, Any], action: str | None
 ) -> Operation[Any]:
-    """Facts for a question. If the look-up fails, the question says so, and people are asked."""
+    """If the look-up fails, the question says so and people are asked."""
     try:
         found = yield from look_up(facts, arguments, action)
     except FactsFailed as failed:
@@ -59,7 +59,7 @@ def look_up_to_ask(
 
 
 def look_up_now(facts: FactsOrFunction, decision: Approval | Review | str) -> Operation[Any]:
-    """Facts for a claim. Raises FactsFailed, and TypeError for a function if the arguments are unknown."""
+    """Raises FactsFailed, and TypeError for a function if the arguments are unknown."""
     if not callable(facts):
         return (yield from look_up(facts, {}, None))
     if not isinstance(decision, Approval):

@@ -1,5 +1,3 @@
-"""A function that needs approval: ask, claim, call it with the decided arguments, report."""
-
 from __future__ import annotations
 
 import inspect
@@ -20,7 +18,6 @@ from signoff.errors import MalformedArguments, SignoffError
 log = logging.getLogger("signoff.client")
 
 TextOrFunction = str | Callable[..., str] | None
-"""A function gets the arguments."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +35,8 @@ class GuardedFunction:
     facts: FactsFunction | None = None
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
-        """One call, as an operation that returns the function's result.
-
-        Raises what `ask` and `claim` raise, MalformedArguments for unknown arguments, and the function's own
-        errors; the last two are reported first. Nothing else is reported, such as a cancellation: people are
-        asked what happened.
+        """Raises what `ask` and `claim` raise, MalformedArguments for unknown arguments, and the function's own errors;
+        the last two are reported first. After anything else, such as a cancellation, people are asked what happened.
         """
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -89,7 +83,6 @@ class GuardedFunction:
         return result
 
     def _arguments(self, bound: inspect.BoundArguments) -> dict[str, Any]:
-        """All arguments by name, except `self`. Raises MalformedArguments."""
         named = dict(bound.arguments)
         first = next(iter(named), None)
         if first in ("self", "cls"):

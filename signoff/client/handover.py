@@ -1,4 +1,4 @@
-"""Hand an approval to a program that reports nothing: claim it and report it as handed over."""
+"""Claim an approval for a program that does not report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hand_over(
 ) -> Operation[ClaimedAction]:
     """Claim an approval for a single use, as `claim` does.
 
-    If the report fails, the claim stands: people are asked what happened.
+    If the report fails, the claim remains: people are asked what happened.
     """
     claimed = yield from claim(decision, facts=facts, timeout=timeout, patience=patience)
     try:

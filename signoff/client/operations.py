@@ -1,5 +1,3 @@
-"""The operations of the service, each written once for both clients."""
-
 from __future__ import annotations
 
 import json
@@ -24,16 +22,16 @@ from signoff.values import Action
 log = logging.getLogger("signoff.client")
 
 TIMEOUT = 30.0
-"""Default number of seconds that `ask` waits for people."""
+"""Default seconds that `ask` waits."""
 
 PATIENCE = 30.0
-"""Seconds that a call not waiting for people tolerates an unreachable service."""
+"""Seconds that a call tolerates an outage, unless it waits for people."""
 
 LONGEST_WAIT = 50.0
 """Seconds per long poll; proxies often cut connections silent for a minute."""
 
 VERSION = "external"
-"""The tool version of actions requested from outside."""
+"""Tool version of actions requested from outside."""
 
 
 @by_former_names
@@ -52,12 +50,11 @@ def ask(
 ) -> Operation[Approval]:
     """Ask people to approve an action, and wait for their decision.
 
-    ``action`` is the tool's name, which the checkpoints judge; without one, people are always asked, about
-    ``description``. ``context`` is what a reviewer should know (any JSON; if it is too long, its middle is cut and the
-    omission counted). ``key`` names the question: a restarted process that asks the same under the same key gets the
-    existing request, decided or not. ``facts`` is what the program itself knows about the arguments, or a function of
-    them that looks it up; policy reads it as `facts.…`. It needs a key of scope `facts`. If the function fails, people
-    are asked.
+    ``action`` is the tool's name for the checkpoints; without one, people are always asked, about ``description``.
+    ``context`` is what a reviewer should know (any JSON; if too long, its middle is cut and the omission counted).
+    ``key`` names the question: a restarted process that asks the same under the same key gets the existing request,
+    decided or not. ``facts`` is what the program itself knows about the arguments, or a function of them that looks it
+    up; policy reads it as `facts.…`. It needs a key of scope `facts`. If the function fails, people are asked.
 
     Raises TimeoutError after ``timeout`` ("72h", or seconds) without a decision, and withdraws the request unless it
     has a key. Raises CollaborationError (logged before) if the request is rejected, expires or is withdrawn; ApiError,
@@ -124,7 +121,7 @@ def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review
 
 
 def get(request_id: str, *, wait: Duration = 0.0, patience: float = PATIENCE) -> Operation[Review]:
-    """A request's state; with ``wait``, returns once decided or at that time. Raises ApiError and Unreachable."""
+    """Return a request's state; with ``wait``, once decided or at that time. Raises ApiError and Unreachable."""
     seconds = seconds_of(wait)
     until = time.monotonic() + seconds
     deadline = until + patience
@@ -141,7 +138,7 @@ def pending(
     limit: int = 200,
     patience: float = PATIENCE,
 ) -> Operation[list[Review]]:
-    """Requests, newest first, up to ``limit``: the team's with scope `read`, otherwise those of this key.
+    """List requests, newest first: the team's with scope `read`, otherwise those of this key.
 
     Raises ApiError and Unreachable.
     """
@@ -170,7 +167,7 @@ def path_of(name: str) -> str:
 def _question(
     action: str | None, arguments: Mapping[str, Any], description: str | None, context: Any, key: str | None
 ) -> dict[str, Any]:
-    """`POST /pending`. Raises MalformedArguments before anything is sent."""
+    """Raises MalformedArguments before anything is sent."""
     if action is None and (description is None or arguments):
         raise ValueError(
             "without an action, say in `description` what is to be decided, and give no arguments"
@@ -187,7 +184,7 @@ def _question(
 
 
 def decided(review: Review, deadline: float) -> Operation[Review]:
-    """The decided request, or its state at the deadline. Waits through outages."""
+    """Return the request once decided or at the deadline. Waits through outages."""
     while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
         call = HttpRequest("GET", path_of(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)

@@ -1,4 +1,4 @@
-"""Retries through restarts, overload and lost connections, until a deadline."""
+"""Retries until a deadline."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ log = logging.getLogger("signoff.client")
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
-"""Seconds between attempts if the service names none."""
-
+"""Seconds, unless the service names some."""
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Status codes after which the same call may succeed."""
 
 
 def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
-    """Send an idempotent call and return the response's content. Raises ApiError, Conflict and Unreachable."""
+    """Send an idempotent call. Raises ApiError, Conflict and Unreachable."""
     attempt = 0
     while True:
         attempt += 1
@@ -50,7 +48,7 @@ def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
 
 
 def _is_transient(status: int, failure: Exception) -> bool:
-    """Whether the same call may succeed later: also a 409 while an earlier attempt is in progress."""
+    """True also for a 409 while an earlier attempt is in progress."""
     return status in TRANSIENT or getattr(failure, "kind", None) == "under-way"
 
 
@@ -66,7 +64,6 @@ def _content(answer: HttpResponse) -> Any:
 
 
 def error_from(answer: HttpResponse) -> ApiError | Conflict:
-    """A refusal's error, in the service's own words if any."""
     problem = answer.content if isinstance(answer.content, dict) else {}
     if "type" not in problem or "detail" not in problem:
         words = f"answered {answer.status} without problem details: is this the address of Signoff?"

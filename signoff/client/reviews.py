@@ -1,4 +1,4 @@
-"""A request's state, its approval, and the right to act on it. Only an Approval is consent."""
+"""A request, its approval, and the right to act on it. Only an Approval is consent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Status = Literal["waiting", "approved", "rejected", "expired", "cancelled", "not
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """How an attempt ended: its result as text, or the error, as reported or as settled by a person."""
+    """How an attempt ended: its result as text, or the error; reported, or settled by a person."""
 
     succeeded: bool
     text: str
@@ -54,7 +54,7 @@ class Review:
 
     @property
     def outcome(self) -> AttemptOutcome | None:
-        """How the attempt ended; `None` if it never started, is running, or its outcome is unknown (in doubt)."""
+        """How the attempt ended; `None` if it never started, is running, or is in doubt."""
         attempt = self.raw.get("execution") or {}
         if attempt.get("status") == "succeeded":
             return AttemptOutcome(True, attempt["result"] or "")
@@ -66,7 +66,7 @@ class Review:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Review:
-        """Parse the service's JSON. Raises KeyError, TypeError and ValueError if it is not a request."""
+        """Raises KeyError, TypeError and ValueError if this is not a request."""
         return cls(
             id=answer["id"],
             request_id=answer["request_id"],
@@ -87,7 +87,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The action may go ahead: people approved it, or (`not_required`) policy allows it without approval.
+    """The action may go ahead: people approved it, or policy allows it without approval (`not_required`).
 
     `arguments` are the requested ones, or a reviewer's edit (`edited`; secrets are then masked, and `claim` returns
     them in full). `notes` are the reviewers' notes on approval, for the program or model that continues; `reason` is
@@ -107,7 +107,7 @@ class Approval:
     notes: tuple[str, ...] = ()
 
     def __setstate__(self, state: Sequence[Any]) -> None:
-        """Unpickle. Pickles of earlier versions have fewer fields; the missing ones get their defaults."""
+        """Pickles of earlier versions have fewer fields."""
         given = iter(state)
         for each in fields(self):
             object.__setattr__(self, each.name, next(given, each.default))
@@ -139,10 +139,10 @@ _CAUSES: dict[str, Literal["rejected", "expired", "withdrawn"]] = {
 
 
 def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> Approval:
-    """Turn a decided request into an Approval, or raise.
+    """Turn a decided request into an Approval.
 
-    ``arguments`` are the requested ones, in full. Without them the approval has the review's, with secrets masked.
-    Raises CollaborationError (logged before), and TimeoutError while nobody has decided.
+    ``arguments`` are the requested ones, in full; without them, secrets stay masked. Raises CollaborationError (logged
+    before), and TimeoutError while nobody has decided.
     """
     if review.status == "waiting":
         raise TimeoutError(f"nobody has decided yet (request {review.id})")
@@ -171,7 +171,7 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
 
 
 def earlier_outcome(review: Review) -> AttemptOutcome | None:
-    """How an approved action ended before a restart; None: it may start. Raises AlreadyClaimed: running or in doubt."""
+    """Return how the action ended before a restart; None: it may start. Raises AlreadyClaimed: running or in doubt."""
     attempt = review.raw["execution"]
     if attempt is None or attempt["settled_as"] == "retry" or review.outcome is not None:
         return review.outcome

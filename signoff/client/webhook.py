@@ -1,5 +1,3 @@
-"""Signature check for Signoff's webhooks."""
-
 from __future__ import annotations
 
 import hashlib
@@ -11,7 +9,7 @@ from collections.abc import Mapping
 _SECONDS = re.compile(r"[0-9]{1,12}\Z")
 
 FRESH = 300.0
-"""Seconds that a signature is valid. Limits replays."""
+"""Seconds that a signature is valid, to limit replays."""
 
 
 def is_from_signoff(secret: str, headers: Mapping[str, str], body: bytes) -> bool:

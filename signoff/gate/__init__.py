@@ -1,1 +1,0 @@
-"""`signoff gate`, `signoff mcp` and `signoff hook`: for CI jobs, scripts and coding agents."""

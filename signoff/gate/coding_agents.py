@@ -1,4 +1,4 @@
-"""Hooks of coding agents: parse the event before a tool call, and write an answer that the agent understands.
+"""Parse and answer the events of coding agents before tool calls.
 
 Tool names are the same for all agents, so one checkpoint covers all: `Bash` is the shell, `mcp__server__tool` an MCP
 server's tool. Agents run the tool when they do not understand an answer, so it has only documented fields.
@@ -18,7 +18,7 @@ from signoff.canonical import canonical_bytes, parse_arguments, parse_json
 from signoff.errors import MalformedArguments
 
 MAX_BYTES = 1024 * 1024
-"""Of an agent's event. The arguments themselves may have 256 KiB."""
+"""Limit for an event. The arguments themselves may have 256 KiB."""
 
 _SHELLS = frozenset({"Bash", "PowerShell"})
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -26,8 +26,6 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that an agent is about to make, with session and folder."""
-
     tool: str
     arguments: dict[str, Any]
     session: str
@@ -35,10 +33,7 @@ class ToolCall:
 
     @property
     def digest(self) -> str:
-        """The same for the same call in the same session and folder.
-
-        Without a shell command's `description`: models phrase it differently each time.
-        """
+        """Leave out a shell command's `description`: models phrase it differently each time."""
         arguments = dict(self.arguments)
         if self.tool in _SHELLS:
             arguments.pop("description", None)
@@ -56,8 +51,6 @@ class Permission:
 
 
 class Name(StrEnum):
-    """Names of agents on the command line."""
-
     CLAUDE = "claude"
     CODEX = "codex"
     CURSOR = "cursor"
@@ -65,7 +58,7 @@ class Name(StrEnum):
 
 @dataclass(frozen=True)
 class CodingAgent:
-    """Display name, answers, and whether an answer can carry changed arguments."""
+    """`takes_changes`: whether an answer can carry changed arguments."""
 
     title: str
     answer: Callable[[Permission], dict[str, Any]]
@@ -73,7 +66,7 @@ class CodingAgent:
 
 
 def read_call(said: bytes) -> ToolCall:
-    """Parse the hook's event. Raises MalformedArguments."""
+    """Raises MalformedArguments."""
     event = parse_json(said.removeprefix(_BYTE_ORDER_MARK), MAX_BYTES)
     if not isinstance(event, dict):
         raise MalformedArguments("$", "must be an object")
@@ -87,7 +80,7 @@ def read_call(said: bytes) -> ToolCall:
 
 
 def _claude_code(event: dict[str, Any]) -> ToolCall:
-    """Claude Code, and Codex with the same fields: `session_id`, `cwd`, `tool_name`, `tool_input`."""
+    """Codex has the same fields."""
     return ToolCall(
         _tool(_text(event, "tool_name")),
         _arguments(event.get("tool_input")),
@@ -112,7 +105,7 @@ def _cursor_mcp(event: dict[str, Any]) -> ToolCall:
 
 
 def _cursor(event: dict[str, Any], tool: str, arguments: Any) -> ToolCall:
-    """`cwd` is empty in command line events; then the first workspace folder."""
+    """`cwd` is empty in command line events."""
     roots = event.get("workspace_roots")
     folder = event.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
     session = _text(event, "conversation_id")
@@ -143,7 +136,6 @@ def _arguments(given: Any) -> dict[str, Any]:
 
 
 def _tool(name: str) -> str:
-    """The name in the service's format for tools."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", name)
 
 
@@ -166,7 +158,7 @@ def _to_claude_code(permission: Permission) -> dict[str, Any]:
 
 
 def _to_codex(permission: Permission) -> dict[str, Any]:
-    """Write denials only: all Codex versions with hooks accept them. Codex's own policy still applies."""
+    """All Codex versions with hooks accept denials. Codex's own policy still applies."""
     return _to_claude_code(permission) if permission.decision == "deny" else {}
 
 

@@ -1,4 +1,4 @@
-"""The `signoff` command of the distribution `signoff-client`. The full service adds more commands."""
+"""The `signoff` command of the distribution `signoff-client`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def signoff(
 
 
 def main() -> None:
-    """Console script. Usage errors print one line and exit with code 2."""
+    """Usage errors print one line and exit with code 2."""
     try:
         cli(prog_name="signoff")
     except SignoffError as error:

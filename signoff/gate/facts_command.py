@@ -1,5 +1,3 @@
-"""`--facts-command`: looks up facts about the arguments."""
-
 from __future__ import annotations
 
 import os
@@ -24,15 +22,14 @@ FactsCommand = Annotated[
 ]
 
 TIMEOUT = 10.0
-"""Seconds that the command may take."""
+"""Seconds."""
 
 
 ACTION = "SIGNOFF_ACTION"
-"""Tells the command which action the arguments belong to."""
 
 
 def facts_command(line: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
-    """A facts function that runs this command. Raises typer.BadParameter."""
+    """Raises typer.BadParameter."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -43,7 +40,7 @@ def facts_command(line: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any
 
 
 def _look_up(words: list[str], action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments on standard input, a JSON object on standard output. Raises SignoffError."""
+    """Raises SignoffError."""
     try:
         ran = subprocess.run(  # noqa: S603 - the operator's own command
             words,

@@ -1,5 +1,3 @@
-"""`signoff gate`: run a shell or CI command only after people approve it."""
-
 from __future__ import annotations
 
 import logging
@@ -145,7 +143,7 @@ def _pairs(option: str, given: list[str]) -> dict[str, Any]:
 
 
 def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
-    """SignoffError names the missing or invalid setting."""
+    """Raises SignoffError naming the missing or invalid setting."""
     try:
         return ApprovalClient(options.address(url), options.secret(key_file))
     except ValueError as error:
@@ -153,7 +151,7 @@ def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
 
 
 def _line_printer(clean: Callable[[str], str]) -> Say:
-    """Safe for a terminal; `clean` masks secrets."""
+    """Lines are safe for a terminal; `clean` masks secrets."""
 
     def say(words: str) -> None:
         typer.echo(f"signoff: {clean(shorten(one_line(words), LONGEST_LINE))}", err=True)
@@ -162,8 +160,6 @@ def _line_printer(clean: Callable[[str], str]) -> Say:
 
 
 class _RetryLog(logging.Handler):
-    """Prints the client's log messages during retries."""
-
     def __init__(self, say: Say) -> None:
         super().__init__()
         self._say = say

@@ -1,5 +1,3 @@
-"""The steps of the gate, one method per path."""
-
 from __future__ import annotations
 
 import json
@@ -31,7 +29,7 @@ FIRST_LOOK = 1.5
 
 
 class ExitCode(IntEnum):
-    """The gate's own, from sysexits(3). If the command ran, its exit code is the gate's."""
+    """From sysexits(3), if the command did not run."""
 
     UNAVAILABLE = 69  # EX_UNAVAILABLE
     NOBODY = 75  # EX_TEMPFAIL
@@ -41,8 +39,6 @@ class ExitCode(IntEnum):
 
 
 class GateClosed(Exception):
-    """The command does not run: exit code and reason."""
-
     def __init__(self, code: int, *words: str) -> None:
         super().__init__(*words)
         self.code = code
@@ -50,7 +46,7 @@ class GateClosed(Exception):
 
 @dataclass(frozen=True)
 class GateQuestion:
-    """``key`` is the question's name; ``keeps``: it survives a time-out here (a key given by the user)."""
+    """``keeps``: the question survives a time-out here (its key is the user's)."""
 
     action: str
     arguments: dict[str, Any]
@@ -61,12 +57,12 @@ class GateQuestion:
 
 
 class _AskedAgain(Exception):
-    """The facts differ from the approved ones, so people decide again."""
+    """Facts differ from the approved ones."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One question before one command. ``say`` prints a line to the log."""
+    """``say`` prints a line to the log."""
 
     client: ApprovalClient
     question: GateQuestion
@@ -75,7 +71,7 @@ class Gate:
     # --- asking -------------------------------------------------------------------------------------------
 
     def decision(self, seconds: float | None) -> Approval:
-        """Ask and wait. GateClosed unless the command may run."""
+        """Raises GateClosed unless the command may run."""
         question = self.question
         with interruptible():
             try:
@@ -110,7 +106,7 @@ class Gate:
                 raise GateClosed(ExitCode.UNAVAILABLE, words) from None
 
     def _waited(self, asked: Review, seconds: float | None) -> Review:
-        """Wait for the decision. Raises GateClosed on time-out, and the client's errors."""
+        """Raises GateClosed on time-out, and the client's errors."""
         deadline = None if seconds is None else time.monotonic() + seconds
         if asked.status == "waiting":
             self.say(f"waiting for people to decide: {asked.description} (request {asked.id})")
@@ -122,19 +118,18 @@ class Gate:
                 return self._give_up(asked)
             asked = self.client.get(asked.id, wait=wait if left is None else min(wait, left))
             shown = self._show_place(asked, shown)
-            if shown:  # otherwise soon: the card is about to be posted
+            if shown:  # otherwise the card is about to be posted
                 wait = max(FIRST_LOOK, (asked.expires_at - datetime.now(UTC)).total_seconds() + 1.0)
         return asked
 
     def _show_place(self, asked: Review, shown: str | None) -> str | None:
-        """Print where people decide, once known."""
         place = asked.raw.get("slack_url") or asked.raw.get("url")
         if asked.status == "waiting" and place and place != shown:
             self.say(f"decide at {place}")
         return place or shown
 
     def _give_up(self, asked: Review) -> Review:
-        """Withdraw the question unless it has a key. Somebody may decide at the same moment."""
+        """Somebody may decide at the same moment."""
         late = "nobody has decided in time"
         if self.question.keeps:
             raise GateClosed(ExitCode.NOBODY, f"{late}; it keeps waiting under --key {self.question.key}")
@@ -147,7 +142,7 @@ class Gate:
         raise GateClosed(ExitCode.NOBODY, f"{late}; the request was withdrawn")
 
     def _withdrawn(self) -> str:
-        """Withdraw the question, even if still on its way; returns the text for the log."""
+        """Works while the question is still on its way. Returns the text for the log."""
         deadline = time.monotonic() + 5.0
         while True:
             try:
@@ -164,7 +159,6 @@ class Gate:
     # --- running ------------------------------------------------------------------------------------------
 
     def run_without_approval(self, command: list[str]) -> int:
-        """Run what policy allows without approval, and say so."""
         self.say(f"policy needs nobody's approval for {self.question.action}")
         with deferred() as stopped:
             return run_command(command, environment_of(self.question.arguments), stopped).code
@@ -177,7 +171,7 @@ class Gate:
         lease_seconds: float,
         seconds: float | None,
     ) -> int:
-        """Claim, run, report. GateClosed if the command may not start.
+        """Raises GateClosed if the command may not start.
 
         If the facts have changed, people are asked again, with the same time to answer.
         """
@@ -201,7 +195,7 @@ class Gate:
                 self._report(claim, error=f"not run: {shut}")
                 raise
             who = f" by {approval.reviewer}" if approval.reviewer else ""
-            # The approval's arguments, whose secrets are masked: many people read CI logs.
+            # The approval's arguments have their secrets masked: many people read CI logs.
             with_what = f", with {json.dumps(dict(approval.arguments))}" if changed else ""
             self.say(f"approved{who}{with_what}")
             for note in approval.notes:
@@ -239,7 +233,7 @@ class Gate:
 def _check_start(
     command: list[str], claim: ClaimedAction, forbidden_change: bool, stopped: list[int]
 ) -> None:
-    """GateClosed if the claimed command must not start after all."""
+    """Raises GateClosed."""
     if claim.arguments.get(COMMAND) != command:
         raise GateClosed(ExitCode.CHANGED, "another command was approved than the one given here")
     if forbidden_change:

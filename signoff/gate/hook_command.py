@@ -1,5 +1,3 @@
-"""`signoff hook`: the pre-tool hook through which a coding agent asks people."""
-
 from __future__ import annotations
 
 import os
@@ -82,7 +80,7 @@ def hook(
 def _permission(
     agent: Name, call: ToolCall, match: str, seconds: float, url: str | None, key_file: Path | None
 ) -> Permission:
-    """Ask for permission. Raises SignoffError and ValueError, also for denials."""
+    """Raises SignoffError and ValueError, also for denials."""
     if not re.fullmatch(match, call.tool):
         return Permission("none")
     deadline = time.monotonic() + seconds

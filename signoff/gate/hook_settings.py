@@ -1,4 +1,4 @@
-"""Install, update or remove the hook in a coding agent's settings; the rest of the file is kept."""
+"""Keep everything in a coding agent's settings but our hook."""
 
 from __future__ import annotations
 
@@ -38,15 +38,13 @@ _CURSOR_FILE_TOOLS = ("Write", "StrReplace", "Edit", "Delete")
 
 @dataclass(frozen=True)
 class HookSettings:
-    """One agent's hook, in the current folder's or the user's settings."""
-
     agent: Name
     match: str
     seconds: int
     user: bool
 
     def install(self) -> Iterator[str]:
-        """Write the hook into the file and describe the change. Raises SignoffError."""
+        """Describe the change. Raises SignoffError."""
         before = self._read()
         after = self._with_hook(before)
         if after != before:
@@ -57,7 +55,7 @@ class HookSettings:
         yield f"It needs SIGNOFF_URL and SIGNOFF_KEY_FILE in its environment. {NEXT[self.agent]}"
 
     def uninstall(self) -> Iterator[str]:
-        """Remove the hook from the file and describe the change. Raises SignoffError."""
+        """Describe the change. Raises SignoffError."""
         before = self._read()
         after = self._without_hook(before)
         if after != before:
@@ -65,7 +63,7 @@ class HookSettings:
         yield f"{self.path} {'no longer has' if after != before else 'does not have'} the hook."
 
     def printed(self) -> Iterator[str]:
-        """The file's new content, without writing it. Raises SignoffError."""
+        """The file's new content. Raises SignoffError."""
         yield _text(self._with_hook(self._read()))
 
     @property
@@ -78,7 +76,7 @@ class HookSettings:
 
     @property
     def command(self) -> str:
-        """What the agent runs. Without local paths: the file may be shared."""
+        """Without local paths: the file may be shared."""
         return f"{self._ours} --match {shlex.quote(self.match)} --timeout {self.seconds}s || {FAILED}"
 
     # --- parts -------------------------------------------------------------------------------------------------
@@ -88,7 +86,6 @@ class HookSettings:
         return f"signoff hook {self.agent}"
 
     def _entries(self) -> dict[str, list[dict[str, Any]]]:
-        """The entries to add under each event."""
         limit = self.seconds + MARGIN
         if self.agent is not Name.CURSOR:
             run: dict[str, Any] = {"type": "command", "command": self.command, "timeout": limit}
@@ -151,7 +148,7 @@ class HookSettings:
         return dict(settings)
 
     def _write(self, settings: dict[str, Any]) -> None:
-        """Write atomically; symbolic links stay."""
+        """Atomic; symbolic links stay."""
         path = self.path.resolve()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

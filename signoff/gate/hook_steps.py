@@ -1,4 +1,4 @@
-"""A hook's steps: ask, wait, hand the approval over. Anything else is a denial."""
+"""A hook's steps. Anything but an approval is a denial."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PATIENCE = 30.0
 """Seconds that Signoff may be unreachable while asking."""
 
 HANDOVER_PATIENCE = 6.0
-"""For each of claim and report: the agent waits no longer."""
+"""Seconds for each of claim and report: the agent waits no longer."""
 
 
 @dataclass(frozen=True)
 class HookSteps:
-    """One agent's call. `deadline` for the answer is monotonic."""
+    """`deadline` for the answer is monotonic."""
 
     client: ApprovalClient
     agent: CodingAgent
@@ -32,7 +32,7 @@ class HookSteps:
     deadline: float
 
     def permission(self) -> Permission:
-        """Ask, or resume an earlier question, and wait. Raises SignoffError, also for denials."""
+        """Ask, or resume an earlier question. Raises SignoffError, also for denials."""
         with open_question(self.call.digest) as question:
             asked = self._asked(question.key)
             if isinstance(asked, Review) and _is_over(asked):
@@ -86,10 +86,7 @@ class HookSteps:
 
 
 def _is_over(asked: Review) -> bool:
-    """Whether the approval was taken or has lapsed, or the question ended undecided.
-
-    A rejection lasts for the session: the same call is not asked about again.
-    """
+    """A rejection lasts for the session: the same call is not asked about again."""
     if asked.status != "approved":
         return asked.status in ("expired", "cancelled")
     attempt = asked.raw["execution"]
@@ -106,7 +103,7 @@ def _later(asked: Review) -> str:
 
 
 def _changed(before: Mapping[str, Any], approval: Approval) -> str:
-    """Describe the edit, with secrets masked."""
+    """Secrets are masked."""
     now = dict(approval.arguments)
     changes = [
         f"{name}: {json.dumps(now[name], ensure_ascii=False) if name in now else 'left out'}"

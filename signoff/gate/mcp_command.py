@@ -1,5 +1,3 @@
-"""`signoff mcp`: the MCP server through which coding agents and other MCP clients ask people."""
-
 from __future__ import annotations
 
 from typing import Annotated

@@ -17,8 +17,6 @@ _NAME = re.compile(r"hook-[0-9a-f]{32}\Z")
 
 
 class OpenQuestion:
-    """A question's name, stored until `close`."""
-
     def __init__(self, path: Path, file: int | None) -> None:
         kept = "" if file is None else os.read(file, 100).decode("ascii", "replace")
         self._path, self._file = path, file
@@ -27,7 +25,6 @@ class OpenQuestion:
             self.renew()
 
     def renew(self) -> None:
-        """The earlier question has ended."""
         self.key = f"hook-{uuid4().hex}"
         if self._file is not None:
             os.ftruncate(self._file, 0)
@@ -42,7 +39,7 @@ class OpenQuestion:
 
 @contextmanager
 def open_question(digest: str) -> Iterator[OpenQuestion]:
-    """The question about this call; a separate one if another process waits for the same call."""
+    """A separate question if another process waits for the same call."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     path = Path(state) / "signoff" / "hook" / digest
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,5 +1,3 @@
-"""Parse options and settings: the service's address, its key, and durations."""
-
 from __future__ import annotations
 
 import os
@@ -23,12 +21,12 @@ KeyFile = Annotated[
 
 
 def address(url: str | None) -> str:
-    """The service's address. Raises SignoffError naming the missing setting."""
+    """Raises SignoffError naming the missing setting."""
     return url or _missing("SIGNOFF_URL")
 
 
 def secret(key_file: Path | None) -> str:
-    """The key from the environment or the file. SignoffError names the missing or invalid setting."""
+    """Raises SignoffError naming the missing or invalid setting."""
     given = os.environ.get("SIGNOFF_KEY")
     if given and key_file:
         raise SignoffError("SIGNOFF_KEY and SIGNOFF_KEY_FILE are both set; keep one")

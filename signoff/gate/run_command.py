@@ -1,5 +1,3 @@
-"""Run the approved command: environment, exit code, signals."""
-
 from __future__ import annotations
 
 import json
@@ -25,8 +23,6 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignal(BaseException):
-    """A signal asks the gate to stop."""
-
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.signal = number
@@ -80,7 +76,7 @@ def deferred() -> Iterator[list[int]]:
 
 
 def run_command(command: list[str], given: Mapping[str, str], stopped: list[int]) -> CommandResult:
-    """Forwards SIGTERM and SIGHUP; ``stopped`` holds earlier signals."""
+    """Forward SIGTERM and SIGHUP; ``stopped`` holds earlier signals."""
     kept = {
         name: value for name, value in os.environ.items() if name not in GIVEN and not name.startswith(PREFIX)
     }
@@ -110,7 +106,7 @@ def run_command(command: list[str], given: Mapping[str, str], stopped: list[int]
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle these signals for now; ignored ones (nohup, background jobs) stay ignored."""
+    """Ignored signals (nohup, background jobs) stay ignored."""
     before = {each: signal.getsignal(each) for each in STOPPING}
     taken = {each: was for each, was in before.items() if was is not signal.SIG_IGN}
     for each in taken:

@@ -9,11 +9,9 @@
     agent = Agent(id="cleaner", model=model, tools=[delete_records], db=PostgresDb(url))
     run = await approvals.run(agent, "Delete 50 old users", key="nightly-17")
 
-Agno stores a paused run in the agent's own database (`PostgresDb`, `SqliteDb` and the like). After a restart, ``run``
-with the same key finds it there; ``answering`` finds runs that something else started, such as AgentOS.
-
-``confirmed`` alone runs nothing: the guard claims the approval and reports how the call ended. Asynchronous runs
-(``arun``) only: guarded tools refuse to run in ``agent.run``.
+Agno stores a paused run in the agent's own database. After a restart, ``run`` with the same key finds it there;
+``answering`` finds runs that something else started, such as AgentOS. ``confirmed`` alone runs nothing. Guarded tools
+refuse to run in ``agent.run``: use ``arun``.
 """
 
 from __future__ import annotations
@@ -67,12 +65,12 @@ from signoff.integrations.tool_calls import (
 log = logging.getLogger("signoff.client")
 
 Call = tuple[str, str, bytes]
-"""A call's run, id and exact action."""
+"""Run, call id and exact action."""
 
 
 @dataclass(frozen=True)
 class _Decided:
-    """A call's decision, and how long its claim may wait for people."""
+    """`seconds`: how long the claim may wait for people."""
 
     outcome: Approval | AttemptOutcome
     seconds: float
@@ -94,7 +92,7 @@ class AgnoApprovals:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def guard(self, given: Function | Callable[..., Any]) -> Function:
-        """Return the tool with confirmation required for every call. Accepts plain functions too.
+        """Return the tool with confirmation required for every call.
 
         Raises TypeError for a generator, whose effects come after its return, and ValueError for a tool that takes user
         input or is executed externally.
@@ -132,9 +130,9 @@ class AgnoApprovals:
         """``agent.arun`` until the agent is done.
 
         ``key`` is Agno's ``run_id``: an existing run of that name continues, even after its process was killed; a
-        finished run is returned unchanged. ``options`` are those of ``arun``; ``session_id`` defaults to the key.
-        Raises what ``resume`` raises, and ValueError for an agent without a database. Like ``arun``, it returns a run
-        with status ``ERROR`` if the agent failed; calling again continues that run too.
+        finished run is returned unchanged. ``session_id`` defaults to the key. Raises what ``resume`` raises, and
+        ValueError for an agent without a database. Like ``arun``, it returns a run with status ``ERROR`` if the agent
+        failed; the next call continues it.
         """
         found = await stored_run(agent, key)
         if found is None:
@@ -145,12 +143,12 @@ class AgnoApprovals:
         return await self.resume(agent, found)
 
     async def resume(self, agent: Agent, run: RunOutput, *, timeout: Duration | None = None) -> RunOutput:
-        """Ask people about every call that awaits confirmation and continue the run, repeatedly, until it is done.
+        """Ask people about every call that awaits confirmation and continue the run until it is done.
 
-        Calling it again, from any process, resumes the same questions: they are named by run and call. Calls that
-        people or policy refuse, and calls of unguarded tools, are rejected with the reason as note. A call that an
-        earlier process carried out is answered with its outcome. A run that also waits for something else (user input,
-        external execution) is returned: set that in its ``requirements`` and call this again.
+        Another call, from any process, resumes the same questions: they are named by run and call. Refused calls, and
+        calls of unguarded tools, are rejected with the reason as note. A call that an earlier process ran is
+        answered with its outcome. A run that also waits for user input or external execution is returned: set that in
+        its ``requirements`` and call this again.
 
         Raises TimeoutError while a decision is missing (the questions stay open), AlreadyClaimed while the outcome of
         an earlier attempt is unknown, ApiError, Conflict and Unreachable. The run then stays paused. Only one process
@@ -170,7 +168,7 @@ class AgnoApprovals:
             return present
 
     async def resume_paused(self, agent: Agent) -> list[RunOutput]:
-        """Check the agent's paused runs once and continue those whose calls are all decided; returns these.
+        """Continue the agent's paused runs whose calls are all decided, and return them.
 
         Does not wait. Failures are logged and retried by the next check.
         """
@@ -191,7 +189,7 @@ class AgnoApprovals:
 
     @asynccontextmanager
     async def answering(self, *agents: Agent, every: float = 2.0) -> AsyncIterator[None]:
-        """Check these agents' paused runs every few seconds while the block runs; finishes the current check on exit.
+        """Check these agents' paused runs every few seconds while the block runs.
 
         As a lifespan of AgentOS: ``AgentOS(agents=[agent], lifespan=lambda app: approvals.answering(agent))``.
         """
@@ -264,7 +262,7 @@ class AgnoApprovals:
         return [getattr(each.entrypoint, "signoff_guard", None) for each in functions] == [self]
 
     async def _called(self, inner: Callable[..., Any], call: FunctionCall, values: dict[str, Any]) -> Any:
-        """Run an approved call under its claim and report it. A cancelled call is left for people to settle."""
+        """A cancelled call is left for people to settle."""
         name, asked = call.function.name, call.arguments or {}
         context = call.function._run_context  # noqa: SLF001 - Agno has no other way to tell a tool its run
         decided = self._decided.pop(_call(context.run_id if context else "", call.call_id, asked), None)
@@ -305,14 +303,14 @@ class AgnoApprovals:
 
 
 async def _invoked(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """Run a blocking function in a thread, so that the event loop stays free."""
+    """A blocking function runs in a thread."""
     if inspect.iscoroutinefunction(function):
         return await function(**arguments)
     return await asyncio.to_thread(function, **arguments)
 
 
 def _signature_with_call(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature with the parameter through which Agno passes the call."""
+    """Add the parameter through which Agno passes the call."""
     own = inspect.signature(function)
     parameters = [each for each in own.parameters.values() if each.name != "fc"]
     rest = parameters[-1:] if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else []

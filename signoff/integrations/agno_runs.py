@@ -1,5 +1,3 @@
-"""Find and continue paused Agno runs."""
-
 from __future__ import annotations
 
 import asyncio
@@ -19,11 +17,11 @@ except ImportError as error:
 NO_DB = "an agent whose runs wait for people needs a db, where they are kept"
 
 UNFINISHED = (RunStatus.pending, RunStatus.running, RunStatus.error)
-"""Runs that were killed or failed, and can continue."""
+"""Killed or failed runs, which can continue."""
 
 
 class RunLeft(BaseException):
-    """Leaves a run unchanged in storage. A BaseException: Agno catches every Exception and would continue."""
+    """Leaves a run unchanged in storage. A BaseException, because Agno catches every Exception and would continue."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
@@ -31,7 +29,7 @@ class RunLeft(BaseException):
 
 
 async def continued_run(agent: Agent, run: RunOutput) -> RunOutput:
-    """The run at its next pause or end. Raises what kept a guarded tool from starting."""
+    """Return the run at its next pause or end. Raises what kept a guarded tool from starting."""
     try:
         return await agent.acontinue_run(
             run_id=run.run_id,
@@ -67,7 +65,7 @@ async def paused_runs(agent: Agent) -> list[RunOutput]:
 
 
 def latest_of(given: RunOutput, stored: RunOutput | None) -> RunOutput:
-    """The stored run, or the given one at the same pause: the caller may have set values in it."""
+    """Prefer the given run at the same pause: the caller may have set values in it."""
     same = stored is None or (given.is_paused and stored.is_paused and _calls(given) == _calls(stored))
     return given if same or stored is None else stored
 
@@ -81,11 +79,11 @@ def id_of(run: RunOutput) -> str:
 
 
 def call_name(run: RunOutput, call: ToolExecution) -> str:
-    """Unique in its run; call ids are not: some models restart numbering each turn."""
+    """Some models restart numbering call ids each turn, so number them within the run."""
     same = [each for each in run.tools or () if each.tool_call_id == call.tool_call_id]
     return f"{call.tool_call_id}" + (f"~{len(same)}" if len(same) > 1 else "")
 
 
 def task_of(run: RunOutput) -> dict[str, str] | None:
-    """Context for reviewers. Part of the question's content, so every process must produce the same."""
+    """Part of the question's content, so every process must produce the same."""
     return {"task": run.input.input_content_string()} if run.input else None

@@ -1,7 +1,7 @@
-"""Tools that return at once while people decide; approved actions run later, in threads of this process.
+"""Tools that return at once; approved actions run later, in threads of this process.
 
-Pending calls are kept in LangGraph's store (`PostgresStore`), so a restarted process finds them. Your process resumes
-them with a sweep every few seconds; a `decision.made` webhook can `wake` it earlier.
+Pending calls are kept in LangGraph's store (`PostgresStore`), so a restarted process finds them. A sweep every few
+seconds resumes them; a `decision.made` webhook can `wake` it earlier.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BackgroundCall:
 
 @dataclass(frozen=True)
 class BackgroundResult:
-    """What a tool can return at once: people are being asked (`waiting`), or the `result` if no approval is needed."""
+    """People are asked (`waiting`), or the `result` if no approval is needed."""
 
     waiting: bool
     result: Any = None
@@ -69,7 +69,7 @@ class _Handler:
 
 
 class Background:
-    """Asks people, and carries out approved actions once, across restarts.
+    """Asks people, and runs approved actions once, across restarts.
 
     `store` is a synchronous store (`PostgresStore`), which processes may share. `name` identifies this process: after a
     restart it resumes the work it began under that name, so the name must be unique and outlive its container. `every`:
@@ -111,9 +111,9 @@ class Background:
         lease: Duration | None = None,
         facts: FactsFunction | None = None,
     ) -> None:
-        """Register how this action is carried out. Call it before `start`, in every process.
+        """Register how to run this action. Call it before `start`, in every process.
 
-        `refused` is called if the action will not be carried out, possibly again after a crash. `idempotent`: after a
+        `refused` is called if the action will not run, possibly again after a crash. `idempotent`: after a
         crash `run` is called again; otherwise people are asked about the outcome, and an action that policy allowed
         without approval is not retried.
         """
@@ -123,9 +123,9 @@ class Background:
         """Submit a question without waiting. The same key and content again is the same call.
 
         `told` is `description`, `context`, `requester`, `agent` and `rationale` of `ApprovalClient.ask`. While the
-        service is unreachable the call is queued, and people are asked later. Raises ApiError (403: policy denies it),
-        Conflict (the key was used for something else), AlreadyClaimed (already started, or owned by another process),
-        MalformedArguments, KeyError (no handler for the action), and what `run` raises.
+        service is unreachable the call is queued. Raises ApiError (403: policy denies it), Conflict (the key was used
+        for something else), AlreadyClaimed (already started, or owned by another process), MalformedArguments, KeyError
+        (no handler), and what `run` raises.
         """
         handler = self._handlers[action]
         value = {"action": action, "arguments": dict(arguments), "told": told}
@@ -142,7 +142,6 @@ class Background:
             self._release(key)
 
     def wake(self) -> None:
-        """Sweep now, because a decision was made."""
         self._look.set()
 
     def start(self) -> Self:
@@ -151,7 +150,7 @@ class Background:
         return self
 
     def stop(self) -> None:
-        """Stop sweeping, and wait for running actions."""
+        """Stop after running actions have ended."""
         self._stopping.set()
         self._look.set()
         if self._sweeper.ident is not None:
@@ -201,7 +200,7 @@ class Background:
         return kept
 
     def _is_ours(self, kept: Mapping[str, Any], handler: _Handler) -> bool:
-        """Until people are asked, the process that began a call owns it: nothing else prevents two from running it."""
+        """Until people are asked, only ownership by process prevents two runs of a call."""
         return kept["by"] in (None, self._name) and (handler.idempotent or not kept["begun"])
 
     # --- the sweep ----------------------------------------------------------------------------------------
@@ -216,7 +215,6 @@ class Background:
             self._look.wait(self._every)
 
     def _sweep(self) -> None:
-        """Hand calls that no longer wait for people to threads."""
         waiting: set[str] | None = None
         offset = 0
         while items := self._store.search(NAMESPACE, limit=PAGE, offset=offset):
@@ -240,7 +238,6 @@ class Background:
             self._release(key)
 
     def _settle(self, key: str) -> None:
-        """Advance one call, and delete it once ended."""
         item = self._store.get(NAMESPACE, key)
         if item is None or not self._is_ours(item.value, self._handlers[item.value["action"]]):
             return
@@ -264,7 +261,7 @@ class Background:
         self._store.delete(NAMESPACE, key)
 
     def _run_approved(self, handler: _Handler, call: BackgroundCall, review: Review) -> bool:
-        """Run the approved action if it is ours. False if the call has not ended. Raises CollaborationError."""
+        """Return False if the call has not ended. Raises CollaborationError."""
         last = review.raw["execution"]
         again = last is not None and last["settled_as"] == "retry"
         if last is not None and not again:
@@ -308,7 +305,6 @@ class Background:
         return True
 
     def _taken(self, key: str) -> bool:
-        """Whether this thread took the call before others of this process."""
         with self._lock:
             if key in self._busy or self._stopping.is_set():
                 return False
@@ -321,7 +317,6 @@ class Background:
 
 
 def _unasked(handler: _Handler, call: BackgroundCall) -> None:
-    """Run what policy allows without approval, and no earlier process ran."""
     try:
         handler.run(call)
     except Exception:

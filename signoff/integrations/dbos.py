@@ -1,4 +1,4 @@
-"""DBOS workflows that wait for people. Your process resumes them: a webhook wakes them, a sweep is the fallback.
+"""DBOS workflows that wait for people. A webhook wakes them; a sweep is the fallback.
 
     approvals = DBOSApprovals(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"])
 
@@ -8,9 +8,9 @@
         decision = approvals.await_approval("delete_records", asked, timeout=86_400)
         return approvals.perform(decision, delete_records)
 
-A step submits the question under a key made of workflow and step, so a recovered workflow finds its request again. The
-wait is `DBOS.recv`, which holds no connection of ours. A message only wakes the workflow: it asks Signoff itself for
-the decision, so a forged, late or duplicate message decides nothing.
+The question's key is made of workflow and step, so a recovered workflow finds its request again. The wait is
+`DBOS.recv`, which holds no connection of ours. A message only wakes the workflow: it asks Signoff itself for the
+decision, so a forged, late or duplicate message decides nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NotFromSignoff(SignoffError):
 
 @dataclass(frozen=True)
 class _AskedAgain:
-    """Result of a `perform` step whose claim found facts other than those approved."""
+    """A `perform` step's claim found facts other than those approved."""
 
     request: str
 
@@ -90,7 +90,7 @@ class DBOSApprovals:
     ) -> Approval:
         """Ask people within a workflow and wait, for hours or days, across restarts.
 
-        ``more`` takes the options of `ApprovalClient.ask`: description, context, requester, agent, rationale, facts.
+        ``more``: `description`, `context`, `requester`, `agent`, `rationale` and `facts` of `ApprovalClient.ask`.
         Without ``timeout`` it waits as long as the request is open. Raises CollaborationError if people reject it or
         nobody answers in time (cause `expired`; the request is then withdrawn), and ApiError (403: policy denies it).
         """
@@ -122,9 +122,8 @@ class DBOSApprovals:
 
         A question without an action has no arguments. If the process dies during the step, recovery does not repeat the
         call: AlreadyClaimed ends the workflow, and people settle the outcome; an ``idempotent`` function is called
-        again instead. ``facts`` are sent again with their current values: if they differ from those approved, people
-        are asked again, and the workflow waits as long as their request is open. Raises what the function and
-        `ApprovalClient.claim` raise.
+        again instead. If ``facts`` now differ from those approved, people are asked again, and the workflow waits as
+        long as their request is open. Raises what the function and `ApprovalClient.claim` raise.
         """
         return blocking(self._performing(decision, function, idempotent, lease, facts))
 
@@ -142,9 +141,9 @@ class DBOSApprovals:
         return await awaited(self._performing(decision, function, idempotent, lease, facts))
 
     def hear(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Handle a webhook (`decision.made`) in your endpoint; returns whether it woke a workflow.
+        """Handle a webhook (`decision.made`); returns whether it woke a workflow.
 
-        Raises NotFromSignoff. Anything else, such as other programs' requests, is ignored.
+        Raises NotFromSignoff. Other programs' requests are ignored.
         """
         if self._secret is None or not is_from_signoff(self._secret, headers, body):
             raise NotFromSignoff("this webhook was not signed with our secret within the last five minutes")
@@ -157,7 +156,7 @@ class DBOSApprovals:
         return await asyncio.to_thread(self.hear, headers, body)
 
     def sweep(self) -> int:
-        """Check all requests that workflows wait for and wake those that are decided; returns how many.
+        """Wake the workflows whose requests are decided; returns how many.
 
         Call it every minute from a scheduled workflow: it catches webhooks lost to an outage. An approval whose
         workflow ended without `perform` is claimed and reported as handed over, so that it does not lapse.
@@ -180,7 +179,6 @@ class DBOSApprovals:
         return (yield from self._approved(asked, arguments))
 
     def _approved(self, asked: dict[str, Any], arguments: Mapping[str, Any]) -> Wait[Approval]:
-        """Wait for the decision on this question."""
         key, request = asked["key"], asked["review"]["id"]
         if asked["left"] > 0:
             yield WorkflowEvent(WAITING + key, request)
@@ -285,7 +283,7 @@ class DBOSApprovals:
         )
 
     def _close_unperformed(self) -> None:
-        """Record that a finished workflow can perform nothing any more."""
+        """A finished workflow performs nothing any more, so its approvals must not lapse."""
         for review in self._client.pending(status="approved"):
             workflow = workflow_of(review.request_id) if review.raw["lapse_at"] else None
             ended = DBOS.get_workflow_status(workflow) if workflow else None
@@ -301,7 +299,7 @@ class DBOSApprovals:
 
 
 def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
-    """A step's result: the request's state, and the seconds left to wait."""
+    """`left`: seconds left to wait."""
     open_for = max(5.0, review.expires_at.timestamp() - time.time() + 1.0)
     own = open_for if until is None else max(0.0, until - time.time())
     left = min(open_for, own) if review.status == "waiting" else 0.0
@@ -309,7 +307,7 @@ def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
 
 
 def _wake(key: str, request: str) -> bool:
-    """Message the workflow that owns this request; idempotent."""
+    """Idempotent."""
     workflow = workflow_of(key)
     if workflow is None:
         return False

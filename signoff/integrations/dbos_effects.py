@@ -1,4 +1,4 @@
-"""A waiting DBOS workflow's steps, written once for functions and coroutines."""
+"""A waiting DBOS workflow's steps, for functions and coroutines alike."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PATIENCE = 60.0
 """Seconds that one attempt of a step tries to reach Signoff."""
 
 ATTEMPTS = 60
-"""Before a workflow fails: enough for an outage of about an hour."""
+"""Attempts until a workflow fails: enough for an outage of about an hour."""
 
 
 @dataclass(frozen=True)
 class WorkflowStep:
-    """Run once and record; ``may_repeat`` if Signoff did not answer."""
+    """Recorded; ``may_repeat`` if Signoff did not answer."""
 
     name: str
     function: Callable[[], Any]
@@ -30,16 +30,12 @@ class WorkflowStep:
 
 @dataclass(frozen=True)
 class WorkflowMessage:
-    """A message to wait for, at most so many seconds."""
-
     topic: str
     seconds: float
 
 
 @dataclass(frozen=True)
 class WorkflowEvent:
-    """An event that others can read."""
-
     name: str
     value: str | None
 
@@ -54,7 +50,6 @@ def one_step(name: str, function: Callable[[], T]) -> Wait[T]:
 
 
 def blocking(wait: Wait[T]) -> T:
-    """Run this in a synchronous workflow."""
     came: Any = None
     while True:
         try:
@@ -72,7 +67,7 @@ def blocking(wait: Wait[T]) -> T:
 
 
 async def awaited(wait: Wait[T]) -> T:
-    """Run this in a coroutine workflow: blocking steps in a thread."""
+    """Blocking steps run in a thread."""
     came: Any = None
     while True:
         try:

@@ -1,5 +1,3 @@
-"""Request names of DBOS workflows, each leading back to its workflow."""
-
 from __future__ import annotations
 
 import re
@@ -8,13 +6,13 @@ from urllib.parse import unquote
 PREFIX = "dbos:"
 
 LONGEST = 112
-"""Of a workflow id; a request name has at most 128 characters."""
+"""Characters of a workflow id; a request name has at most 128."""
 
 _FREE = re.compile(r"[A-Za-z0-9_.@-]")
 
 
 def request_name(workflow: str, step: int) -> str:
-    """Workflow id (with `~` and hex for characters that names cannot have) and step. ValueError for a too long id."""
+    """Characters that names cannot have become `~` and hex. Raises ValueError for a too long id."""
     quoted = "".join(
         each if _FREE.match(each) else "".join(f"~{byte:02x}" for byte in each.encode()) for each in workflow
     )

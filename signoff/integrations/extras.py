@@ -1,10 +1,7 @@
-"""The optional extras: one per framework."""
-
 from importlib.metadata import PackageNotFoundError, version
 
 
 def missing_framework(framework: str, extra: str) -> ImportError:
-    """Says what to install."""
     try:
         version("signoff-client")
     except PackageNotFoundError:

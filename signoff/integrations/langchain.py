@@ -1,10 +1,8 @@
-"""LangChain: agents with `HumanInTheLoopMiddleware`, whose tool calls people approve, edit or reject in Slack.
+"""LangChain agents with `HumanInTheLoopMiddleware`: people approve, edit or reject tool calls in Slack.
 
-Your process resumes the agent: call `resume_when_decided` after the agent pauses. It waits, and can be called again
-after a restart, because the checkpointer keeps the interrupt and Signoff the questions.
-
-Each action of an interrupt is its own request; the agent continues when all are decided, with the decisions in order.
-Supports both modes of the middleware, `batched` and `per_call`.
+Call `resume_when_decided` after the agent pauses. It can be called again after a restart: the checkpointer keeps the
+interrupt, and Signoff the questions. Each action of an interrupt is its own request; the agent continues when all are
+decided. Supports both modes of the middleware, `batched` and `per_call`.
 """
 
 from __future__ import annotations
@@ -46,11 +44,11 @@ __all__ = [
 def resume_when_decided(
     client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
-    """Ask people about this thread's pending tool calls and resume with their decisions, until none is pending.
+    """Ask people about this thread's pending tool calls and resume, until none is pending.
 
     `graph` is what `create_agent` returns; `config` names the thread, which only one process at a time may drive.
-    Returns the agent's values. A rejection reaches the model with the reviewer's reason; an expiry is reported as an
-    expiry. Raises what `langgraph_loop.resume_until_done` raises.
+    Returns the agent's values. The model receives a rejection with its reason, and an expiry as an expiry. Raises what
+    `langgraph_loop.resume_until_done` raises.
     """
     return client.do(
         resume_until_done(GraphThread(graph, config, asynchronous=False), HumanInTheLoop(), options)
@@ -93,10 +91,8 @@ class _Call(ExactModel):
 
 
 class HumanInTheLoop:
-    """The middleware's interrupt format, in both modes."""
-
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
-        """One question per action. Raises UnsupportedInterrupt."""
+        """Raises UnsupportedInterrupt."""
         asked, allowed = _read(interrupt)
         for each, decisions in zip(asked, allowed, strict=True):
             if "approve" not in decisions:
@@ -113,19 +109,18 @@ class HumanInTheLoop:
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
-        """`approve`, or `edit` with the reviewer's arguments; the format has no field for notes."""
+        """The format has no field for notes."""
         if edited:
             return {"type": "edit", "edited_action": {"name": question.action, "args": dict(arguments)}}
         return {"type": "approve"}
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """`reject`, with the reason. Raises the refusal's error if the call cannot be rejected."""
+        """Raises the refusal's error if the call cannot be rejected."""
         if "reject" not in _read(interrupt)[1][number]:
             raise refusal.error
         return {"type": "reject", "message": refusal.reason or refusal.words}
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
-        """All decisions in order, or the single one in `per_call` mode."""
         return answers[0] if interrupt.value.get("type") == "tool_approval" else {"decisions": list(answers)}
 
 
@@ -150,7 +145,7 @@ def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[st
 
 
 def _allowed(schema: Any) -> set[str]:
-    """The decisions that the answer's JSON schema allows. Raises UnsupportedInterrupt."""
+    """Raises UnsupportedInterrupt."""
     if isinstance(schema, Mapping):
         if mapping := schema.get("discriminator", {}).get("mapping"):
             return set(mapping)
@@ -160,7 +155,7 @@ def _allowed(schema: Any) -> set[str]:
 
 
 def _calls(values: Any, names: Sequence[str]) -> list[str | None]:
-    """These actions' call ids, from the model's last message; None where ambiguous."""
+    """Call ids from the model's last message; None where ambiguous."""
     messages = values.get("messages", []) if isinstance(values, Mapping) else []
     made: list[Any] = next(
         (each.tool_calls for each in reversed(messages) if getattr(each, "tool_calls", None)), []

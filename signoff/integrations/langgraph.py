@@ -1,8 +1,8 @@
 """LangGraph: tools approved in the background, and graphs that wait for people in an `interrupt`.
 
-Your process resumes the graph. `Background` (in `signoff.integrations.background`) carries out approved actions in its
-own threads while the chat continues. `resume_when_decided` is called after the graph pauses: it waits, and can be
-called again after a restart, because the checkpointer keeps the interrupt and Signoff the question.
+`Background` (in `signoff.integrations.background`) carries out approved actions in its own threads while the chat
+continues. Call `resume_when_decided` after the graph pauses. It can be called again after a restart: the checkpointer
+keeps the interrupt, and Signoff the question.
 
 Interrupts have the agent inbox format: a list of `HumanInterrupt`, answered by a list of `HumanResponse`.
 """
@@ -50,21 +50,20 @@ __all__ = [
 
 
 def call_key(runtime: ToolRuntime) -> str:
-    """A key for a tool call: stable when LangGraph repeats the call, different for every other call."""
+    """Stable when LangGraph repeats the call, different for every other call."""
     thread = runtime.config.get("configurable", {}).get("thread_id")
     named = canonical_bytes([str(thread), runtime.tool_call_id])
     return f"call-{hashlib.sha256(named).hexdigest()[:40]}"
 
 
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
-"""Names that the checkpoints can judge."""
 
 
 @by_former_names
 def resume_when_decided(
     client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
-    """Ask people about this thread's interrupts and resume with their answers, until none is left.
+    """Ask people about this thread's interrupts and resume, until none is left.
 
     `config` names the thread, which only one process at a time may drive. Returns the graph's values. Reviewers' notes
     on approval are under the key `note`, beside `type` and `args`. A rejection or an expiry is `response` with the
@@ -102,10 +101,8 @@ class _HumanInterrupt(ExactModel):
 
 
 class AgentInbox:
-    """`HumanInterrupt` and `HumanResponse`, as in langgraph.prebuilt."""
-
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
-        """One question per item of the list. Raises UnsupportedInterrupt."""
+        """Raises UnsupportedInterrupt."""
         found = []
         for each in _read(interrupt.value):
             asked = each.action_request
@@ -121,14 +118,14 @@ class AgentInbox:
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
-        """`accept`, or `edit` with the reviewer's arguments; reviewers' notes go under an additional key."""
+        """Reviewers' notes go under an additional key."""
         given = {"note": "\n".join(notes)} if notes else {}
         if edited:
             return {"type": "edit", "args": {"action": question.action, "args": dict(arguments)}, **given}
         return {"type": "accept", "args": None, **given}
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """`response` with a reason, otherwise `ignore`, if the graph allows them. Raises the refusal's error."""
+        """Answer `response` with a reason, otherwise `ignore`, if the graph allows them. Raises the refusal's error."""
         allowed = _read(interrupt.value)[number].config
         if allowed.allow_respond and (refusal.reason or not allowed.allow_ignore):
             return {"type": "response", "args": refusal.words}

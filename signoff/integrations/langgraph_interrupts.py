@@ -1,5 +1,3 @@
-"""The questions of a LangGraph `interrupt`, and a graph at one of its threads."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -24,20 +22,19 @@ class UnsupportedInterrupt(SignoffError):
 
 
 class ExactModel(BaseModel):
-    """Refuses unknown fields: they may mean something that we would not honour."""
+    """An unknown field may mean something that we would not honour."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def not_as_expected(what: str, error: ValidationError) -> UnsupportedInterrupt:
-    """The error for an interrupt that is ``what``, listing the invalid fields."""
     where = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
     return UnsupportedInterrupt(f"the interrupt is {what} ({where})")
 
 
 class Options(TypedDict, total=False):
     """Options for asking people. `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease`
-    (default: an hour) is that of `claim`; `timeout` (default: 30) applies to each pause. `facts` are functions of the
+    (default: an hour) is that of `claim`; `timeout` (default: 30 s) applies to each pause. `facts` are functions of the
     arguments, by action, or one function of action and arguments: called for the question and again for the claim.
 
     `idempotent`: what follows an approval may be repeated, so a process killed in the middle continues after a restart.
@@ -55,8 +52,6 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class InterruptQuestion:
-    """One action of an interrupt. `call_id` is the tool call's id, if known."""
-
     action: str
     arguments: Mapping[str, Any]
     description: str | None
@@ -66,12 +61,12 @@ class InterruptQuestion:
 
 
 Claims = dict[str, tuple[InterruptQuestion, ClaimedAction]]
-"""Claims that this process may act on and must report, by question key."""
+"""By question key; this process may act on them and must report them."""
 
 
 @dataclass(frozen=True)
 class InterruptRefusal:
-    """The action must not be done. `reason` is the reviewer's, `words` the full message."""
+    """`reason` is the reviewer's, `words` the full message."""
 
     words: str
     reason: str | None
@@ -79,26 +74,24 @@ class InterruptRefusal:
 
 
 class InterruptFormat(Protocol):
-    """How to read and answer one kind of interrupt."""
-
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
-        """The questions in order; `values` is the graph's state. Raises UnsupportedInterrupt."""
+        """`values` is the graph's state. Raises UnsupportedInterrupt."""
 
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
-        """The answer for an approval with these arguments; ``notes`` are the reviewers'."""
+        """``notes`` are the reviewers'."""
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """The answer for a refusal; raises the refusal's error if there is no such answer."""
+        """Raises the refusal's error if the format has no such answer."""
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
-        """The value that the interrupt returns."""
+        """Return the value of the interrupt."""
 
 
 @dataclass(frozen=True)
 class GraphThread:
-    """A compiled graph at one thread, called synchronously or asynchronously to match its client."""
+    """A compiled graph at one thread, sync or async like its client."""
 
     graph: Any
     config: Mapping[str, Any]

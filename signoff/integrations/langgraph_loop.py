@@ -1,8 +1,8 @@
-"""Drive a graph that waits in an `interrupt`: ask people, and resume with their decisions.
+"""Drive a graph that waits in an `interrupt`.
 
 Nothing changes until all questions of a pause are decided. Approvals are claimed before the graph continues and
-reported at its next pause, so no approval is used twice. A restarted process finds the same questions: their keys are
-derived from the interrupts' ids.
+reported at its next pause, so no approval is used twice. Keys are derived from the interrupts' ids, so a restarted
+process finds the same questions.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ MAX_DESCRIPTION = 2000
 def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Any]:
     """Ask and resume until the graph waits for nobody; returns its values.
 
-    Raises TimeoutError (call again: the same questions), UnsupportedInterrupt, AlreadyClaimed (started before, outcome
-    unknown), what the graph raises, and what `ApprovalClient.ask` and `claim` raise.
+    Raises TimeoutError (call again: the same questions), UnsupportedInterrupt, AlreadyClaimed (outcome unknown), what
+    the graph raises, and what `ApprovalClient.ask` and `claim` raise.
     """
     claims = yield from _earlier_claims(graph, shape, options)
     state = yield from graph.look()
@@ -68,7 +68,7 @@ def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Optio
 def _questions(
     graph: GraphThread, shape: InterruptFormat, interrupt: Any, values: Any
 ) -> list[InterruptQuestion]:
-    """The questions of this interrupt, with their keys. Raises UnsupportedInterrupt and MalformedArguments."""
+    """Raises UnsupportedInterrupt and MalformedArguments."""
     found = shape.questions(interrupt, values)
     if not found:
         raise UnsupportedInterrupt("the interrupt asks about nothing")
@@ -83,7 +83,6 @@ def _questions(
 def _answered(
     shape: InterruptFormat, asked: Sequence[tuple[Any, list[InterruptQuestion]]], options: Options
 ) -> Operation[tuple[dict[str, Any], Claims]]:
-    """The answer for each interrupt once everything is decided, and the claims made for it."""
     decided = yield from _decided([each for _, those in asked for each in those], options)
     answers: dict[str, Any] = {}
     for interrupt, those in asked:
@@ -120,7 +119,7 @@ def _answered(
 def _decided(
     questions: Sequence[InterruptQuestion], options: Options
 ) -> Operation[dict[str, Review | InterruptRefusal | None]]:
-    """The decision on each question once all are decided; None if policy needs nobody. Raises TimeoutError."""
+    """None where policy needs nobody. Raises TimeoutError."""
     seconds = seconds_of(options.get("timeout", operations.TIMEOUT))
     began = time.monotonic()
     deadline = began + seconds
@@ -165,7 +164,7 @@ def _submitted(
 
 
 def _concluded(question: InterruptQuestion, review: Review) -> Review | InterruptRefusal:
-    """The approval, or the refusal. Raises TimeoutError while nobody has decided."""
+    """Raises TimeoutError while nobody has decided."""
     try:
         concluded(review, question.arguments)
     except CollaborationError as error:
@@ -186,7 +185,7 @@ def _concluded(question: InterruptQuestion, review: Review) -> Review | Interrup
 def _claimed(
     claims: Claims, question: InterruptQuestion, review: Review, options: Options
 ) -> Operation[ClaimedAction]:
-    """Claim this question. If that fails, release the other claims too: nothing has started."""
+    """If a claim fails, release the other claims too: nothing has started."""
     try:
         return (
             yield from attempts.claim(
@@ -218,7 +217,7 @@ def _attempt(question: InterruptQuestion, review: Review, options: Options) -> s
 
 
 def _resumed(graph: GraphThread, resume_with: Any, claims: Claims) -> Operation[Any]:
-    """Run the graph to its next pause and report the outcome. Raises what the graph raises."""
+    """Raises what the graph raises."""
     began = time.monotonic()
     try:
         yield from graph.go_on(resume_with)
@@ -232,7 +231,7 @@ def _resumed(graph: GraphThread, resume_with: Any, claims: Claims) -> Operation[
 
 
 def _earlier_claims(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Claims]:
-    """Claims that an earlier process made for the last pause and did not report. Raises AlreadyClaimed."""
+    """Claims that an earlier process did not report. Raises AlreadyClaimed."""
     state = yield from graph.look()
     last = None if state.created_at is None else (yield from graph.last_pause())
     claims: Claims = {}
@@ -254,7 +253,7 @@ def _earlier_claims(graph: GraphThread, shape: InterruptFormat, options: Options
 def _taken_up(
     question: InterruptQuestion, options: Options, *, underway: bool
 ) -> Operation[ClaimedAction | None]:
-    """An earlier process's claim, if this process should finish it; None if there is nothing to report."""
+    """None if there is nothing to report."""
     try:
         review = yield from operations.get(question.key)
     except ApiError as error:
@@ -288,7 +287,7 @@ def _taken_up(
 def _reported(
     claims: Claims, state: Any, error: Exception | None = None, seconds: float | None = None
 ) -> Operation[None]:
-    """Report each claim's outcome, using its tool message if there is one."""
+    """Use the call's tool message if there is one."""
     messages = _messages(state)
     for question, claim in claims.values():
         message = messages.get(question.call_id) if question.call_id else None
@@ -309,7 +308,7 @@ def _report(
 
 
 def _messages(state: Any) -> dict[str, Any]:
-    """Tool messages by call id, including those of completed tasks in an incomplete step."""
+    """Include those of completed tasks in an incomplete step."""
     places = [state.values, *(task.result for task in state.tasks)]
     found = [each for place in places if isinstance(place, Mapping) for each in place.get("messages", ())]
     return {each.tool_call_id: each for each in found if getattr(each, "tool_call_id", None)}

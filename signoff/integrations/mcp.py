@@ -1,15 +1,13 @@
-"""MCP: a server through which coding agents and other MCP clients ask people.
-
-`signoff mcp` runs it over standard input and output. Its tools:
+"""MCP server through which coding agents and other MCP clients ask people; `signoff mcp` runs it.
 
 - ``permission_prompt`` answers for every tool call that a coding agent is about to make, in the format that Claude
   Code expects of its ``--permission-prompt-tool``: ``{"behavior": "allow", "updatedInput": {…}}`` or
   ``{"behavior": "deny", "message": "…"}``, as text. The checkpoints judge the agent's tool by its name and input.
 - ``request_approval`` asks about anything and waits briefly; ``get_decision`` continues the wait.
 
-The agent's process waits for the tool's answer. An approval is handed over once: it is claimed and reported as handed
-over, because the client does not report what it does next. Anything but an approval is a refusal: a rejection, silence,
-an outage, an error, and an approval that was handed over before.
+An approval is handed over once: it is claimed and reported as handed over, because the client does not report what it
+does next. Anything but an approval is a refusal: a rejection, silence, an outage, an error, and an approval that was
+handed over before.
 """
 
 from __future__ import annotations
@@ -41,10 +39,10 @@ from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Signoff
 log = logging.getLogger("signoff.mcp")
 
 TIMEOUT = 600.0
-"""Default number of seconds that ``permission_prompt`` waits for people."""
+"""Default seconds that ``permission_prompt`` waits for people."""
 
 WAIT = 45.0
-"""Longest wait of the other tools in seconds: many clients give up on a tool after a minute."""
+"""Longest wait of the other tools, in seconds: many clients give up on a tool after a minute."""
 
 PATIENCE = 10.0
 """Seconds that Signoff may be unreachable while a question is submitted."""
@@ -53,7 +51,7 @@ NAMES = "mcp-"
 """Prefix of this server's request names; it hands over no other requests of its key."""
 
 MAX_ASKED = 1000
-"""Questions whose arguments are kept for fact look-ups; older ones fall back to the review's masked arguments."""
+"""Questions whose arguments are kept for fact look-ups; older ones fall back to masked arguments."""
 
 INSTRUCTIONS = (
     "People decide about risky actions. Call request_approval before such an action; while its status is `waiting`, "
@@ -76,8 +74,6 @@ class ApprovalResult(BaseModel):
 
 
 class ApprovalTools:
-    """The tools that clients call, independent of the protocol."""
-
     def __init__(
         self, client: AsyncApprovalClient, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None
     ) -> None:
@@ -85,7 +81,7 @@ class ApprovalTools:
         self._timeout = seconds_of(timeout)
         self._facts = facts
         self._asked: dict[str, dict[str, Any]] = {}
-        """Arguments of `request_approval` questions not yet handed over; a review has them masked."""
+        """Questions not yet handed over; a review has their arguments masked."""
 
     async def permission_prompt(
         self,
@@ -175,7 +171,7 @@ class ApprovalTools:
         )
 
     async def _handed_over(self, decision: Approval, seconds: float | None) -> dict[str, Any]:
-        """The arguments that the client may act on, once. Raises AlreadyClaimed, ApiError and Unreachable."""
+        """Return the arguments to act on, once. Raises AlreadyClaimed, ApiError and Unreachable."""
         if decision.status == "not_required":
             return dict(decision.arguments)
         facts = facts_of(self._facts, decision.action)
@@ -184,7 +180,6 @@ class ApprovalTools:
 
     @asynccontextmanager
     async def _withdrawing(self, name: str) -> AsyncIterator[None]:
-        """Withdraw the question if the caller stops waiting."""
         try:
             yield
         except (TimeoutError, anyio.get_cancelled_exc_class()):
@@ -214,7 +209,9 @@ def server(
 
 @by_former_names
 def serve(url: str, key: str, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None) -> None:
-    """Serve one client over standard input and output until it disconnects. Raises ValueError for no address or key."""
+    """Serve one client over standard input and output until it disconnects. Raises ValueError for an invalid address or
+    key.
+    """
     client = AsyncApprovalClient(url, key)
     server(client, timeout=timeout, facts=facts).run("stdio")
 
@@ -223,7 +220,7 @@ def serve(url: str, key: str, *, timeout: Duration = TIMEOUT, facts: FactsByTool
 
 
 def _name(given: str | None) -> str:
-    """A request name. The caller's own name makes a repeated question the same question."""
+    """The caller's own name makes a repeated question the same question."""
     return NAMES + (re.sub(r"[^A-Za-z0-9_.:@~-]", "~", given) if given else uuid4().hex)
 
 

@@ -4,13 +4,12 @@
     agent = Agent(name="cleaner", tools=[approvals.guard(delete_records)])  # a FunctionTool, `@function_tool` makes it
     result = await approvals.run(agent, "Delete 50 old users", key="nightly-17", store=FileRunStore("runs"))
 
-``run`` is ``Runner.run`` that keeps the RunState of a waiting run in a store on your server, and continues it when
-called again with the same key. Your process resumes the agent: it waits in ``run``; or, with ``OpenAIApprovals(client,
-timeout=0)``, it ends with TimeoutError and is started again by a webhook (``decision.made``), with a sweep as fallback.
-Programs with their own loop call ``decide(state, key=…)`` in it.
+``run`` keeps the RunState of a waiting run in a store, and continues it when called again with the same key. With
+``OpenAIApprovals(client, timeout=0)`` it ends with TimeoutError, and a webhook (``decision.made``) starts the process
+again, with a sweep as fallback. Programs with their own loop call ``decide(state, key=…)``.
 
-The SDK cannot change the arguments of a call, so the guard does: it claims, and passes the decided arguments to the
-tool. ``state.approve`` without a decision from Signoff runs nothing.
+The SDK cannot change the arguments of a call, so the guard claims, and passes the decided arguments to the tool.
+``state.approve`` without a decision from Signoff runs nothing.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ from signoff.integrations.tool_calls import (
 )
 
 Call = tuple[str | None, str, str, bytes]
-"""A call's run, id and exact action: models repeat call ids across runs."""
+"""Run, call id and exact action: models repeat call ids across runs."""
 
 RUN: ContextVar[str | None] = ContextVar("signoff_run", default=None)
-"""The run that this task last decided on and now continues; the SDK does not tell a tool its run."""
+"""The run that this task continues; the SDK does not pass a tool its run."""
 
 
 class RunStore(Protocol):
@@ -67,32 +66,32 @@ class RunStore(Protocol):
         """The stored state."""
 
     async def write(self, key: str, state: str) -> None:
-        """Replace the stored state; it must be durable on return."""
+        """The new state must be durable on return."""
 
     async def remove(self, key: str) -> None:
         """Delete the state of a finished run."""
 
 
 class FileRunStore:
-    """A store with one file per run, for a program on one machine."""
+    """One file per run, for a program on one machine."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
 
     async def read(self, key: str) -> str | None:
-        """The state, if the file exists. Raises OSError."""
+        """Raises OSError."""
         file = self._file(key)
         return file.read_text("utf-8") if file.exists() else None
 
     async def write(self, key: str, state: str) -> None:
-        """Replace the file at once. Raises OSError."""
+        """Replace the file atomically. Raises OSError."""
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self._file(key).with_suffix(".draft")
         draft.write_text(state, "utf-8")
         draft.replace(self._file(key))
 
     async def remove(self, key: str) -> None:
-        """Delete the file, if it exists. Raises OSError."""
+        """Raises OSError."""
         self._file(key).unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
@@ -102,7 +101,7 @@ class FileRunStore:
 
 
 class OpenAIApprovals:
-    """Guards tools, asks people about their calls, and tells the SDK. One instance serves any number of runs."""
+    """Guards tools and asks people about their calls. One instance serves any number of runs."""
 
     @by_former_names
     def __init__(
@@ -116,8 +115,8 @@ class OpenAIApprovals:
     def guard(self, tool: FunctionTool) -> FunctionTool:
         """Return the tool with approval required for every call, unless policy allows it without.
 
-        It runs under a claim that is reported: an exception is reported as failure, even if ``failure_error_function``
-        turns it into a message for the model. Its ``tool_input_guardrails`` see the model's arguments, not an edit.
+        An exception is reported as failure, even if ``failure_error_function`` turns it into a message for the model.
+        The ``tool_input_guardrails`` see the model's arguments, not an edit.
         """
         inner = copy.copy(tool)
         raised: dict[tuple[str | None, str], Exception] = {}
@@ -198,12 +197,12 @@ class OpenAIApprovals:
         context: Any = None,
         timeout: Duration | None = None,
     ) -> None:
-        """Ask people about every interruption, and approve or reject it in the state for the run that continues.
+        """Approve or reject every interruption in the state, as people decide.
 
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
-        same questions. Calls that people or policy refuse, and calls of unguarded tools, are rejected with the reason
-        as message. A call that an earlier process carried out is answered with its outcome. Await it in the task that
-        then runs the agent with this state, one run after the other: that is how a guard knows its run.
+        same questions. Refused calls, and calls of unguarded tools, are rejected with the reason as message. A call
+        that an earlier process ran is answered with its outcome. Await it in the task that then runs the agent
+        with this state, one run after the other: that is how a guard knows its run.
 
         Raises TimeoutError while a decision is missing (the questions stay open), AlreadyClaimed while the outcome of
         an earlier attempt is unknown, ApiError, Conflict and Unreachable. The state is then unchanged.
@@ -238,8 +237,6 @@ class OpenAIApprovals:
 
 
 class _Guarded:
-    """Invokes a guarded tool, and marks it as guarded."""
-
     def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
         self._invoke = invoke
 

@@ -9,10 +9,9 @@
         answers = await approvals.answer(paused.requests, key="nightly-17")
         result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
 
-Your process resumes the agent: it waits in ``answer``; or it calls ``answer`` with ``timeout=0``, ends with
-TimeoutError, and is started again from the stored run by a webhook (``decision.made``), with a sweep as fallback. With
-``PydanticAIApprovals(client, inside=True)`` the run itself waits, nothing is stored, and questions that are not decided
-in time are withdrawn.
+With ``timeout=0``, ``answer`` raises TimeoutError, and a webhook (``decision.made``) starts the process again, with a
+sweep as fallback. With ``PydanticAIApprovals(client, inside=True)`` the run itself waits, nothing is stored, and
+questions that are not decided in time are withdrawn.
 """
 
 from __future__ import annotations
@@ -71,31 +70,31 @@ UNASKED = "not_required:"
 
 @dataclass(frozen=True)
 class PausedRun:
-    """What a process needs to continue a waiting run: its messages and its open calls."""
+    """What a process needs to continue a waiting run."""
 
     messages: list[ModelMessage]
     requests: DeferredToolRequests
 
     @classmethod
     def of(cls, result: AgentRunResult[Any]) -> Self:
-        """The pause of a run. Raises ValueError if the run waits for nothing."""
+        """Raises ValueError if the run waits for nothing."""
         if not isinstance(result.output, DeferredToolRequests):
             raise ValueError("this run waits for nothing: its output is no DeferredToolRequests")  # noqa: TRY004
         return cls(result.all_messages(), result.output)
 
     def to_json(self) -> bytes:
-        """Serialise the run for storage. Contains unmasked arguments."""
+        """Contains unmasked arguments."""
         return TypeAdapter(PausedRun).dump_json(self)
 
     @staticmethod
     def of_json(kept: bytes | str) -> PausedRun:
-        """Restore a run in another process. Raises pydantic's ValidationError."""
+        """Raises pydantic's ValidationError."""
         return TypeAdapter(PausedRun).validate_json(kept)
 
 
 @dataclass(frozen=True)
 class _Given:
-    """A call's claim, and the message to the model if a reviewer changed its arguments."""
+    """`note` describes a reviewer's change to the model."""
 
     claim: ClaimedAction
     note: str | None
@@ -132,16 +131,15 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         context: Any = None,
         timeout: Duration | None = None,
     ) -> DeferredToolResults:
-        """The decision on every call that requires approval, each claimed, for the run that continues.
+        """Claim every approved call and return the decisions, for the run that continues.
 
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
-        same questions. Calls that people or policy refuse are denied to the model, with the reason. A call that an
-        earlier process carried out is answered with its outcome. Adding results for ``requests.calls`` is up to the
-        caller.
+        same questions. Refused calls are denied to the model, with the reason. A call that an earlier process ran
+        is answered with its outcome. Adding results for ``requests.calls`` is up to the caller.
 
         Raises TimeoutError while a decision is missing (with a key the questions stay open), AlreadyClaimed while the
         outcome of an earlier attempt is unknown, ApiError (for example, paused), Conflict and Unreachable. Nothing is
-        claimed then: ask again later.
+        claimed then.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
         questions = [
@@ -169,7 +167,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """With ``inside``, the answers themselves; questions not decided in time are denied to the model."""
+        """With ``inside``, answer here; questions not decided in time are denied to the model."""
         return await self.answer(requests, key=None) if self._inside and requests.approvals else None
 
     async def wrap_tool_execute(
@@ -181,9 +179,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         args: ValidatedToolArgs,
         handler: WrapToolExecuteHandler,
     ) -> Any:
-        """Run an approved call under its claim and report it; a cancelled call is left for people to settle. Raises
-        SignoffError.
-        """
+        """A cancelled call is left for people to settle. Raises SignoffError."""
         mark = _mark(ctx) or ""
         if not ctx.tool_call_approved or mark == UNASKED + _digest(call):
             return await handler(args)
@@ -235,7 +231,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         known: Mapping[str, Any],
         seconds: float,
     ) -> None:
-        """Write one call's answer. What cannot be claimed after another was claimed is denied."""
+        """Deny a call that cannot be claimed after another was claimed."""
         name = call.tool_call_id
         if isinstance(outcome, str):
             results.approvals[name] = ToolDenied(outcome)
@@ -262,7 +258,6 @@ class PydanticAIApprovals(AbstractCapability[Any]):
 
 
 def _digest(call: ToolCallPart) -> str:
-    """The digest as in requests and claims."""
     given = call.args if isinstance(call.args, dict) else parse_arguments(call.args or "{}")
     return Action(call.tool_name, VERSION, given).digest.hex()
 

@@ -1,5 +1,3 @@
-"""A framework's tool calls. Questions are named by run and call, so a restarted process finds them."""
-
 from __future__ import annotations
 
 import asyncio
@@ -25,8 +23,6 @@ from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 log = logging.getLogger("signoff.client")
 
 DENIED = 403
-"""Policy denies the action."""
-
 CallOutcome = Approval | AttemptOutcome | str
 """An approval, how the call ended before a restart, or why it must not run."""
 
@@ -44,8 +40,8 @@ async def ask_about(
 ) -> CallOutcome:
     """Ask about one tool call and wait.
 
-    Without a run name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open.
-    Raises AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
+    Without a run name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open. Raises
+    AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
     """
     try:
         approval = await client.ask(
@@ -74,7 +70,7 @@ async def ask_about(
 async def all_outcomes(
     questions: Sequence[Callable[[], Awaitable[CallOutcome]]], *, with_facts: bool
 ) -> list[CallOutcome]:
-    """Every outcome, in order, once all are known; then raises the first error.
+    """Return the outcomes in order once all are known, or raise the first error.
 
     If facts allowed one call without approval and people took long over another, the first is judged again.
     """
@@ -106,7 +102,7 @@ async def report_outcome(
     result: Any = None,
     error: Exception | None = None,
 ) -> None:
-    """A failed report is logged: it must not hide the tool's outcome."""
+    """A failed report must not hide the tool's outcome."""
     try:
         await client.report(claim, result, error=error, seconds=time.monotonic() - began)
     except SignoffError as failure:
@@ -114,7 +110,7 @@ async def report_outcome(
 
 
 def approval_note(approval: Approval) -> str | None:
-    """An edit, with secrets masked, and the reviewers' notes."""
+    """Secrets are masked."""
     lines = [f"Note given by a reviewer with the approval: {each}" for each in approval.notes]
     if approval.edited:
         changed = json.dumps(approval.arguments, ensure_ascii=False)
@@ -123,6 +119,5 @@ def approval_note(approval: Approval) -> str | None:
 
 
 def with_note(result: Any, approval: Approval) -> Any:
-    """A text result is prefixed with the reviewers' changes and notes."""
     note = approval_note(approval)
     return f"{result}\n({note})" if note and isinstance(result, str) else result
