@@ -1,6 +1,6 @@
 """A local Slack for tests and demos: Web API, Socket Mode, signed HTTP and a browser page, on loopback.
 
-It imports nothing else of the project, and the service cannot tell it from Slack.
+It imports nothing else of the project, and the service cannot distinguish it from Slack.
 """
 
 from __future__ import annotations

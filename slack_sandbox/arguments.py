@@ -1,5 +1,3 @@
-"""Arguments of a Web API call, from a form or JSON body, parsed strictly."""
-
 from __future__ import annotations
 
 import json
@@ -10,24 +8,21 @@ from slack_sandbox.refusal import Json, SandboxRefusal
 
 
 class Arguments:
-    """The arguments; every getter raises SandboxRefusal `invalid_arguments` for a wrong type."""
+    """Every getter raises SandboxRefusal `invalid_arguments` for a wrong type."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)
 
     def has(self, name: str) -> bool:
-        """Whether the argument is present and not null."""
         return self.values.get(name) is not None
 
     def text(self, name: str) -> str:
-        """A required string."""
         value = self.optional_text(name)
         if not value:
             raise SandboxRefusal("invalid_arguments", f"missing required field: {name}")
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """A string, or None if missing."""
         value = self.values.get(name)
         if value is None or isinstance(value, str):
             return value
@@ -36,7 +31,7 @@ class Arguments:
         raise SandboxRefusal("invalid_arguments", f"must be a string [json-pointer:/{name}]")
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean, also as text in a form."""
+        """Accepts text, as in a form."""
         value = self.values.get(name)
         if value is None or value == "":
             return default
@@ -80,9 +75,8 @@ class Arguments:
         return [each.strip() for each in str(value).split(",") if each.strip()] if value else []
 
     def page(self, items: list[Any], default: int = 100, largest: int = 1000) -> tuple[list[Any], Json]:
-        """One page of `items` by `limit` and `cursor`, and the `response_metadata` with the next cursor.
-
-        Raises SandboxRefusal `invalid_cursor` or `invalid_limit`.
+        """Return one page of `items`, and the `response_metadata` with the next cursor. Raises SandboxRefusal
+        `invalid_cursor` or `invalid_limit`.
         """
         limit = self.number("limit", default) or default
         if not 1 <= limit <= largest:

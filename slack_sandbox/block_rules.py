@@ -1,4 +1,4 @@
-"""Block Kit as a table: every documented block and element, with its limits.
+"""Every documented block and element, with its limits.
 
 Source: Slack's Block Kit reference (blocks, block elements, composition objects), November 2026.
 """
@@ -303,4 +303,3 @@ SURFACES: dict[str, frozenset[str]] = {
     "modal": _EVERYWHERE | {"alert"},
     "home": _EVERYWHERE | {"carousel"},
 }
-"""Blocks allowed on each surface."""

@@ -1,5 +1,3 @@
-"""A feed of changes for waiting tests and open browser pages."""
-
 from __future__ import annotations
 
 import asyncio
@@ -16,14 +14,13 @@ LOOK_SECONDS = 0.05
 
 
 class Changes:
-    """Publishes changes such as `{"type": "message", "channel": …, "ts": …}`."""
+    """A change is like `{"type": "message", "channel": …, "ts": …}`."""
 
     def __init__(self) -> None:
         self._happened = asyncio.Event()
         self._listeners: set[asyncio.Queue[Json | None]] = set()
 
     def publish(self, change: Json) -> None:
-        """Send a change to all pages and wake all waiters."""
         for listener in self._listeners:
             listener.put_nowait(change)
         self.wake()
@@ -34,10 +31,7 @@ class Changes:
         self._happened = asyncio.Event()
 
     async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 30.0) -> T:
-        """Return the predicate's first truthy value; checked after each change and every 0.05 s.
-
-        Raises TimeoutError after `timeout` seconds.
-        """
+        """Return the predicate's first truthy value. Raises TimeoutError after `timeout` seconds."""
         async with asyncio.timeout(timeout):
             while not (value := predicate()):
                 with suppress(TimeoutError):
@@ -47,7 +41,7 @@ class Changes:
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[asyncio.Queue[Json | None]]:
-        """A queue of changes from now on; None: the server is closing."""
+        """The queue receives None when the server closes."""
         queue: asyncio.Queue[Json | None] = asyncio.Queue()
         self._listeners.add(queue)
         try:
@@ -56,6 +50,5 @@ class Changes:
             self._listeners.discard(queue)
 
     def close(self) -> None:
-        """End all listeners' queues."""
         for listener in self._listeners:
             listener.put_nowait(None)

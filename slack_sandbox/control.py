@@ -1,4 +1,4 @@
-"""The browser page's HTTP interface: read the workspace's state, and act as one of its members."""
+"""HTTP interface of the browser page: read the workspace's state, and act as one of its members."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ _KEEP_ALIVE_SECONDS = 15.0
 
 
 class Control:
-    """Routes under `/sandbox/`, and the page itself; loopback only."""
-
     def __init__(self, stage: SandboxParts) -> None:
         self._stage = stage
         self._workspace = stage.workspace
@@ -201,7 +199,6 @@ class Control:
 
 
 async def _tell(response: web.StreamResponse, queue: asyncio.Queue[Json | None]) -> None:
-    """Send every change as a server-sent event, until the server closes."""
     while True:
         try:
             async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
@@ -221,7 +218,7 @@ def _place(wanted: Json) -> Any:
 
 
 def _chosen(wanted: Json) -> Any:
-    """The selected option of a menu; a button's own value need not be sent."""
+    """A button's own value need not be sent."""
     if wanted.get("selected_option"):
         return wanted["selected_option"]
     if wanted.get("selected_options") is not None:

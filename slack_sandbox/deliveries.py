@@ -1,4 +1,4 @@
-"""Delivery of payloads to the app: over an open socket, otherwise over signed HTTP; events are retried."""
+"""Payloads go over an open socket, otherwise over signed HTTP."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from slack_sandbox.socket_mode import SocketModeServer
 from slack_sandbox.workspace import SandboxWorkspace
 
 RETRY_DELAYS = (0.0, 60.0, 300.0)
-"""Seconds before the first, second and third retry of an event (Slack, "Events API")."""
+"""Seconds before each retry of an event (Slack, "Events API")."""
 
 
 @dataclass(frozen=True)
 class SentEvent:
-    """The result of one attempt to deliver an event."""
-
     event_id: str
     type: str
     attempt: int
@@ -28,8 +26,6 @@ class SentEvent:
 
 
 class Deliveries:
-    """Sends interactions once, and events until acknowledged or given up."""
-
     def __init__(
         self,
         workspace: SandboxWorkspace,
@@ -47,26 +43,25 @@ class Deliveries:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def interactive(self, payload: Json) -> DeliveryReport:
-        """Send a click, submission, closing or shortcut; never retried."""
+        """Send a click, submission, closing or shortcut once."""
         if self._sockets.connections or self._http.url is None:
             takes_response = payload["type"] in ("view_submission", "block_suggestion")
             return await self._sockets.send("interactive", payload, takes_response, self._ack_seconds)
         return await self._http.send(self._http.interactive(payload), self._ack_seconds)
 
     async def command(self, form: Json) -> DeliveryReport:
-        """Send a slash command; never retried."""
+        """Send a slash command once."""
         if self._sockets.connections or self._http.url is None:
             return await self._sockets.send("slash_commands", form, True, self._ack_seconds)
         return await self._http.send(self._http.command(form), self._ack_seconds)
 
     def event(self, event: Json) -> None:
-        """Start delivering an event; returns immediately."""
+        """Start delivering; returns immediately."""
         task = asyncio.get_running_loop().create_task(self._deliver(self._wrapped(event)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Abandon pending deliveries."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

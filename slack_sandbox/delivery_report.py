@@ -1,5 +1,3 @@
-"""The result of a delivery to the app."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ TIMED_OUT = "operation timed out"
 
 @dataclass(frozen=True)
 class DeliveryReport:
-    """`acked`: HTTP 200 in time. `status` is the HTTP status, also for an acknowledged envelope (200)."""
+    """`acked`: HTTP 200 in time. `status` is 200 also for an acknowledged envelope."""
 
     acked: bool
     elapsed: float

@@ -1,5 +1,3 @@
-"""Interactive elements: find them in blocks, read their state, and build the report of a press."""
-
 from __future__ import annotations
 
 import secrets
@@ -67,7 +65,7 @@ class FoundElement:
 
 
 def with_ids(blocks: list[Json]) -> list[Json]:
-    """A copy with ids everywhere: Slack generates those that the app omitted."""
+    """Slack generates ids that the app omitted."""
     taken = {block.get("block_id") for block in blocks}
     filled = []
     for given in blocks:
@@ -85,7 +83,7 @@ def with_ids(blocks: list[Json]) -> list[Json]:
 
 
 def walk(blocks: list[Json]) -> Iterator[FoundElement]:
-    """Every interactive element in reading order, nested blocks included."""
+    """In reading order, nested blocks included."""
     for block in blocks:
         for element in _elements_of(block):
             yield FoundElement(block, element)
@@ -98,7 +96,7 @@ def walk(blocks: list[Json]) -> Iterator[FoundElement]:
 def find(
     blocks: list[Json], action_id: str | None, block_id: str | None = None, label: str | None = None
 ) -> FoundElement:
-    """The matching element; raises NotOnScreen if none or several match."""
+    """Raises NotOnScreen if none or several match."""
     fitting = [
         found
         for found in walk(blocks)
@@ -114,7 +112,6 @@ def find(
 
 
 def initial_state(blocks: list[Json]) -> Json:
-    """`state.values` of an untouched surface."""
     values: Json = {}
     for found in walk(blocks):
         kind = found.element["type"]
@@ -127,9 +124,8 @@ def initial_state(blocks: list[Json]) -> Json:
 
 
 def entered_state(found: FoundElement, value: Any) -> Json:
-    """`value` as an element's state: a Slack state object unchanged, or a plain value of its type.
-
-    Options are selected by `value`. Raises NotOnScreen for an option that is not offered.
+    """Convert a plain value, or a Slack state object, which stays unchanged. Options are selected by `value`. Raises
+    NotOnScreen for an option that is not offered.
     """
     kind = found.element["type"]
     if isinstance(value, dict) and value.get("type") == kind:
@@ -143,7 +139,6 @@ def entered_state(found: FoundElement, value: Any) -> Json:
 
 
 def option(element: Json, value: Any) -> Json:
-    """The element's option with this `value`, or the given option object."""
     if element["type"] in ("external_select", "multi_external_select"):
         return dict(value)
     wanted = value["value"] if isinstance(value, dict) else value
@@ -157,7 +152,7 @@ def option(element: Json, value: Any) -> Json:
 
 
 def check_filled_in(blocks: list[Json], values: Json) -> None:
-    """The checks of Slack's client before it submits a form; raises NotFilledIn."""
+    """Raises NotFilledIn, as Slack's client checks a form before it submits."""
     errors: dict[str, str] = {}
     for found in walk(blocks):
         if found.block["type"] != "input":
@@ -178,7 +173,7 @@ def check_filled_in(blocks: list[Json], values: Json) -> None:
 
 
 def press_report(found: FoundElement, state: Json | None, value: Any, ts: str) -> Json:
-    """The `actions` entry for a press on this element."""
+    """The `actions` entry of the payload."""
     element = found.element
     action: Json = {
         "action_id": found.action_id,

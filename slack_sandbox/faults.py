@@ -1,5 +1,3 @@
-"""Faults in Web API calls and sockets, injected by tests or the demo."""
-
 from __future__ import annotations
 
 import random
@@ -22,7 +20,7 @@ class FaultKind(Enum):
 
 @dataclass
 class ApiFault:
-    """An injected fault; `times` counts down, None never ends."""
+    """`times` counts down; None never ends."""
 
     kind: FaultKind
     method: str
@@ -36,10 +34,9 @@ class ApiFault:
 
 @dataclass
 class Faults:
-    """Active faults. Every method takes a Web API method name, or "*" for all.
-
-    `times` is how often the fault strikes (None: until cleared), `probability` its chance per call, from a generator
-    seeded with `seed`. Each method returns the ApiFault, whose `hits` counts.
+    """Every method takes a Web API method name, or "*" for all. `times` is how often the fault strikes (None: until
+    cleared), `probability` its chance per call, from a generator seeded with `seed`. Each returns the ApiFault, whose
+    `hits` counts.
     """
 
     active: list[ApiFault] = field(default_factory=list)
@@ -58,7 +55,7 @@ class Faults:
     def http_500(
         self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """HTTP 500 without a JSON body; the call has no effect."""
+        """No JSON body; the call has no effect."""
         return self._add(FaultKind.HTTP_500, method, times, probability, seed)
 
     def hang(
@@ -76,19 +73,17 @@ class Faults:
     def reset_before_accept(
         self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """The connection is cut; the call has no effect."""
         return self._add(FaultKind.RESET_BEFORE_ACCEPT, method, times, probability, seed)
 
     def reset_after_accept(
         self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """The call takes effect (a message is stored), then the connection is cut instead of a response."""
+        """The call takes effect, then the connection is cut instead of a response."""
         return self._add(FaultKind.RESET_AFTER_ACCEPT, method, times, probability, seed)
 
     def error(
         self, method: str, code: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """The response `{"ok": false, "error": code}`."""
         return self._add(FaultKind.ERROR, method, times, probability, seed, code=code)
 
     def refuse_tickets(self, times: int | None = 1) -> ApiFault:
@@ -102,18 +97,13 @@ class Faults:
     def duplicate_deliveries(
         self, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> ApiFault:
-        """Each payload is delivered twice at once."""
         return self._add(FaultKind.DUPLICATE_DELIVERY, "socket", times, probability, seed)
 
     def clear(self) -> None:
-        """Remove all faults."""
         self.active.clear()
 
     def take_fault(self, method: str, *kinds: FaultKind) -> ApiFault | None:
-        """The fault for this call, counted; None if there is none.
-
-        Without `kinds`: any except socket faults.
-        """
+        """Without `kinds`: any fault except those of sockets."""
         for fault in list(self.active):
             fitting = fault.kind in kinds if kinds else fault.method != "socket"
             if not fitting or fault.method not in (method, "*", "socket"):
@@ -138,7 +128,7 @@ class Faults:
         code: str = "",
     ) -> ApiFault:
         probability, seed = random_numbers or (1.0, 0)
-        # Seeded on purpose: test failures must be reproducible; nothing here is secret.
+        # Seeded, because test failures must be reproducible.
         fault = ApiFault(kind, method, times, probability, random.Random(seed), seconds, code)  # noqa: S311
         self.active.append(fault)
         return fault

@@ -12,9 +12,8 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @dataclass(frozen=True)
 class ButtonPress:
-    """A press on one element, with its surface.
-
-    `surface` has `channel`, `message` and `response_url`, or `view`; `posts` collects what the app posts to that URL.
+    """`surface` has `channel`, `message` and `response_url`, or `view`; `posts` collects what the app posts to that
+    URL.
     """
 
     found: FoundElement
@@ -26,13 +25,10 @@ class ButtonPress:
 
 
 class Interactions:
-    """Builds interaction payloads for one workspace."""
-
     def __init__(self, workspace: SandboxWorkspace) -> None:
         self._workspace = workspace
 
     def press(self, member: Member, press: ButtonPress) -> Json:
-        """`block_actions`."""
         view = press.surface.get("view")
         channel = press.surface.get("channel", {}).get("id")
         payload: Json = {
@@ -68,7 +64,6 @@ class Interactions:
         }
 
     def global_shortcut(self, member: Member, callback_id: str) -> Json:
-        """`shortcut`: an entry of the global shortcuts menu."""
         return {
             "type": "shortcut",
             **self._who(member),
@@ -79,7 +74,6 @@ class Interactions:
         }
 
     def submission(self, member: Member, view: Json, response_urls: list[Json]) -> Json:
-        """`view_submission`."""
         return {
             "type": "view_submission",
             **self._who(member),
@@ -90,7 +84,6 @@ class Interactions:
         }
 
     def closing(self, member: Member, view: Json, cleared: bool) -> Json:
-        """`view_closed`."""
         return {
             "type": "view_closed",
             **self._who(member),

@@ -1,4 +1,4 @@
-"""Slack's documented limits on messages, views and metadata, with its error codes."""
+"""Slack's documented limits on messages, views and metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK_COUNT = {"message": 50, "modal": 100, "home": 100}
 MESSAGE_CHARACTERS = 13_200
 """Undocumented: more text in all blocks of a message fails with `msg_blocks_too_long`."""
 MARKDOWN_CHARACTERS = 12_000
-"""For all markdown blocks of one message."""
+"""Limit for all markdown blocks of one message."""
 VIEW_BYTES = 250_000
 METADATA_CHARACTERS = 8_000
 
@@ -108,7 +108,7 @@ def _block_faults(blocks: Any, surface: str, pointer: str) -> Iterator[str]:
 
 
 def _characters(value: Any) -> int:
-    """Characters of all texts in a block, as stored."""
+    """As stored."""
     if isinstance(value, list):
         return sum(map(_characters, value))
     if not isinstance(value, dict):

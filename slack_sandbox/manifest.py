@@ -10,7 +10,7 @@ import yaml
 
 @cache
 def manifest_scopes() -> tuple[str, ...]:
-    """The bot's scopes from `manifest.yml`, at the top of a checkout or in the wheel."""
+    """`manifest.yml` is at the top of a checkout or in the wheel."""
     top = Path(__file__).resolve().parents[1]
     places = (top / "manifest.yml", top / "slackbot" / "slack_api" / "manifest.yml")
     found = next(place for place in places if place.is_file())

@@ -1,5 +1,3 @@
-"""Messages by channel: order, threads, edits, deletions, and ephemeral messages."""
-
 from __future__ import annotations
 
 import time
@@ -11,7 +9,7 @@ THREAD_FIELDS = ("thread_ts", "reply_count", "reply_users_count", "reply_users",
 
 
 class Timestamps:
-    """Message timestamps: seconds with six digits, unique and increasing within the workspace."""
+    """Seconds with six digits, unique and increasing within the workspace."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -22,10 +20,7 @@ class Timestamps:
 
 
 class Messages:
-    """All messages by channel, as raw Slack objects.
-
-    Returned messages share nested values with stored ones; changes replace whole fields.
-    """
+    """Raw Slack objects. Returned messages share nested values with stored ones; changes replace whole fields."""
 
     def __init__(self, timestamps: Timestamps) -> None:
         self._timestamps = timestamps
@@ -34,9 +29,8 @@ class Messages:
         self._ephemeral: list[Json] = []
 
     def add(self, channel: str, message: Json, thread_ts: str | None = None) -> Json:
-        """Store a message under a new `ts`; a reply to a reply goes to the root's thread.
-
-        Raises SandboxRefusal `thread_not_found` if there is no such root.
+        """A reply to a reply goes to the root's thread. Raises SandboxRefusal `thread_not_found` if there is no such
+        root.
         """
         ts = self._timestamps.next()
         stored = {**message, "ts": ts}
@@ -53,7 +47,7 @@ class Messages:
         return self.get(channel, ts)
 
     def find(self, channel: str, ts: str) -> Json | None:
-        """The current message with its thread's counts; None if there is none."""
+        """The message with its thread's counts."""
         stored = self._channels.get(channel, {}).get(ts)
         if stored is None:
             return None
@@ -73,14 +67,13 @@ class Messages:
         return message
 
     def get(self, channel: str, ts: str) -> Json:
-        """Like `find`; raises SandboxRefusal `message_not_found`."""
+        """Raises SandboxRefusal `message_not_found`."""
         message = self.find(channel, ts)
         if message is None:
             raise SandboxRefusal("message_not_found")
         return message
 
     def change(self, channel: str, ts: str, changes: Json, remove: Iterable[str] = ()) -> Json:
-        """Replace fields of a stored message; returns the result."""
         stored = self._channels[channel][ts]
         stored.update(changes)
         for name in remove:
@@ -88,7 +81,7 @@ class Messages:
         return self.get(channel, ts)
 
     def delete(self, channel: str, ts: str) -> Json:
-        """Delete a message; a root with replies leaves a tombstone. Returns the deleted message."""
+        """A root with replies leaves a tombstone. Returns the deleted message."""
         message = self.get(channel, ts)
         root = message.get("thread_ts")
         if root is not None and root != ts:
@@ -116,9 +109,8 @@ class Messages:
         ]
 
     def thread(self, channel: str, ts: str) -> list[Json]:
-        """A root and its replies, oldest first; also found by the `ts` of a reply.
-
-        Raises SandboxRefusal `thread_not_found`.
+        """A root and its replies, oldest first; also found by the `ts` of a reply. Raises SandboxRefusal
+        `thread_not_found`.
         """
         message = self.find(channel, ts)
         if message is None:
@@ -127,7 +119,6 @@ class Messages:
         return [self.get(channel, each) for each in [root, *self._replies.get((channel, root), [])]]
 
     def post_ephemeral(self, channel: str, user: str, message: Json) -> Json:
-        """Store an ephemeral message."""
         shown = {
             **message,
             "ts": self._timestamps.next(),
@@ -138,7 +129,7 @@ class Messages:
         return dict(shown)
 
     def ephemeral_messages(self, user: str | None = None, channel: str | None = None) -> list[Json]:
-        """Visible ephemeral messages, oldest first, each with its `channel`."""
+        """Oldest first, each with its `channel`."""
         return [
             dict(each["message"])
             for each in self._ephemeral
@@ -150,7 +141,7 @@ class Messages:
         return {user: self.ephemeral_messages(user, channel) for user in users}
 
     def change_ephemeral(self, user: str, ts: str, message: Json | None) -> bool:
-        """Replace an ephemeral message, or delete it (None); False if it does not exist."""
+        """None deletes it. Returns False if it does not exist."""
         for index, each in enumerate(self._ephemeral):
             if each["user"] == user and each["message"]["ts"] == ts:
                 if message is None:

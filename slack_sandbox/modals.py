@@ -1,4 +1,4 @@
-"""Modals, App Homes and the trigger ids that open them.
+"""Modals, App Homes and trigger ids.
 
 Sources: Slack, "Modals" (a stack of at most three views) and "Handling user interaction" (a trigger id is valid for
 three seconds and one use).
@@ -21,8 +21,6 @@ STACK_LIMIT = 3
 
 @dataclass
 class Trigger:
-    """A single-use permission to open a modal for `user`."""
-
     user: str
     channel: str | None
     view_id: str | None
@@ -47,13 +45,13 @@ class Modals:
         self._numbers = itertools.count(1)
 
     def new_trigger(self, user: str, channel: str | None = None, view_id: str | None = None) -> str:
-        """A new trigger id for an interaction of `user` (in a modal: `view_id`)."""
+        """`view_id`: the modal of the interaction."""
         trigger_id = f"{next(self._numbers)}.{secrets.randbelow(10**10)}.{secrets.token_hex(16)}"
         self._triggers[trigger_id] = Trigger(user, channel, view_id, time.monotonic() + self.trigger_seconds)
         return trigger_id
 
     def exchange(self, trigger_id: str) -> Trigger:
-        """Use up a trigger id; raises SandboxRefusal as documented for `views.open`."""
+        """Use up a trigger id. Raises SandboxRefusal as documented for `views.open`."""
         trigger = self._triggers.get(trigger_id)
         if trigger is None:
             raise SandboxRefusal("invalid_trigger_id")
@@ -65,21 +63,21 @@ class Modals:
         return trigger
 
     def stack(self, user: str) -> list[Json]:
-        """Open views, topmost last."""
+        """Topmost last."""
         return copy.deepcopy(self._stacks.get(user, []))
 
     def home(self, user: str) -> Json | None:
         return copy.deepcopy(self._homes.get(user))
 
     def open(self, user: str, view: Json) -> Json:
-        """Open a first view; replaces the whole stack."""
+        """Replaces the whole stack."""
         self._refuse_known_external_id(view)
         opened = self._new(view, previous=None)
         self._stacks[user] = [opened]
         return copy.deepcopy(opened)
 
     def push(self, user: str, view: Json) -> Json:
-        """Push a view; raises SandboxRefusal `push_limit_reached` above three."""
+        """Raises SandboxRefusal `push_limit_reached` above three."""
         stack = self._stacks.get(user, [])
         if not stack:
             raise SandboxRefusal("invalid_trigger_id")
@@ -93,9 +91,8 @@ class Modals:
     def update(
         self, view_id: str | None, external_id: str | None, view: Json, expected_hash: str | None
     ) -> tuple[str, Json]:
-        """Replace an open (or published) view; returns its user and the new view.
-
-        Raises SandboxRefusal `not_found`, or `hash_conflict` if `expected_hash` is outdated.
+        """Replace an open or published view. Raises SandboxRefusal `not_found`, or `hash_conflict` if `expected_hash`
+        is outdated.
         """
         user, standing = self._find(view_id, external_id)
         if expected_hash is not None and expected_hash != standing["hash"]:
@@ -108,7 +105,7 @@ class Modals:
         return user, copy.deepcopy(standing)
 
     def publish(self, user: str, view: Json, expected_hash: str | None) -> Json:
-        """Publish an App Home; raises SandboxRefusal `hash_conflict` like `update`."""
+        """Raises SandboxRefusal `hash_conflict`, as `update` does."""
         standing = self._homes.get(user)
         if expected_hash is not None and (standing is None or expected_hash != standing["hash"]):
             raise SandboxRefusal("hash_conflict")
@@ -119,14 +116,12 @@ class Modals:
         return copy.deepcopy(home)
 
     def find(self, user: str, view_id: str) -> Json | None:
-        """The user's open view or App Home with this id."""
         for view in [*self._stacks.get(user, []), *filter(None, [self._homes.get(user)])]:
             if view["id"] == view_id:
                 return copy.deepcopy(view)
         return None
 
     def enter(self, user: str, view_id: str, values: Json) -> None:
-        """Store what the person has entered so far."""
         for view in [*self._stacks.get(user, []), *filter(None, [self._homes.get(user)])]:
             if view["id"] == view_id:
                 for block_id, actions in values.items():

@@ -1,9 +1,7 @@
 """A loopback server for the OpenAI Chat Completions API, with a *scripted* model.
 
-Shows and tests agents without a model provider; every answer says that it is scripted. It follows ``model_script`` by
-default; tests can queue turns and faults with :meth:`ScriptedModel.script`.
-
-Run it alone with ``python -m slack_sandbox.model --port 8001``.
+Every answer says that it is scripted. It follows ``model_script`` unless tests queue turns and faults with
+:meth:`ScriptedModel.script`. Run it alone with ``python -m slack_sandbox.model --port 8001``.
 """
 
 import argparse
@@ -33,20 +31,17 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ModelFault:
-    """A turn that fails in transport."""
-
     kind: Literal["status", "hang", "reset", "garbage"]
     status: int = 200
     retry_after: float | None = None
 
     @classmethod
     def http(cls, status: int, retry_after: float | None = None) -> Self:
-        """An HTTP error in OpenAI's format; ``retry_after`` in seconds becomes the ``Retry-After`` header."""
+        """An error in OpenAI's format; ``retry_after`` in seconds."""
         return cls("status", status, retry_after)
 
     @classmethod
     def hang(cls) -> Self:
-        """No response until the client gives up or the server stops."""
         return cls("hang")
 
     @classmethod
@@ -65,7 +60,7 @@ Script: TypeAlias = Answer | Callable[[dict[str, Any]], Answer | Awaitable[Answe
 
 
 class ScriptedModel:
-    """The server, used as ``async with ScriptedModel(port=0) as model``; listens on 127.0.0.1 only.
+    """Listens on 127.0.0.1 only. Use it as ``async with ScriptedModel(port=0) as model``.
 
     ``requests`` holds the body of every accepted chat request, in order. With ``api_key`` set, other keys get 401.
     Without ``lists_models`` it has no ``GET /models``, like several compatible servers.
@@ -91,7 +86,7 @@ class ScriptedModel:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen. Raises OSError if the port is in use."""
+        """Raises OSError if the port is in use."""
         app = web.Application(client_max_size=32 * 1024 * 1024)
         if self._lists_models:
             app.router.add_get("/v1/models", self._models)
@@ -102,7 +97,7 @@ class ScriptedModel:
         await web.TCPSite(self._runner, _LOOPBACK, self._wanted_port).start()
 
     async def stop(self) -> None:
-        """Stop listening and release hanging requests."""
+        """Release hanging requests too."""
         self._closing.set()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -116,7 +111,6 @@ class ScriptedModel:
 
     @property
     def base_url(self) -> str:
-        """The value for ``OPENAI_BASE_URL``."""
         return f"http://{_LOOPBACK}:{self.port}/v1"
 
     def script(self, *turns: Script) -> None:
@@ -129,10 +123,7 @@ class ScriptedModel:
         self._queue.extend(turns)
 
     async def wait_for_request(self, number: int = 1, timeout: float = 10.0) -> dict[str, Any]:
-        """The body of the request with this number, from 1.
-
-        Raises TimeoutError after ``timeout`` seconds.
-        """
+        """Numbers begin at 1. Raises TimeoutError after ``timeout`` seconds."""
         async with asyncio.timeout(timeout), self._arrived:
             await self._arrived.wait_for(lambda: len(self.requests) >= number)
         return self.requests[number - 1]
@@ -204,7 +195,6 @@ async def _read(request: web.Request) -> dict[str, Any]:
 def _refuse(
     status: int, message: str, headers: Mapping[str, str] | None = None, *, code: str | None = None
 ) -> NoReturn:
-    """Fail with an error in OpenAI's format."""
     kinds = {429: "rate_limit_error", 401: "authentication_error"}
     kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
     error = {"message": message, "type": kind, "param": None, "code": code}
@@ -218,7 +208,7 @@ class _Refused(web.HTTPException):
 
 
 def _reset(request: web.Request) -> None:
-    """Close with RST: with zero linger, the kernel drops the connection at once."""
+    """With zero linger, the kernel sends RST at once."""
     if request.transport is None:
         return
     if (connection := request.transport.get_extra_info("socket")) is not None:

@@ -1,8 +1,7 @@
-"""Parse a sentence for the scripted model: plain words in, tool names and arguments out.
+"""Parse a sentence into tool calls, for the scripted model.
 
 A tool matches a clause if the words of its name do. Words that only name a parameter (the "order" of ``order_id``)
-count little, because several tools share them. Arguments are filled if the text states them plainly; a missing required
-argument is reported, never guessed.
+count little, because several tools share them. A missing required argument is reported, never guessed.
 """
 
 import json
@@ -68,8 +67,6 @@ _PAIR = re.compile(r"(\w+)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|\[[^\]]*\]|[^\s,)
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool in the request: name, description, JSON schema of its arguments."""
-
     name: str
     description: str
     schema: Mapping[str, Any]
@@ -99,16 +96,13 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The calls that a message asks for, and missing arguments."""
-
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
 
 def named_calls(text: str, tools: Sequence[OfferedTool]) -> list[tuple[str, dict[str, Any] | str]]:
-    """Calls spelled out in a text: a tool's name, then a JSON object or ``key=value`` pairs.
-
-    Invalid JSON is passed on verbatim, to show how a malformed call is handled.
+    """Find calls spelled out: a tool's name, then a JSON object or ``key=value`` pairs. Invalid JSON is passed on
+    verbatim, to show how a malformed call is handled.
     """
     by_name = {tool.name: tool for tool in tools}
     names = "|".join(re.escape(name) for name in sorted(by_name, key=len, reverse=True))
@@ -124,7 +118,7 @@ def named_calls(text: str, tools: Sequence[OfferedTool]) -> list[tuple[str, dict
 
 
 def worded_calls(text: str, tools: Sequence[OfferedTool]) -> Wording:
-    """Calls described in plain words; a clause without a verb repeats the last tool."""
+    """A clause without a verb repeats the last tool."""
     wording = Wording()
     said = _SAYING.search(text)
     payload = said.group(1).strip() if said else None
@@ -184,12 +178,12 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _stems(words: Iterable[str]) -> set[str]:
-    """Word stems, so that "notify" and "notification", "record" and "records" match."""
+    """ "notify" matches "notification", and "record" matches "records"."""
     return {word.rstrip("s")[:5] for word in words}
 
 
 class _Reader:
-    """Extracts one tool's arguments from one clause; each number is used once."""
+    """Uses each number once."""
 
     def __init__(self, clause: str, payload: str | None) -> None:
         self._clause = clause
@@ -231,7 +225,7 @@ class _Reader:
         return self._beside(name, r"[\w@.-]*\w") or self._before(name) or self._quoted()
 
     def _beside(self, name: str, value: str) -> str | None:
-        """``7`` of "order number 7" for ``order_id``; None if the word is missing."""
+        """``7`` of "order number 7" for ``order_id``."""
         if not (noun := _noun(name)):
             return None
         link = r"s?\b\s*(?:(?:number|no|nr|id|name|is|to|named|called|of)\b\.?\s*|[#=:]\s*)*"

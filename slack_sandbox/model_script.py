@@ -1,12 +1,12 @@
 """The scripted model: a pure function from one Chat Completions request to one turn.
 
-This is no language model. The script looks at the messages and at the JSON schemas of the offered tools, and follows
-five rules, in this order:
+No language model. The script follows five rules, in this order:
 
-1. Tool results, or a note about an earlier call, came last: summarise them. 2. No tools are offered: say what is still
-pending. 3. The user names a tool (``delete_records table_name=users count=50``): call it. 4. The user's words match a
-tool ("refund order 7"): call it, once per matching clause. 5. Otherwise: explain that this is a script, list the tools,
-and show how to ask for one.
+1. Tool results, or a note about an earlier call, came last: summarise them.
+2. No tools are offered: say what is still pending.
+3. The user names a tool (``delete_records table_name=users count=50``): call it.
+4. The user's words match a tool ("refund order 7"): call it, once per matching clause.
+5. Otherwise: explain that this is a script, list the tools, and show how to ask for one.
 """
 
 import json
@@ -26,7 +26,7 @@ _FOR_MODELS = re.compile(r"\A\[[^\]]*\]\s+(?=\S)|\s*\((?:pending, )?request(?: i
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCall:
-    """One tool call. Arguments given as a string are sent verbatim, valid JSON or not."""
+    """Arguments given as a string are sent verbatim, valid JSON or not."""
 
     name: str
     arguments: Mapping[str, Any] | str
@@ -42,14 +42,11 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedTurn:
-    """One answer of the model: text, tool calls, or both."""
-
     text: str | None = None
     calls: tuple[ScriptedCall, ...] = ()
 
 
 def answer(request: Mapping[str, Any]) -> ScriptedTurn:
-    """The default script's turn for a Chat Completions request."""
     messages: Sequence[Mapping[str, Any]] = request["messages"]
     if news := _news(messages):
         return ScriptedTurn(_summary(news, messages))
@@ -135,7 +132,6 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _plain(content: str) -> str:
-    """A JSON result in words; any other result unchanged."""
     try:
         value = json.loads(content)
     except ValueError:

@@ -13,12 +13,10 @@ _PIECE = 24  # characters per streamed chunk
 
 
 def model_card() -> dict[str, Any]:
-    """The only entry of ``GET /v1/models``."""
     return {"id": MODEL_NAME, "object": "model", "created": 0, "owned_by": "scripted"}
 
 
 def completion(turn: ScriptedTurn, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The non-streamed response to the request ``body``."""
     message: dict[str, Any] = {"role": "assistant", "content": turn.text, "refusal": None}
     if turn.calls:
         message["tool_calls"] = _tool_calls(turn, body)
@@ -27,7 +25,7 @@ def completion(turn: ScriptedTurn, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chunks(turn: ScriptedTurn, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The streamed response; ends with usage if the request asks for it."""
+    """Ends with usage if the request asks for it."""
     envelope = _envelope(body, "chat.completion.chunk")
     for delta in _deltas(turn, body):
         yield {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -68,7 +66,7 @@ def _tool_calls(turn: ScriptedTurn, body: Mapping[str, Any]) -> list[dict[str, A
 
 
 def _mark(body: Mapping[str, Any]) -> str:
-    """Ids derived from the transcript, so they are stable across restarts."""
+    """Derived from the transcript, so ids are stable across restarts."""
     return hashlib.sha256(json.dumps(body["messages"], sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -77,7 +75,7 @@ def _finish(turn: ScriptedTurn) -> str:
 
 
 def _usage(turn: ScriptedTurn, body: Mapping[str, Any]) -> dict[str, int]:
-    """Token counts, estimated at four characters per token."""
+    """Estimated at four characters per token."""
     prompt = len(json.dumps([body["messages"], body.get("tools") or []])) // 4
     written = len(turn.text or "") + sum(len(call.name) + len(call.encoded()) for call in turn.calls)
     completion = written // 4 + 1

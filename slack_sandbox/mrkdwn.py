@@ -1,4 +1,4 @@
-"""Text as Slack stores it: control characters escaped, mentions and links in angle brackets.
+"""Text as Slack stores it.
 
 Source: Slack, "Formatting text for app surfaces": `&`, `<` and `>` are the control characters.
 """
@@ -15,12 +15,12 @@ _CONTROL_SEQUENCE = re.compile(r"<((?:@[UWB]|#[CG]|!|https?://|mailto:|tel:|slac
 
 
 def escaped_plain(text: str) -> str:
-    """Plain text as Slack returns it; existing entities are kept."""
+    """Existing entities are kept."""
     return _BARE_AMPERSAND.sub("&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
 
 
 def escaped_mrkdwn(text: str) -> str:
-    """mrkdwn as Slack returns it: mentions and links stay active, everything else is escaped."""
+    """Mentions and links stay active; everything else is escaped."""
     pieces: list[str] = []
     position = 0
     for found in _CONTROL_SEQUENCE.finditer(text):
@@ -32,7 +32,7 @@ def escaped_mrkdwn(text: str) -> str:
 
 
 def _escaped_outside(text: str) -> str:
-    # A leading ">" is a quotation; Slack stores it as an entity and still renders it as one.
+    # Slack stores a leading ">" as an entity and still renders it as a quotation.
     return escaped_plain(text)
 
 
@@ -50,7 +50,6 @@ _VERBATIM = {
 
 
 def escaped_blocks(value: Any) -> Any:
-    """Block Kit as Slack stores it: every text escaped by its type."""
     if isinstance(value, list):
         return [escaped_blocks(item) for item in value]
     if not isinstance(value, dict):
@@ -70,9 +69,7 @@ def _escaped_member(kind: Any, key: str, member: Any) -> Any:
 
 
 def typed(text: str, names: Json) -> str:
-    """Typed text as Slack stores it.
-
-    `names` maps "@ada" or "#general" to the control sequence that the client's completion inserts. Literal ids
+    """`names` maps "@ada" or "#general" to the control sequence that the client's completion inserts. Literal ids
     (`<@U0ADA>`) count as completions too; all other angle brackets are escaped.
     """
     pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))

@@ -1,4 +1,4 @@
-"""Sign in with Slack: OpenID Connect's authorization page, token endpoint and keys, for one person at a time.
+"""Sign in with Slack (OpenID Connect), for one person at a time.
 
 Every visitor is signed in as `user` without a prompt, and returns with a single-use code.
 """
@@ -21,7 +21,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 
 class OpenIdProvider:
-    """A workspace's provider. `claims` override those of the next tokens, for false statements."""
+    """`claims` override those of the next tokens, for false statements."""
 
     def __init__(self, workspace: SandboxWorkspace, client_id: str, client_secret: str) -> None:
         self.client_id, self.client_secret = client_id, client_secret
@@ -42,7 +42,6 @@ class OpenIdProvider:
 
     @property
     def key(self) -> RSAKey:
-        """The published key, created on first use."""
         if self._key is None:
             self._key = RSAKey.generate_key(2048, {"kid": "sandbox"})
         return self._key
@@ -89,7 +88,7 @@ class OpenIdProvider:
 
 
 def _credentials(request: web.Request, form: Mapping[str, object]) -> tuple[str, str]:
-    """The app's id and secret: by HTTP Basic, as Slack's SDKs send them, or from the form."""
+    """By HTTP Basic, as Slack's SDKs send them, or from the form."""
     if header := request.headers.get("Authorization"):
         login, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
         return login, password

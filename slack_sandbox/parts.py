@@ -1,5 +1,3 @@
-"""The parts of the sandbox that a simulated person, or the page, needs."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +14,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @dataclass(frozen=True)
 class SandboxParts:
-    """The parts of a running sandbox; `commands` are the app's registered slash commands."""
+    """`commands` are the app's registered slash commands."""
 
     workspace: SandboxWorkspace
     sockets: SocketModeServer
@@ -32,5 +30,4 @@ class SandboxParts:
 
     @property
     def command_names(self) -> set[str]:
-        """The slash commands that people can type."""
         return {each["command"] for each in self.commands}

@@ -1,5 +1,3 @@
-"""Members, user groups and channels of the workspace, in Slack's format."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -18,8 +16,6 @@ class Team:
 
 @dataclass(frozen=True)
 class Bot:
-    """The app under test: ids and scopes."""
-
     app_id: str
     user_id: str
     bot_id: str
@@ -29,7 +25,7 @@ class Bot:
 
 @dataclass(frozen=True)
 class Member:
-    """A user; `team_id` differs from the workspace's for members of another organisation."""
+    """`team_id` differs from the workspace's for members of another organisation."""
 
     id: str
     name: str
@@ -48,7 +44,7 @@ class Member:
     app_id: str | None = None
 
     def as_slack(self) -> Json:
-        """The object of `users.info`."""
+        """As in `users.info`."""
         zone = datetime.now(ZoneInfo(self.tz))
         offset = zone.utcoffset()
         user: Json = {
@@ -109,7 +105,7 @@ class UserGroup:
     disabled: bool = False
 
     def as_slack(self, team_id: str, include_users: bool = False, include_count: bool = False) -> Json:
-        """The object of `usergroups.list`."""
+        """As in `usergroups.list`."""
         group: Json = {
             "id": self.id,
             "team_id": team_id,
@@ -153,7 +149,7 @@ class Channel:
 
     @property
     def kind(self) -> str:
-        """`public_channel`, `private_channel` or `im`, as in the `types` argument."""
+        """As in the `types` argument."""
         return "im" if self.is_im else "private_channel" if self.is_private else "public_channel"
 
     @property
@@ -162,7 +158,7 @@ class Channel:
         return "im" if self.is_im else "group" if self.is_private else "channel"
 
     def as_slack(self, team_id: str, viewer: str, num_members: bool = False) -> Json:
-        """The object of `conversations.info`, seen by `viewer`."""
+        """As in `conversations.info`, seen by `viewer`."""
         if self.is_im:
             other = next(iter(self.members - {viewer}), viewer)
             return {

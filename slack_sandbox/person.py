@@ -1,4 +1,4 @@
-"""A simulated member: posts messages, types commands, clicks, submits and closes modals.
+"""A simulated member.
 
 Refuses what Slack's client does not allow: pressing what is not shown (NotOnScreen), submitting a form with an empty
 required field, a slash command in a thread.
@@ -25,10 +25,8 @@ _TROUBLE = "We had some trouble connecting. Try again?"
 
 @dataclass
 class InteractionResult:
-    """What the person sees as a result.
-
-    `error` is what Slack shows (None on success), `response` the app's response with its acknowledgement; `posts` grows
-    as the app uses the response_url.
+    """`error` is what Slack shows (None on success), `response` the app's response with its acknowledgement; `posts`
+    grows as the app uses the response_url.
     """
 
     acked: bool
@@ -43,7 +41,7 @@ class InteractionResult:
 
     @property
     def errors(self) -> dict[str, str]:
-        """The errors shown in the modal, by block_id."""
+        """By block_id."""
         found = self.response.get("errors") if isinstance(self.response, dict) else None
         return dict(found or {})
 
@@ -68,7 +66,7 @@ class ScreenUser:
         return self._workspace.members[self.id]
 
     def say(self, channel: str, text: str, thread_ts: str | None = None) -> Json:
-        """Post a message; @names and #names are completed. Returns the stored message."""
+        """Complete @names and #names. Returns the stored message."""
         place = self._workspace.channels[channel]
         if place.is_archived:
             raise SandboxRefusal("is_archived")
@@ -87,7 +85,7 @@ class ScreenUser:
         return self.say(self._workspace.direct_channel(self.id).id, text)
 
     def open_home(self, tab: str = "home") -> None:
-        """Open the app's Home; sends `app_home_opened`."""
+        """Sends `app_home_opened`."""
         view = self._workspace.modals.home(self.id)
         event: Json = {
             "type": "app_home_opened",
@@ -100,7 +98,7 @@ class ScreenUser:
     async def command(
         self, command: str, text: str, channel: str, thread_ts: str | None = None
     ) -> InteractionResult:
-        """Type a slash command; refused in a thread, as in Slack."""
+        """Refused in a thread, as in Slack."""
         if thread_ts is not None:
             return self._refused(f"{command} is not supported in threads. Sorry!")
         if command not in self._stage.command_names:
@@ -126,8 +124,7 @@ class ScreenUser:
         """Press a button or choose from a menu.
 
         `place` is a message (as `slack.messages()` returns it, or `(channel, ts)`), a view, or "home"; `gesture` are
-        the other fields of Gesture (`block_id`, `label`, `value`, `state`, `stale`). With `confirm=False` the person
-        cancels the confirm dialog. Raises NotOnScreen.
+        the other fields of Gesture. With `confirm=False` the person cancels the confirm dialog. Raises NotOnScreen.
         """
         press = self._screens.press(self.id, place, Gesture(action_id, **gesture))
         if press.found.element.get("confirm") and not confirm:
@@ -137,12 +134,12 @@ class ScreenUser:
         return self._answer(await self._stage.deliveries.interactive(payload), since, press.posts)
 
     def click_payload(self, place: Any, action_id: str | None = None, **gesture: Any) -> Json:
-        """A click's payload, not sent: for `slack.deliveries.interactive`, any number of times."""
+        """For `slack.deliveries.interactive`, any number of times."""
         press = self._screens.press(self.id, place, Gesture(action_id, **gesture))
         return self._stage.interactions.press(self.member, press)
 
     def signed_click(self, place: Any, action_id: str | None = None, **gesture: Any) -> SignedRequest:
-        """A click's raw signed request, not sent: for replays and tampering with `slack.send`."""
+        """For replays and tampering with `slack.send`."""
         return self._stage.http.interactive(self.click_payload(place, action_id, **gesture))
 
     async def shortcut(self, callback_id: str, message: Any = None) -> InteractionResult:
@@ -185,7 +182,7 @@ class ScreenUser:
         return answer
 
     async def close(self, view: Any, clear: bool = False) -> InteractionResult:
-        """Close a modal with its Cancel button, or the whole stack (`clear`, the close icon)."""
+        """Use the Cancel button, or close the whole stack (`clear`, the close icon)."""
         standing = self._screens.view(self.id, view)
         stack = self._workspace.modals.stack(self.id)
         cleared = clear or standing["clear_on_close"]
@@ -201,7 +198,7 @@ class ScreenUser:
         return answer
 
     def _escaped(self, text: str) -> str:
-        """Command text as sent with `should_escape`: mentions include the name."""
+        """With `should_escape`, mentions in a command include the name."""
         if not self._stage.should_escape:
             return text
         escaped = self._workspace.as_typed(text)

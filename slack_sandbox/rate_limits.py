@@ -1,5 +1,3 @@
-"""Slack's rate limits: tiers of calls per minute, and one post per second and channel."""
-
 from __future__ import annotations
 
 import math
@@ -15,7 +13,7 @@ POSTS_PER_MINUTE = 300
 
 @dataclass
 class Bucket:
-    """A token bucket: `capacity` tokens, refilled by `rate` a second."""
+    """A token bucket; `rate` is tokens a second."""
 
     capacity: float
     rate: float
@@ -23,7 +21,7 @@ class Bucket:
     at: float
 
     def take(self, now: float) -> float:
-        """Take one token; returns 0, or the seconds until one is available."""
+        """Return 0, or the seconds until a token is available."""
         self.level = min(self.capacity, self.level + (now - self.at) * self.rate)
         self.at = now
         if self.level >= 1:
@@ -34,7 +32,7 @@ class Bucket:
 
 @dataclass
 class RateLimits:
-    """Decides which calls to limit. `burst` posts to one channel may come at once; `enabled` switches all limits."""
+    """`burst` posts to one channel may come at once."""
 
     enabled: bool = True
     burst: int = 5
@@ -42,7 +40,7 @@ class RateLimits:
     _buckets: dict[tuple[str, str], Bucket] = field(default_factory=dict)
 
     def retry_after(self, method: str, tier: int | None, channel: str) -> int:
-        """Whole seconds to wait before this call; 0 if it may go now."""
+        """Whole seconds to wait; 0 if the call may go now."""
         if not self.enabled:
             return 0
         waits = []

@@ -1,11 +1,8 @@
-"""The sandbox's only exception: a refusal with Slack's error code."""
-
 from __future__ import annotations
 
 from typing import Any
 
 Json = dict[str, Any]
-"""A decoded JSON object, in Slack's format."""
 
 
 class SandboxRefusal(Exception):
@@ -18,7 +15,7 @@ class SandboxRefusal(Exception):
         self.extra = extra
 
     def body(self) -> Json:
-        """The JSON body, sent with HTTP status 200."""
+        """Sent with HTTP status 200."""
         body: Json = {"ok": False, "error": self.code, **self.extra}
         if self.messages:
             body["response_metadata"] = {"messages": [f"[ERROR] {message}" for message in self.messages]}

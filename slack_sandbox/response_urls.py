@@ -1,4 +1,4 @@
-"""`response_url`: up to five responses within thirty minutes to the place of an interaction.
+"""Up to five responses within thirty minutes to the place of an interaction.
 
 Source: Slack, "Handling user interaction": Message responses.
 """
@@ -25,8 +25,6 @@ SECONDS = 30 * 60.0
 
 @dataclass
 class Link:
-    """One response_url: the user, the place, and the message of the interaction."""
-
     user: str
     channel: Channel
     thread_ts: str | None
@@ -53,7 +51,7 @@ class ResponseUrls:
         thread_ts: str | None = None,
         ephemeral: bool = False,
     ) -> tuple[str, Link]:
-        """A new URL; `kind` is "actions", "commands" or "app"."""
+        """`kind` is "actions", "commands" or "app"."""
         key = f"{kind}/{self._workspace.team.id}/{secrets.randbelow(10**13)}/{secrets.token_urlsafe(18)}"
         link = Link(user, channel, thread_ts, message_ts, ephemeral, time.monotonic() + SECONDS)
         self._links[key] = link
@@ -68,10 +66,7 @@ class ResponseUrls:
         return web.Response(text="ok")
 
     def respond(self, link: Link, body: Json) -> None:
-        """Carry out a response; also used for those sent with an acknowledgement.
-
-        Raises SandboxRefusal like chat.postMessage.
-        """
+        """Also for responses sent with an acknowledgement. Raises SandboxRefusal like chat.postMessage."""
         workspace, channel = self._workspace, link.channel
         if body.get("delete_original"):
             self._replace_original(link, None)

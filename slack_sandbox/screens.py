@@ -1,4 +1,4 @@
-"""What a member sees, and what a press does: messages, modals, App Home."""
+"""What a member sees, and what a press does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @dataclass(frozen=True)
 class Gesture:
-    """An element to press, by ids or `label`, and its input.
-
-    `value` is an option's value or the selection, `state` other input on the surface. A `stale` gesture presses what
-    the person's screen still shows although Slack has replaced it.
+    """An element to press, by ids or `label`, and its input. `value` is an option's value or the selection, `state`
+    other input on the surface. A `stale` gesture presses what the person's screen still shows although Slack has
+    replaced it.
     """
 
     action_id: str | None = None
@@ -31,26 +30,24 @@ class Gesture:
     stale: bool = False
 
     def element(self, blocks: list[Json]) -> FoundElement:
-        """The matching element; raises NotOnScreen."""
+        """Raises NotOnScreen."""
         return elements.find(blocks, self.action_id, self.block_id, self.label)
 
 
 class Screens:
-    """Finds elements on a workspace's surfaces, as seen by one member."""
-
     def __init__(self, workspace: SandboxWorkspace, response_urls: ResponseUrls) -> None:
         self._workspace = workspace
         self._response_urls = response_urls
 
     def press(self, user: str, place: Any, gesture: Gesture) -> ButtonPress:
-        """Find the element and describe the press; raises NotOnScreen."""
+        """Raises NotOnScreen."""
         if place == "home" or (isinstance(place, str | dict) and _is_view(place)):
             stale = gesture.stale and isinstance(place, dict)
             return self._press_on_view(user, dict(place) if stale else self.view(user, place), gesture)
         return self._press_on_message(user, self._message(user, place, gesture.stale), gesture)
 
     def view(self, user: str, place: Any) -> Json:
-        """The open view (or Home) for `place`: a view, its id, or "home"."""
+        """`place` is a view, its id, or "home"."""
         if place == "home":
             view = self._workspace.modals.home(user)
         else:
@@ -60,7 +57,7 @@ class Screens:
         return view
 
     def entered(self, view: Json, values: Mapping[str, Any]) -> Json:
-        """Entered values as `state.values`; plain values are converted for their element's type."""
+        """Plain values are converted for their element's type."""
         state: Json = {}
         for name, value in values.items():
             for found, given in self._named(view["blocks"], name, value):
@@ -69,7 +66,7 @@ class Screens:
 
     @staticmethod
     def _named(blocks: list[Json], name: str, value: Any) -> list[tuple[FoundElement, Any]]:
-        """The elements for "block_id/action_id", an action_id, or a block_id with its actions."""
+        """Elements for "block_id/action_id", an action_id, or a block_id with its actions."""
         everything = list(elements.walk(blocks))
         if isinstance(value, Mapping) and any(found.block_id == name for found in everything):
             return [(elements.find(blocks, action_id, name), given) for action_id, given in value.items()]
@@ -81,7 +78,6 @@ class Screens:
         return [(named[0], value)]
 
     def message_place(self, place: Any) -> tuple[str, str]:
-        """Channel and ts of a message in either form."""
         if isinstance(place, tuple):
             return place
         return place["channel"], place["ts"]

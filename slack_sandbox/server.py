@@ -1,5 +1,3 @@
-"""The sandbox server: all parts on one loopback port, started and stopped together."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -39,10 +37,12 @@ class SlackSandbox:
 
     Delivers over Socket Mode while the app is connected, otherwise to `request_url` (may be set later).
     `trigger_seconds` and `ack_seconds` default to Slack's 3 s; `event_retry_delays` are seconds between retries of an
-    event. `echo` sends the app events for its own messages, as Slack does. `guide` returns what the page shows beside
-    the channels: `{"title", "start": {"user", "channel"}, "cast": [user], "scenes": [{"title", "intro", "after",
-    "steps", "run"?}]}`. A step is `{"text", "label", "done", "waits"}` with its button's action: `as`, `channel`, `ts`,
-    `command`, `draft`, `reply`, `home`, `inbox`, `lever`. A lever is one of `levers`, which may be added later.
+    event. `echo` sends the app events for its own messages, as Slack does.
+
+    `guide` returns what the page shows beside the channels: `{"title", "start": {"user", "channel"}, "cast": [user],
+    "scenes": [{"title", "intro", "after", "steps", "run"?}]}`. A step is `{"text", "label", "done", "waits"}` with its
+    button's action: `as`, `channel`, `ts`, `command`, `draft`, `reply`, `home`, `inbox`, `lever`. A lever is one of
+    `levers`, which may be added later.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class SlackSandbox:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen. Raises OSError if the port is in use."""
+        """Raises OSError if the port is in use."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         self.openid.add_routes(app)
         app.router.add_route("*", "/api/{method}", self.web_api.handle)
@@ -130,7 +130,7 @@ class SlackSandbox:
         self.workspace.on_event = self._tell
 
     async def stop(self) -> None:
-        """Close all connections and abandon pending deliveries."""
+        """Pending deliveries are abandoned."""
         self.workspace.on_event = lambda event: None
         await self.deliveries.close()
         self.workspace.changes.close()
@@ -148,7 +148,6 @@ class SlackSandbox:
 
     @property
     def api_url(self) -> str:
-        """The base URL for the product's Slack client."""
         return f"{self.url}/api/"
 
     @property
@@ -163,13 +162,13 @@ class SlackSandbox:
     # -- for tests and the demo --------------------------------------------------------------------
 
     def person(self, user_id: str) -> ScreenUser:
-        """A simulated member; KeyError for an unknown id."""
+        """Raises KeyError for an unknown id."""
         if user_id not in self.workspace.members:
             raise KeyError(user_id)
         return ScreenUser(self.stage, user_id)
 
     def messages(self, channel: str) -> list[Json]:
-        """A channel's messages without thread replies, oldest first, each with its `channel`."""
+        """Without thread replies, oldest first, each with its `channel`."""
         return [{**each, "channel": channel} for each in self.workspace.messages.roots(channel)]
 
     def thread(self, channel: str, ts: str) -> list[Json]:
@@ -177,11 +176,10 @@ class SlackSandbox:
         return [{**each, "channel": channel} for each in self.workspace.messages.thread(channel, ts)]
 
     def ephemeral(self, user: str, channel: str | None = None) -> list[Json]:
-        """Ephemeral messages for this user."""
         return self.workspace.messages.ephemeral_messages(user, channel)
 
     def views(self, user: str) -> list[Json]:
-        """The user's open modals, topmost last."""
+        """Topmost last."""
         return self.workspace.modals.stack(user)
 
     def home(self, user: str) -> Json | None:
@@ -195,11 +193,11 @@ class SlackSandbox:
         return [call for call in self.calls if call.method == method]
 
     async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 30.0) -> T:
-        """The predicate's first truthy value, polled; TimeoutError after `timeout` s."""
+        """Poll until the predicate is truthy. Raises TimeoutError after `timeout` seconds."""
         return await self.workspace.changes.wait_for(predicate, timeout)
 
     async def send(self, request: SignedRequest, seconds: float = ACK_SECONDS) -> DeliveryReport:
-        """Send a raw request unchanged to the app: for replays and tampering."""
+        """Send a request to the app unchanged, for replays and tampering."""
         return await self.http.send(request, seconds)
 
     def sign(self, body: bytes, timestamp: int | None = None) -> SignedRequest:

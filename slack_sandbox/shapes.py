@@ -1,4 +1,4 @@
-"""Small combinators that validate JSON values, with Slack's own error messages.
+"""Combinators that validate JSON values, with Slack's own error messages.
 
 A check takes a value and its JSON pointer, and yields one sentence per fault.
 """
@@ -15,12 +15,11 @@ Check = Callable[[Any, str], Iterator[str]]
 
 
 def fault(sentence: str, pointer: str) -> str:
-    """One fault with its location."""
     return f"{sentence} [json-pointer:{pointer}]"
 
 
 def anything(value: Any, pointer: str) -> Iterator[str]:
-    """Accepts everything: no documented rule, or none that matters here."""
+    """No documented rule, or none that matters here."""
     return iter(())
 
 
@@ -39,7 +38,7 @@ def string(longest: int | None = None, shortest: int = 0, pattern: str | None = 
 
 
 def whole(low: int | None = None, high: int | None = None) -> Check:
-    """An integer within inclusive bounds."""
+    """Bounds are inclusive."""
 
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -66,8 +65,6 @@ def one_of(*allowed: str) -> Check:
 
 
 def array(item: Check, most: int | None = None, least: int = 1) -> Check:
-    """A list with a bounded number of items."""
-
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, list):
             yield fault("must provide an array", pointer)
@@ -105,8 +102,6 @@ def shape(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check
 
 
 def at_least_one(names: tuple[str, ...], rule: Check) -> Check:
-    """An object that matches `rule` and has at least one of these members."""
-
     def check(value: Any, pointer: str) -> Iterator[str]:
         yield from rule(value, pointer)
         if isinstance(value, dict) and not any(value.get(name) for name in names):
@@ -132,7 +127,7 @@ def by_type(table: Mapping[str, Check], only: frozenset[str] | None = None) -> C
 
 
 def text(longest: int, *kinds: str, shortest: int = 1) -> Check:
-    """A text object of these types; its length is counted after escaping, as Slack stores it."""
+    """Length is counted after escaping, as Slack stores it."""
     kinds = kinds or ("plain_text", "mrkdwn")
     members: dict[str, dict[str, Check]] = {"plain_text": {"emoji": boolean}, "mrkdwn": {"verbatim": boolean}}
 

@@ -21,7 +21,7 @@ from slack_sandbox.refusal import Json
 
 @dataclass(frozen=True)
 class SignedRequest:
-    """A raw request; tests can resend it, or a modified copy."""
+    """Tests can resend it, or a modified copy."""
 
     url: str
     body: bytes
@@ -35,8 +35,6 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
 
 
 class SignedHttp:
-    """Posts interactions, commands and events to `url`."""
-
     def __init__(self, url: str | None, secret: str) -> None:
         self.url = url
         self._secret = secret
@@ -50,7 +48,6 @@ class SignedHttp:
         return self.sign(urlencode(form).encode())
 
     def event(self, payload: Json, **headers: str) -> SignedRequest:
-        """An Events API delivery as JSON."""
         return self.sign(json.dumps(payload).encode(), "application/json", None, **headers)
 
     def sign(
@@ -60,7 +57,7 @@ class SignedHttp:
         timestamp: int | None = None,
         **headers: str,
     ) -> SignedRequest:
-        """Sign a body with this time (seconds since 1970; default: now)."""
+        """Default time: now, in seconds since 1970."""
         at = str(int(time.time()) if timestamp is None else timestamp)
         return SignedRequest(
             self.url or "",
@@ -75,7 +72,7 @@ class SignedHttp:
         )
 
     async def send(self, request: SignedRequest, seconds: float) -> DeliveryReport:
-        """Post a request unchanged; only HTTP 200 within `seconds` acknowledges it."""
+        """Only HTTP 200 within `seconds` acknowledges the request."""
         began = time.monotonic()
         try:
             async with self._http().post(

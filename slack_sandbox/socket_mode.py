@@ -1,4 +1,4 @@
-"""Socket Mode: tickets, connections, envelopes and acknowledgements.
+"""Socket Mode.
 
 Source: Slack, "Using Socket Mode": each payload goes to one of at most ten connections, which begin with `hello`;
 `disconnect` announces that a connection will be replaced.
@@ -26,16 +26,12 @@ MAX_CONNECTIONS = 10
 
 @dataclass(eq=False)
 class Connection:
-    """One open socket and its unacknowledged envelopes."""
-
     ws: web.WebSocketResponse
     transport: asyncio.Transport | None
     waiting: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
 
 
 class SocketModeServer:
-    """Issues URLs, keeps connections, and sends envelopes."""
-
     def __init__(self, app_id: str, faults: Faults, changes: Changes, ping_seconds: float = 10.0) -> None:
         self.connections: list[Connection] = []
         self._app_id = app_id
@@ -46,13 +42,12 @@ class SocketModeServer:
         self._turns = itertools.count()
 
     def new_ticket(self) -> str:
-        """A single-use ticket for one connection."""
+        """A ticket opens one connection."""
         ticket = str(uuid.UUID(bytes=secrets.token_bytes(16)))
         self._tickets.add(ticket)
         return ticket
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Serve one connection until it closes."""
         ticket = request.query.get("ticket", "")
         if ticket not in self._tickets or self._faults.take_fault("socket", FaultKind.REFUSE_TICKET):
             self._tickets.discard(ticket)
@@ -79,7 +74,7 @@ class SocketModeServer:
     async def send(
         self, kind: str, payload: Json, accepts_response: bool, seconds: float, **more: object
     ) -> DeliveryReport:
-        """Send one envelope and wait up to `seconds` for its acknowledgement."""
+        """Wait up to `seconds` for the acknowledgement."""
         began = time.monotonic()
         connection = self._next()
         if connection is None:
@@ -108,9 +103,8 @@ class SocketModeServer:
         return DeliveryReport(True, time.monotonic() - began, 200, response)
 
     async def refresh(self, reason: str = "refresh_requested") -> None:
-        """Ask every connection to reconnect, as Slack does every few hours.
-
-        The app closes it; acknowledgements until then count.
+        """Ask every connection to reconnect, as Slack does every few hours. The app closes it; acknowledgements until
+        then count.
         """
         leaving, self.connections[:] = list(self.connections), []
         for connection in leaving:
@@ -126,7 +120,6 @@ class SocketModeServer:
                 connection.transport.abort()
 
     async def close(self) -> None:
-        """Close every connection on shutdown."""
         for connection in list(self.connections):
             self._forget(connection)
             await connection.ws.close()

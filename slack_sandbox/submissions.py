@@ -1,4 +1,4 @@
-"""Modal submissions: the payload, and the effect of the app's response on the stack of views."""
+"""Modal submissions, and the effect of the app's response on the stack of views."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ _TROUBLE = "We had some trouble connecting. Try again?"
 
 
 class Submissions:
-    """Sends `view_submission` and applies its `response_action`."""
-
     def __init__(self, stage: SandboxParts) -> None:
         self._stage = stage
         self._modals = stage.workspace.modals
 
     async def send(self, member: Member, view: Json) -> tuple[DeliveryReport, list[Json]]:
-        """Send the submission; also returns what the app posts to its response_urls."""
+        """Also returns what the app posts to its response_urls."""
         posts: list[Json] = []
         urls = []
         for found in elements.walk(view["blocks"]):
@@ -45,7 +43,7 @@ class Submissions:
         return await self._stage.deliveries.interactive(payload), posts
 
     def apply(self, user: str, view: Json, response: Any) -> str | None:
-        """Close, clear, replace, push or show errors; returns an error that the person sees."""
+        """Return an error that the person sees."""
         try:
             return self._apply(user, view, response)
         except SandboxRefusal as error:

@@ -1,5 +1,3 @@
-"""Stores uploaded bytes and serves them."""
-
 from __future__ import annotations
 
 import secrets
@@ -23,7 +21,7 @@ class Uploads:
         app.router.add_get("/files-pri/{file_id}/{name}", self._read)
 
     def address(self, file_id: str) -> str:
-        """A single-use upload URL for this file."""
+        """The URL is for a single use."""
         key = secrets.token_urlsafe(24)
         self._addresses[key] = file_id
         return f"{self.base}/upload/v1/{key}"

@@ -1,5 +1,3 @@
-"""The Web API over HTTP: parsing, tokens and scopes, rate limits, faults, responses, recording."""
-
 from __future__ import annotations
 
 import asyncio
@@ -23,7 +21,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @dataclass(frozen=True)
 class ApiCall:
-    """One Web API call; `outcome` is "ok", Slack's error code, or the injected fault."""
+    """`outcome` is "ok", Slack's error code, or the injected fault."""
 
     method: str
     args: Json
@@ -37,7 +35,7 @@ Finish = Callable[[str, Json], Json]
 
 
 class WebApi:
-    """Handles `/api/{method}`; `calls` records all calls, refused ones too."""
+    """`calls` records all calls, refused ones too."""
 
     def __init__(
         self,
@@ -57,7 +55,6 @@ class WebApi:
         self._finish = finish
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one call, or apply its injected fault."""
         name = request.match_info["method"]
         try:
             values, refusal = await _body(request), None

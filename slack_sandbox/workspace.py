@@ -1,5 +1,3 @@
-"""The sandbox's state: one workspace with its contents, and events for changes."""
-
 from __future__ import annotations
 
 import itertools
@@ -16,9 +14,8 @@ from slack_sandbox.refusal import Json, SandboxRefusal
 
 
 class SandboxWorkspace:
-    """A workspace with one app installed, which has its manifest's scopes unless others are given.
-
-    Builder methods (`add_member`, `add_channel`, `add_usergroup`) return the workspace for chaining.
+    """A workspace with one app installed, which has its manifest's scopes unless others are given. Builder methods
+    return the workspace for chaining.
     """
 
     def __init__(
@@ -54,7 +51,7 @@ class SandboxWorkspace:
     # -- builder ---------------------------------------------------------------------------------
 
     def add_member(self, user_id: str, name: str, real_name: str = "", **traits: object) -> SandboxWorkspace:
-        """Add a person; `traits` are the other fields of Member (`tz`, `is_restricted`, `team_id`, …)."""
+        """`traits` are the other fields of Member (`tz`, `is_restricted`, `team_id`, …)."""
         traits.setdefault("team_id", self.team.id)
         traits.setdefault("email", f"{name}@example.com")
         self.members[user_id] = Member(user_id, name, real_name or name.title(), **traits)  # type: ignore[arg-type]
@@ -63,7 +60,7 @@ class SandboxWorkspace:
     def add_channel(
         self, channel_id: str, name: str, members: Iterable[str], **traits: bool
     ) -> SandboxWorkspace:
-        """Add a channel; the bot is a member only if listed."""
+        """The bot is a member only if listed."""
         self.channels[channel_id] = Channel(channel_id, name, set(members), **traits)
         return self
 
@@ -76,12 +73,12 @@ class SandboxWorkspace:
     # -- administration, by people of the workspace -----------------------------------------------
 
     def change_member(self, user_id: str, **traits: object) -> None:
-        """Change a person, for example deactivate them or make them a guest; sends `user_change`."""
+        """Deactivate a person or make them a guest, for example; sends `user_change`."""
         self.members[user_id] = replace(self.members[user_id], **traits)  # type: ignore[arg-type]
         self.emit({"type": "user_change", "user": self.members[user_id].as_slack(), "cache_ts": 0})
 
     def change_usergroup(self, group_id: str, users: Iterable[str]) -> None:
-        """Set a user group's members; sends `subteam_members_changed`."""
+        """Sends `subteam_members_changed`."""
         group = self.usergroups[group_id]
         before, group.users = list(group.users), list(users)
         added = [user for user in group.users if user not in before]
@@ -101,14 +98,14 @@ class SandboxWorkspace:
         )
 
     def archive(self, channel_id: str, by: str) -> None:
-        """Archive a channel; sends `channel_archive` if the app is a member."""
+        """Sends `channel_archive` if the app is a member."""
         channel = self.channels[channel_id]
         channel.is_archived = True
         if self.bot.user_id in channel.members:
             self.emit({"type": "channel_archive", "channel": channel_id, "user": by, "is_moved": 0})
 
     def join(self, channel_id: str, user_id: str, inviter: str | None = None) -> None:
-        """Add a member; sends `member_joined_channel` if the app is a member."""
+        """Sends `member_joined_channel` if the app is a member."""
         channel = self.channels[channel_id]
         channel.members.add(user_id)
         if self.bot.user_id in channel.members:
@@ -122,7 +119,7 @@ class SandboxWorkspace:
             self.emit(event | ({"inviter": inviter} if inviter else {}))
 
     def leave(self, channel_id: str, user_id: str) -> None:
-        """Remove a member; sends `member_left_channel`."""
+        """Sends `member_left_channel`."""
         self.channels[channel_id].members.discard(user_id)
         self.emit(
             {
@@ -137,7 +134,7 @@ class SandboxWorkspace:
     # -- look-ups ----------------------------------------------------------------------------------
 
     def channel(self, channel_id: str) -> Channel:
-        """A channel that the bot can see; raises SandboxRefusal `channel_not_found`."""
+        """Raises SandboxRefusal `channel_not_found` unless the bot can see it."""
         channel = self.channels.get(channel_id)
         hidden = channel is not None and (channel.is_private or channel.is_im)
         if channel is None or (hidden and self.bot.user_id not in channel.members):
@@ -145,14 +142,14 @@ class SandboxWorkspace:
         return channel
 
     def member(self, user_id: str) -> Member:
-        """A member; raises SandboxRefusal `user_not_found`."""
+        """Raises SandboxRefusal `user_not_found`."""
         member = self.members.get(user_id)
         if member is None:
             raise SandboxRefusal("user_not_found")
         return member
 
     def direct_channel(self, user_id: str) -> Channel:
-        """The direct message channel of this person and the bot, created on first use."""
+        """Created on first use."""
         self.member(user_id)
         for channel in self.channels.values():
             if channel.is_im and channel.members == {user_id, self.bot.user_id}:
@@ -162,7 +159,7 @@ class SandboxWorkspace:
         return channel
 
     def as_typed(self, text: str) -> str:
-        """Typed text with @names and #names completed as in Slack's client."""
+        """Complete @names and #names as in Slack's client."""
         names: Json = {"@here": "<!here>", "@channel": "<!channel>", "@everyone": "<!everyone>"}
         for member in self.members.values():
             names |= {f"<@{member.id}>": f"<@{member.id}>", f"@{member.name}": f"<@{member.id}>"}
@@ -174,13 +171,13 @@ class SandboxWorkspace:
         return typed(text, names)
 
     def next_id(self, prefix: str) -> str:
-        """An unused id such as `F0000000007`."""
+        """An id such as `F0000000007`."""
         return f"{prefix}{next(self._numbers):010d}"
 
     # -- what happens to messages --------------------------------------------------------------------
 
     def post(self, channel: Channel, message: Json, thread_ts: str | None = None) -> Json:
-        """Store a message; notifies pages and the app."""
+        """Notifies pages and the app."""
         stored = self.messages.add(
             channel.id, {"type": "message", "team": self.team.id, **message}, thread_ts
         )
@@ -195,7 +192,7 @@ class SandboxWorkspace:
         return stored
 
     def edit(self, channel: Channel, ts: str, changes: Json, remove: Iterable[str] = ()) -> Json:
-        """Change a message; notifies pages and the app."""
+        """Notifies pages and the app."""
         before = self.messages.get(channel.id, ts)
         after = self.messages.change(channel.id, ts, changes, remove)
         self.changes.publish(
@@ -211,7 +208,7 @@ class SandboxWorkspace:
         return after
 
     def delete(self, channel: Channel, ts: str) -> None:
-        """Delete a message; notifies pages and the app."""
+        """Notifies pages and the app."""
         before = self.messages.delete(channel.id, ts)
         self.changes.publish(
             {"type": "delete", "channel": channel.id, "ts": ts, "thread_ts": before.get("thread_ts")}
@@ -224,7 +221,7 @@ class SandboxWorkspace:
         self._tell_app(channel, event, self.timestamps.next())
 
     def post_ephemeral(self, channel: Channel, user: str, message: Json) -> Json:
-        """Show an ephemeral message to one person; notifies the pages."""
+        """Notifies the pages only."""
         shown = self.messages.post_ephemeral(
             channel.id, user, {"type": "message", "team": self.team.id, **message}
         )
@@ -247,7 +244,7 @@ class SandboxWorkspace:
 
 
 def demo_workspace() -> SandboxWorkspace:
-    """The demo's workspace: a requester, two reviewers, a guest, a deactivated member, and an external one."""
+    """A requester, two reviewers, a guest, a deactivated member, and an external one."""
     people = ["U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY"]
     workspace = SandboxWorkspace()
     bot = workspace.bot.user_id

@@ -1,5 +1,3 @@
-"""`auth.*`, `api.*`, `apps.*`, `bots.*`, `team.*`, `blocks.*`: the app and its workspace."""
-
 from __future__ import annotations
 
 from slack_sandbox.arguments import Arguments
@@ -63,7 +61,7 @@ def team_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("blocks.validate", tier=4, token=TokenKind.NONE)
 def blocks_validate(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Check blocks against the documented limits without posting them."""
+    """Post nothing."""
     blocks = args.decoded("blocks", list, "invalid_blocks_format")
     if blocks is None:
         raise SandboxRefusal("invalid_arguments", "missing required field: blocks")

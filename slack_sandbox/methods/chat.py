@@ -1,5 +1,3 @@
-"""`chat.*` and `reactions.add`."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -56,7 +54,7 @@ def update(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("chat.postEphemeral", "chat:write", tier=4)
 def post_ephemeral(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Show a message to one channel member; not stored, so the API cannot update it."""
+    """Not stored, so the API cannot update it."""
     channel = _destination(workspace, args.text("channel"))
     user = args.text("user")
     _refuse_absent(workspace, channel, public_allowed=False)
@@ -108,10 +106,11 @@ def reactions_add(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 
 def message_content(args: Arguments, old: Json | None = None) -> Json:
-    """`text`, `blocks` and `attachments` as Slack stores them.
+    """Return `text`, `blocks` and `attachments` as Slack stores them. An update with text but without blocks removes
+    the old blocks.
 
-    An update with text but without blocks removes the old blocks. Raises SandboxRefusal `no_text`, `invalid_blocks`,
-    `invalid_blocks_format`, `msg_blocks_too_long`, `invalid_attachments`.
+    Raises SandboxRefusal `no_text`, `invalid_blocks`, `invalid_blocks_format`, `msg_blocks_too_long`,
+    `invalid_attachments`.
     """
     text = args.optional_text("text")
     blocks = args.decoded("blocks", list, "invalid_blocks_format")
@@ -141,7 +140,6 @@ def _metadata(args: Arguments) -> Json | None:
 
 
 def author(workspace: SandboxWorkspace) -> Json:
-    """The author fields of the app's messages."""
     bot, team = workspace.bot, workspace.team
     profile = {
         "id": bot.bot_id,

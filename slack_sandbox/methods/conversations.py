@@ -1,5 +1,3 @@
-"""`conversations.*`: channels, members and history."""
-
 from __future__ import annotations
 
 from slack_sandbox.arguments import Arguments
@@ -15,7 +13,6 @@ _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 
 @method("conversations.list", *_READ, tier=2)
 def conversations_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Channels of the given `types` that the bot can see."""
     kinds = args.names("types") or ["public_channel"]
     if unknown := set(kinds) - _OF_KIND.keys():
         raise SandboxRefusal("invalid_types", f"unknown types {sorted(unknown)}")
@@ -48,7 +45,6 @@ def conversations_members(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.join", "channels:join", tier=3)
 def conversations_join(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Add the bot to a public channel."""
     channel = workspace.channel(args.text("channel"))
     if channel.kind != "public_channel":
         raise SandboxRefusal("method_not_supported_for_channel_type")
@@ -65,7 +61,7 @@ def conversations_join(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.open", "im:write", "mpim:write", tier=3)
 def conversations_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """The direct message channel with one person (group conversations are not supported)."""
+    """Group conversations are not supported."""
     if args.has("channel"):
         return {"channel": {"id": workspace.channel(args.text("channel")).id}}
     users = args.names("users")
@@ -86,7 +82,7 @@ def conversations_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.history", *_HISTORY, tier=3)
 def conversations_history(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Messages of a channel, newest first, without thread replies."""
+    """Newest first, without thread replies."""
     channel = _readable(workspace, args)
     messages = _between(args, workspace.messages.roots(channel.id))[::-1]
     page, metadata = args.page(messages, largest=999)
@@ -97,7 +93,7 @@ def conversations_history(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.replies", *_HISTORY, tier=3)
 def conversations_replies(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """A thread: root first, then replies, oldest first."""
+    """Root first, then replies, oldest first."""
     channel = _readable(workspace, args)
     root, *replies = workspace.messages.thread(channel.id, args.text("ts"))
     page, metadata = args.page([root, *_between(args, replies)])
@@ -139,7 +135,7 @@ def _between(args: Arguments, messages: list[Json]) -> list[Json]:
 
 
 def _moment(ts: str) -> tuple[float, int]:
-    # As (seconds, microseconds): a float cannot distinguish neighbouring timestamps.
+    # A float cannot distinguish neighbouring timestamps.
     seconds, _, fraction = ts.partition(".")
     return float(seconds), int((fraction or "0").ljust(6, "0")[:6])
 

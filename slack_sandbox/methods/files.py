@@ -13,7 +13,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 @method("files.getUploadURLExternal", "files:write", tier=4)
 def get_upload_url(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Reserve a file; the server adds `upload_url`."""
+    """The server adds `upload_url`."""
     name, length = args.text("filename"), args.number("length", 0)
     if length <= 0:
         raise SandboxRefusal("invalid_arguments", "must be greater than 0 [json-pointer:/length]")
@@ -32,7 +32,7 @@ def get_upload_url(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("files.completeUploadExternal", "files:write", tier=4)
 def complete_upload(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Complete uploads and, with a channel, share them in one message."""
+    """With a channel, share the files in one message."""
     wanted: Any = args.decoded("files", list)
     if not wanted:
         raise SandboxRefusal("invalid_arguments", "missing required field: files")

@@ -1,5 +1,3 @@
-"""`users.*` and `usergroups.*`."""
-
 from __future__ import annotations
 
 import time
@@ -24,7 +22,6 @@ def users_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("users.lookupByEmail", "users:read.email", tier=3)
 def users_lookup_by_email(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """The active member with this e-mail address."""
     email = args.text("email")
     for member in workspace.members.values():
         if member.email == email and not member.deleted and member.team_id == workspace.team.id:

@@ -1,5 +1,3 @@
-"""The table of Web API methods: token type, scopes and rate limit of each."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -12,8 +10,6 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 
 class TokenKind(Enum):
-    """The token type that a method needs."""
-
     NONE = "none"
     BOT = "bot"
     APP = "app"
@@ -24,7 +20,7 @@ Handler = Callable[[SandboxWorkspace, Arguments], Json]
 
 @dataclass(frozen=True)
 class Method:
-    """One Web API method. `tier` is Slack's rate limit tier (1 to 4), or None for methods with their own limit."""
+    """`tier` is Slack's rate limit tier (1 to 4), or None for methods with their own limit."""
 
     name: str
     handler: Handler

@@ -1,5 +1,3 @@
-"""`views.*`: modals and the App Home."""
-
 from __future__ import annotations
 
 from slack_sandbox.arguments import Arguments
@@ -12,7 +10,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 
 def readable_view(view: Json, kind: str) -> Json:
-    """The view as Slack stores it; raises SandboxRefusal if it exceeds a documented limit."""
+    """Raises SandboxRefusal if the view exceeds a documented limit."""
     check_view(view, kind)
     shown: Json = escaped_blocks(view)
     for verbatim in ("private_metadata", "callback_id", "external_id"):
@@ -36,7 +34,6 @@ def _trigger_id(args: Arguments) -> str:
 
 @method("views.open", tier=4)
 def views_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Open a modal for the person whose interaction created the trigger id."""
     view = _view(args, "modal")
     user = workspace.modals.exchange(_trigger_id(args)).user
     return _shown(workspace, user, workspace.modals.open(user, view))
@@ -44,7 +41,6 @@ def views_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("views.push", tier=4)
 def views_push(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Push a modal onto the one that created the trigger id."""
     view = _view(args, "modal")
     user = workspace.modals.exchange(_trigger_id(args)).user
     return _shown(workspace, user, workspace.modals.push(user, view))
@@ -52,7 +48,6 @@ def views_push(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("views.update", tier=4)
 def views_update(workspace: SandboxWorkspace, args: Arguments) -> Json:
-    """Replace a modal that is still open."""
     view = _view(args, "modal")
     view_id, external_id = args.optional_text("view_id"), args.optional_text("external_id")
     if not view_id and not external_id:
