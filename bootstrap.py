@@ -1,20 +1,17 @@
 """Make the virtual environment `.venv` of this checkout, from nothing but Python.
 
-    python3 bootstrap.py [EXTRA ...]      # what the Makefile calls first
-    python3 bootstrap.py --browser        # see that a Chromium is here
-    python3 bootstrap.py --pin            # write constraints.txt anew
+    python3 bootstrap.py [EXTRA ...]      # install the project, pinned, with extras
+    python3 bootstrap.py --browser        # install Chromium if missing
+    python3 bootstrap.py --pin            # write constraints.txt again
 
-The first installs the project in editable form with its pinned dependencies and the named extras. A second
-run with nothing changed ends at once. When it cannot work it says so in one line and ends with code 2.
-
-For root in a private folder, `.venv` is a link to a place that other users can reach: PostgreSQL never runs
-as root (see agent/database/locations.py).
+Failures print one line and exit with code 2. PostgreSQL never runs as root, so for root in a private folder, `.venv` is
+a link to a place that other users can reach (agent/database/locations.py).
 """
 
 import sys
 
 if sys.version_info < (3, 11):
-    # Only syntax that an old Python can read may stand in this file.
+    # An old Python must be able to parse this file.
     sys.stderr.write("signoff: needs Python 3.11 or newer, not {}.{}\n".format(*sys.version_info))
     sys.exit(2)
 
@@ -37,7 +34,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "signoff.json"
 
-# pip's settings of where packages come from, and uv's names for them.
+# pip's settings for package sources, and uv's names for them.
 REGISTRY = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -48,7 +45,6 @@ REGISTRY = {
 
 
 def stop(why: str) -> NoReturn:
-    """End with one line and code 2."""
     say(why)
     sys.exit(2)
 
@@ -58,7 +54,7 @@ def say(line: str) -> None:
 
 
 def location() -> ModuleType:
-    """The module `agent.database.locations`, which decides for program and data alike."""
+    """Load `agent.database.locations` without its dependencies."""
     spec = importlib.util.spec_from_file_location("locations", ROOT / "agent" / "database" / "locations.py")
     if spec is None or spec.loader is None:
         stop("agent/database/locations.py is missing: this checkout is incomplete")
@@ -68,7 +64,7 @@ def location() -> ModuleType:
 
 
 def stamp() -> dict[str, Any]:
-    """What the present environment was made of; empty if there is none that works."""
+    """What the environment was made of; empty if none works."""
     try:
         found = json.loads(STAMP.read_text())
     except (OSError, ValueError):
@@ -77,7 +73,6 @@ def stamp() -> dict[str, Any]:
 
 
 def interpreter() -> list[str]:
-    """An environment made by another Python or for another checkout is made anew."""
     return [sys.version, str(ROOT)]
 
 
@@ -88,7 +83,7 @@ def requirements() -> str:
 
 
 def place() -> None:
-    """Link `.venv` to a place outside where it must not lie here, and say so."""
+    """Link `.venv` to a place outside where it must not be here."""
     if os.geteuid() == 0:
         os.umask(0o022)  # the server's user must be able to read PostgreSQL's programs
     outside = location().place_outside(ROOT)
@@ -111,7 +106,6 @@ def place() -> None:
 
 
 def call(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-    """Run it without a word."""
     pip = {"PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
@@ -120,7 +114,7 @@ def call(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
 
 
 def run(*command: str) -> str:
-    """Run quietly and return what it printed, which is shown only if it fails."""
+    """Return the output, which is shown only on failure."""
     done = call(*command)
     if done.returncode:
         sys.stderr.write(done.stdout[-2000:] + done.stderr[-4000:])
@@ -129,15 +123,15 @@ def run(*command: str) -> str:
 
 
 def registry() -> dict[str, str]:
-    """Where pip is told to take packages from, for uv, which reads none of pip's settings."""
+    """Translate pip's package sources for uv, which reads none of pip's settings."""
     told = {}
     for line in run(str(PYTHON), "-m", "pip", "config", "list").splitlines():
         name, _, value = line.partition("=")
         section, _, option = name.rpartition(".")
         told[section, option] = value
-    # As pip does it: the version counts, not where it lies.
+    # As in pip, the version decides, not the source.
     found = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
-    for section in ("global", "install", ":env:"):  # what pip reads last counts
+    for section in ("global", "install", ":env:"):  # the last one that pip reads wins
         for option, uv in REGISTRY.items():
             if (section, option) in told:
                 values = str(ast.literal_eval(told[section, option])).split()
@@ -146,20 +140,18 @@ def registry() -> dict[str, str]:
 
 
 def install(project: str) -> None:
-    """Install the project: with uv in seconds or, where that does not come or fails, with pip in a minute or two."""
+    """Install with uv in seconds; if that fails, with pip in a minute or two."""
     pip = (str(PYTHON), "-m", "pip", "install", "--quiet", "-c", "constraints.txt")
     uv = (str(PYTHON), "-m", "uv", "pip", "install", "--python", str(PYTHON), "-c", "constraints.txt")
-    # Files are linked or copied from uv's cache with the rights they have there, and root's cache may be closed to
-    # the user that PostgreSQL runs as.
+    # uv's cache keeps its files' rights, and root's cache may be closed to the user that PostgreSQL runs as.
     private = ("--no-cache",) if os.geteuid() == 0 else ()
     if call(*pip, "uv").returncode == 0 and call(*uv, *private, "-e", project, **registry()).returncode == 0:
         return
-    # Compiled is what is imported, when it is: most of what the packages bring along never is.
+    # Python compiles what it imports; most installed files are never imported.
     run(*pip, "--no-compile", "-e", project)
 
 
 def build(extras: list[str], *, anew: bool) -> None:
-    """Install the project with `extras`, into a fresh environment if `anew`."""
     if anew:
         if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
             stop("this Python lacks its venv module; on Debian or Ubuntu: apt-get install python3-venv")
@@ -168,20 +160,20 @@ def build(extras: list[str], *, anew: bool) -> None:
 
 
 def browser() -> None:
-    """See that Chromium is installed; as root on Debian or Ubuntu, install it."""
+    """As root on Debian or Ubuntu, install Chromium if missing."""
     if any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         stop("the browser tests need Chromium on PATH; on Debian or Ubuntu: apt-get install chromium")
     say("installing Chromium …")
     run("apt-get", "update", "-qq")
-    # The pictures of the documentation need the signs of cards, which Chromium has no font for.
+    # Chromium has no font for the emoji of cards.
     needed = ("chromium", "fontconfig", "fonts-noto-color-emoji")
     run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *needed)
 
 
 def pin() -> None:
-    """Resolve every dependency of every extra in a fresh environment and write down the versions."""
+    """Pin every dependency of every extra, resolved in a fresh environment."""
     with tempfile.TemporaryDirectory(prefix="signoff-pin-") as folder:
         python = str(Path(folder) / "bin" / "python")
         run(sys.executable, "-m", "venv", folder)
@@ -195,7 +187,7 @@ def pin() -> None:
 
 def main(wanted: list[str]) -> None:
     with (ROOT / ".venv.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs of make at once: the second waits, then finds it done
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the second of two makes waits
         place()
         found = stamp()
         anew = found.get("interpreter") != interpreter()

@@ -1,7 +1,7 @@
 """Benchmarks against peers on one durable PostgreSQL: `python -m benchmarks`, or `make bench`.
 
-Absolute times depend on the machine and its other load. So every row is measured in short rounds that alternate with
-its peer's, and the result is the ratio within one run. `python -m benchmarks.growth` measures how the service's own
-times grow with the number of waiting requests, `python -m benchmarks.scale` what one decision costs, and `python -m
-benchmarks.publish` writes the results to `docs/`.
+Absolute times depend on the machine and its other load, so every row alternates short rounds with its peer's, and the
+result is the ratio within one run. `python -m benchmarks.growth` measures how times grow with the number of waiting
+requests, `python -m benchmarks.scale` the cost of one decision, and `python -m benchmarks.publish` writes the results
+to `docs/`.
 """

@@ -38,7 +38,7 @@ ROWS: dict[int, Callable[[Setting], Awaitable[list[Line]]]] = {
 
 
 async def measured(row: int, setting: Setting) -> list[Line]:
-    """The lines of this row; a failing row is reported and does not affect the others."""
+    """A failing row does not affect the others."""
     try:
         return await ROWS[row](setting)
     except Exception as error:  # on any error: earlier rows may have taken hours
@@ -49,7 +49,7 @@ async def measured(row: int, setting: Setting) -> list[Line]:
 
 
 async def run(size: Size, rows: list[int], command: str) -> None:
-    """Measure these rows; a signal ends the run like an error, with everything stopped."""
+    """A signal ends the run like an error, with everything stopped."""
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -1,5 +1,3 @@
-"""Row 7: time to acknowledge a click, at fifty clicks a second, against Bolt with an empty handler."""
-
 from __future__ import annotations
 
 from benchmarks.clicks import Sender, free_port, serving

@@ -1,7 +1,6 @@
-"""The audit log of copied requests: each copy's events, linked into its own chains inside the database.
+"""The audit log of copied requests, linked into their own chains inside the database.
 
-The hash covers the canonical text of the original's event with the copy's ids, time and previous hash. PostgreSQL
-computes it, for a chunk of copies per statement.
+The hash covers the canonical text of the original's event with the copy's ids, time and previous hash.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _SHA: LiteralString = "CROSS JOIN LATERAL (SELECT sha256(convert_to({text}, 'UTF
 
 
 def chains(connection: psycopg.Connection[Any], request_id: str) -> Iterator[sql.Composed]:
-    """Statements that create events and heads for every row of the table ``copies``."""
+    """Create events and heads for every row of the table ``copies``."""
     row = connection.execute(_ORIGINAL, [request_id]).fetchone()
     if row is None:
         raise RuntimeError(f"there is no request {request_id}")
@@ -67,7 +66,6 @@ def _hash(text: sql.Composable, name: str) -> sql.Composed:
 
 
 def _copied(text: str, ids: dict[str, str]) -> sql.Composable:
-    """The text with the original's ids replaced by the copy's."""
     found: sql.Composable = sql.Literal(text)
     for name, original in ids.items():
         if original in text:

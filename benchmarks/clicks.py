@@ -32,17 +32,14 @@ PATIENCE = 30.0
 
 
 class Sender:
-    """Sends what Slack sends for a click, to the server at the port."""
-
     def __init__(self, slack: SlackSandbox, port: int) -> None:
         self._slack = slack
         self.port = port
         self.signing = SignedHttp(f"http://127.0.0.1:{port}/slack/events", slack.signing_secret)
 
     async def paced(self, requests: Sequence[Row], per_second: float) -> list[tuple[int, float]]:
-        """The status of each click's response, and milliseconds from the time the click was due.
-
-        Clicks are sent on schedule regardless of others' duration. Anything but 200 is no acknowledgement.
+        """The status of each click's response, and milliseconds from the time the click was due. Slow clicks do not
+        delay later ones. Only 200 is an acknowledgement.
         """
         begun = time.monotonic()
 
@@ -56,7 +53,7 @@ class Sender:
         return list(await asyncio.gather(*(one(number, row) for number, row in enumerate(requests))))
 
     async def send(self, signed: SignedRequest) -> tuple[int, bytes]:
-        """Post it on a new connection; returns the response's status and body."""
+        """Use a new connection; return the response's status and body."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(_wire(signed))
         async with asyncio.timeout(PATIENCE):
@@ -70,10 +67,8 @@ class Sender:
 
 
 class Clicker(Sender):
-    """Presses Approve on cards of the service (processes ``pids``), and receives tool starts.
-
-    ``ready`` is the start-up time in seconds. ``again`` counts clicks that the service was too busy to store;
-    their time runs until the tool starts.
+    """``ready`` is the start-up time in seconds. ``again`` counts clicks that the service was too busy to store; their
+    time runs until the tool starts.
     """
 
     def __init__(
@@ -96,9 +91,8 @@ class Clicker(Sender):
         asyncio.get_running_loop().add_reader(marks, self._hear)
 
     async def press(self, requests: Sequence[Row], *, at_once: int, apart: float = 0.0) -> list[float]:
-        """Milliseconds from each click to its tool's start; ``apart`` seconds between a start and the next click.
-
-        With several processes, clicks are spread over them.
+        """Milliseconds from each click to its tool's start; ``apart``: seconds between a start and the next click.
+        Clicks are spread over several processes.
         """
         waiting = iter(requests)
         taken: list[float] = []
@@ -116,7 +110,6 @@ class Clicker(Sender):
         return taken
 
     async def started(self, requests: Sequence[Row]) -> None:
-        """Wait until all their tools have started."""
         async with asyncio.timeout(10 * PATIENCE):
             for row in requests:
                 await self._start_of(Waiting(*row).order)
@@ -145,7 +138,6 @@ class Clicker(Sender):
 
 
 def _payload(card: Waiting, message: dict[str, Any]) -> dict[str, Any]:
-    """`block_actions` with the whole message, as Slack sends it."""
     (button,) = [
         element
         for block in message["blocks"]
@@ -183,7 +175,6 @@ def _wire(signed: SignedRequest) -> bytes:
 
 
 async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Status and body of the next response on the connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = next(
         (line.split(":")[1] for line in head.splitlines() if line.startswith("content-length")), "0"
@@ -192,14 +183,13 @@ async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 ALL = ("web,worker,scheduler",)
-"""The roles of a process that does everything."""
 
 
 @asynccontextmanager
 async def serving(
     url: str, slack: SlackSandbox, home: Path, roles: Sequence[str] = ALL
 ) -> AsyncIterator[Clicker]:
-    """Run the service, one process per element of ``roles``, with a clicker for those with HTTP."""
+    """One process per element of ``roles``, with a clicker for those with HTTP."""
     (home / "checkpoints.toml").write_text(payments.CHECKPOINTS)
     async with AsyncExitStack() as stack:
         marks = stack.enter_context(_listening(home / f"marks.{os.getpid()}"))
@@ -261,14 +251,14 @@ async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[asyn
 
 @cache
 def _compile() -> None:
-    """Compile this checkout's bytecode; installed packages already have theirs."""
+    """Installed packages already have their bytecode."""
     code = "import benchmarks.payments, slackbot.app, slackbot.cli.service"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 async def _ready(port: int) -> None:
-    """Wait until the service is ready; it returns 503 until it has identified itself with Slack."""
+    """The service returns 503 until it has identified itself with Slack."""
     async with asyncio.timeout(4 * PATIENCE):
         while True:
             try:
@@ -286,7 +276,6 @@ async def _ready(port: int) -> None:
 
 @contextmanager
 def _listening(place: Path) -> Iterator[socket.socket]:
-    """A socket on which tools report their starts."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as marks:
         marks.bind(str(place))
         marks.setblocking(False)

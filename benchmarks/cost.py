@@ -1,4 +1,4 @@
-"""Row 12: the cost of one decision: statements, commits, flushes, bytes, CPU time. Counted, not timed."""
+"""Row 12: the cost of one decision: statements, commits, flushes, bytes, CPU time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COUNTED = 40
 """Votes whose statements are counted; statement logging is off during timing."""
 
 LONE = 20
-"""Clicks that are followed, one after the other, to their last message."""
+"""Sequential clicks that are followed to their last message."""
 
 FEW = 8
-"""Clicks before those: a channel takes about a message a second, and all messages are awaited."""
+"""Clicks before those. A channel takes about a message a second, and all messages are awaited."""
 
 IDLE = 6.0
 MINUTE = 60.0
-"""Seconds, so that the sweeps of every minute are among those of an idle service."""
+"""Seconds that an idle service is measured: its sweeps run every minute."""
 
 
 async def row_12(setting: Setting) -> list[Line]:
@@ -70,7 +70,7 @@ def _cycle(what: str, found: Mapping[str, Any], goal: tuple[int, int] | None = N
 
 @dataclass(frozen=True)
 class Mode:
-    """How votes are cast: our side's command, and the number of timed votes."""
+    """Our side's command, and the number of timed votes."""
 
     command: str
     votes: int
@@ -78,7 +78,7 @@ class Mode:
 
 
 async def _cycles(setting: Setting) -> dict[str, dict[str, Any]]:
-    """Votes in a process without Slack: each is counted to the end of its run's next turn."""
+    """Without Slack; each vote is counted to the end of its run's next turn."""
     calls = setting.size.calls
     modes = {
         "alone": Mode("latency", setting.size.votes, {"apart": 0.02}),
@@ -122,7 +122,7 @@ async def _spent(setting: Setting, side: Side, rows: list[Row], mode: Mode) -> d
 
 
 async def _whole_way(setting: Setting) -> dict[str, Any]:
-    """Clicks over HTTP, each until nothing is left to send. The cost of an idle service is subtracted."""
+    """Clicks over HTTP, each until nothing is left to send, minus the cost of an idle service."""
     url = setting.ground.fresh("bench_whole")
     rows = iter(await seed(url, setting.slack, FEW + LONE))
     async with serving(url, setting.slack, setting.ground.home) as clicker:
@@ -157,7 +157,7 @@ def _each(busy: Counter[str], idle: Counter[str], longer: float, count: int) -> 
 
 
 async def _quiet(calls: list[Any]) -> None:
-    """Wait until Slack has received no call for two seconds: the last message is then sent."""
+    """The last message is sent when Slack has received no call for two seconds."""
     seen = -1
     while seen != len(calls):
         seen = len(calls)

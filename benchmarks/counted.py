@@ -1,4 +1,4 @@
-"""Resources that PostgreSQL and processes used between two moments: statements, commits, flushes, bytes, CPU time."""
+"""Resources that PostgreSQL and processes used between two moments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Spent:
 
 
 def spent(ground: Ground, name: str) -> Spent:
-    """This database's totals. Waits, because connections report with delay."""
+    """Waits, because connections report with delay."""
     time.sleep(_PATIENCE)
     with psycopg.connect(ground.server.conninfo, autocommit=True) as connection:
         connection.execute(_FLUSHED)
@@ -55,7 +55,7 @@ def spent(ground: Ground, name: str) -> Spent:
 
 
 def server_cpu(ground: Ground) -> float:
-    """CPU seconds of the server's processes, including those that have exited."""
+    """CPU seconds, including exited processes."""
     server = psutil.Process(ground.server.pid)
     ended = server.cpu_times()
     living = sum(seconds(each) for each in (server, *server.children()))
@@ -63,7 +63,7 @@ def server_cpu(ground: Ground) -> float:
 
 
 def seconds(process: psutil.Process) -> float:
-    """CPU seconds of a process; 0 if it has just exited."""
+    """CPU seconds; 0 if the process has just exited."""
     try:
         taken = process.cpu_times()
     except psutil.NoSuchProcess:
@@ -73,10 +73,9 @@ def seconds(process: psutil.Process) -> float:
 
 @contextmanager
 def statements(ground: Ground) -> Iterator[Counter[str]]:
-    """Counts statements sent to the server during the block, by their first words; filled when the block ends.
+    """Count statements during the block by their first words; filled when the block ends.
 
-    BEGIN and COMMIT are left out, as in the tests (`tests/statement_counter.py`): they travel with other statements,
-    and commits are counted separately.
+    BEGIN and COMMIT are left out: they travel with other statements, and commits are counted separately.
     """
     log = ground.server.data_dir.with_name(ground.server.data_dir.name + ".log")
     counted: Counter[str] = Counter()

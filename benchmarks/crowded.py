@@ -1,5 +1,3 @@
-"""Row 5: the service with very many waiting requests, against the same service with none."""
-
 from __future__ import annotations
 
 import time
@@ -21,7 +19,7 @@ READS = {
 
 
 async def row_5(setting: Setting) -> list[Line]:
-    """One database, measured with none and with all."""
+    """One database, measured with no waiting requests and with all."""
     staff(setting.slack.workspace)
     url = setting.ground.fresh("bench_crowd")
     first, *others = await seed(url, setting.slack, 2 + 2 * (WARM + setting.size.clicks))

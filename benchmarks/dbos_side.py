@@ -1,7 +1,7 @@
 """The peer: DBOS workflows that wait in `recv`. Run as `python -m benchmarks.dbos_side URL [sender]`.
 
-Coroutine workflows in the sending process, the fastest way to use DBOS here: no HTTP, no identity, no card. With
-`sender` it is the other process of row 10, which sends and runs no workflow. The event loop is uvloop, as on our side.
+Coroutine workflows in the sending process are the fastest way to use DBOS here. With `sender` it is the other process
+of row 10, which runs no workflow. The event loop is uvloop, as on our side.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _returned: dict[str, asyncio.Future[int]] = {}
 
 @DBOS.workflow()
 async def wait_for_decision() -> str:
-    """Stands for a waiting agent."""
     decision = await DBOS.recv_async("decision", timeout_seconds=3600)
     at = time.monotonic_ns()
     waiting = _returned[str(DBOS.workflow_id)]
@@ -31,7 +30,6 @@ async def wait_for_decision() -> str:
 
 
 async def park(count: int) -> list[str]:
-    """Start this many waiting workflows."""
     names = [f"run-{next(_numbers)}" for _ in range(count)]
     for name in names:
         _returned[name] = asyncio.get_running_loop().create_future()
@@ -43,7 +41,7 @@ async def park(count: int) -> list[str]:
 
 
 def _all_waiting(names: list[str]) -> bool:
-    """Whether each has recorded its time-out, the last step before waiting."""
+    """A workflow records its time-out as the last step before waiting."""
     return all(
         any(step["function_name"] == "DBOS.sleep" for step in DBOS.list_workflow_steps(name))
         for name in reversed(names)
@@ -77,7 +75,6 @@ async def throughput(count: int, at_once: int) -> float:
 
 
 async def returned(name: str) -> int:
-    """When this workflow's `recv` returned."""
     return await _returned[name]
 
 
@@ -86,7 +83,6 @@ async def send_only(url: str) -> None:
     client = DBOSClient(system_database_url=url)
 
     async def send(name: str) -> int:
-        """Returns when `send` was called."""
         begun = time.monotonic_ns()
         await client.send_async(name, "approve", "decision")
         return begun

@@ -1,5 +1,3 @@
-"""Row 6: very many deadlines pass at the same moment while people keep clicking."""
-
 from __future__ import annotations
 
 import asyncio
@@ -16,7 +14,7 @@ from benchmarks.waiting import Row, Waiting, seed
 WARM = 20
 BEFORE = 40
 CLICKS = 200
-"""Maximum clicks; as many as fit into the time that the expiries take."""
+"""At most; as many as fit into the time that the expiries take."""
 
 APART = 0.3
 PATIENCE = 600.0
@@ -70,7 +68,6 @@ def _make_due(url: str, spared: list[str]) -> None:
 
 
 async def _over(url: str) -> float:
-    """When nothing is overdue any more."""
     with owner(url) as connection:
         async with asyncio.timeout(PATIENCE):
             while await asyncio.to_thread(is_overdue, connection):
@@ -79,7 +76,7 @@ async def _over(url: str) -> float:
 
 
 async def _meanwhile(clicker: Clicker, rows: list[Row], over: asyncio.Task[float]) -> list[float]:
-    """Sequential clicks until all has expired; at least one."""
+    """Click until all has expired; at least once."""
     taken: list[float] = []
     for row in rows:
         taken += await clicker.press([row], at_once=1)

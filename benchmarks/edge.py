@@ -1,4 +1,4 @@
-"""Rows 1, 10 and 13: from a signed click over HTTP to the tool, in one process or several."""
+"""Rows 1, 10 and 13: from a signed click over HTTP to the tool."""
 
 from __future__ import annotations
 

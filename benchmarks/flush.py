@@ -1,4 +1,4 @@
-"""Row 11: rows 2 and 3 on a server whose flushes take as long as on a typical cloud disk."""
+"""Row 11: rows 2 and 3 with flushes as slow as on a typical cloud disk."""
 
 from __future__ import annotations
 

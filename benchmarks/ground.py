@@ -1,4 +1,4 @@
-"""The base of all rows: one embedded PostgreSQL with fsync on, and a new database per side."""
+"""One embedded PostgreSQL with fsync on, and a new database per side."""
 
 from __future__ import annotations
 
@@ -31,20 +31,17 @@ _ABOUT = (
 
 @dataclass(frozen=True)
 class Ground:
-    """The running server, and the directory for results and logs."""
-
     home: Path
     server: embedded_server.EmbeddedServer
 
     def fresh(self, name: str, *, migrated: bool = True) -> str:
-        """Create an empty database, with our schema or without; returns its URL."""
         url = self.server.fresh_database(name)
         if migrated:
             migrations.upgrade(url)
         return url
 
     def about(self) -> dict[str, Any]:
-        """What the numbers depend on most: server version and flush time."""
+        """What the numbers depend on most."""
         with psycopg.connect(self.server.conninfo, autocommit=True) as connection:
             rows = [connection.execute(f"SHOW {name}").fetchone() for name in _ABOUT]
         said = {name: str(row[0]) for name, row in zip(_ABOUT, rows, strict=True) if row}
@@ -71,14 +68,13 @@ def _commit_ms(connection: psycopg.Connection[Any], synchronous: str) -> float:
 
 @contextmanager
 def ground() -> Iterator[Ground]:
-    """Start a durable server, and stop it at the end."""
     with _running("bench") as started:
         yield started
 
 
 @contextmanager
 def slow_ground(flush_ms: float) -> Iterator[Ground | None]:
-    """The same with slower flushes; None without a C compiler to slow them."""
+    """None without a C compiler to slow the flushes."""
     home = locations.data_home() / "bench"
     home.mkdir(parents=True, exist_ok=True)
     compiler = shutil.which("cc")
@@ -108,7 +104,7 @@ def _running(name: str) -> Iterator[Ground]:
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """Write this process's logs to a file: the terminal shows progress and results."""
+    """The terminal shows progress and results."""
     before = structlog.get_config()
     with path.open("w") as log:
         structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=log))
@@ -120,7 +116,7 @@ def _logging_to(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _environment(**added: str) -> Iterator[None]:
-    """Environment for processes started in the block."""
+    """Apply to processes started in the block."""
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:

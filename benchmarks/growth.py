@@ -35,7 +35,7 @@ from slack_sandbox.workspace import demo_workspace
 
 SIZES = (0, 1_000, 10_000, 100_000, 1_000_000)
 DUE = 500
-"""Requests that one sweep expires, to measure the cost at this size."""
+"""Requests that one sweep expires."""
 
 _MAKE_DUE = """
 UPDATE approval_request SET expires_at = clock_timestamp() WHERE id IN (
@@ -45,7 +45,7 @@ _SIZE = "SELECT pg_database_size(current_database())"
 
 
 async def grow(setting: Setting, sizes: list[int]) -> dict[str, Any]:
-    """Measurements at each size, smallest first, and the goals comparing last with first."""
+    """Measure at each size, smallest first, and compare last with first."""
     staff(setting.slack.workspace)
     url = setting.ground.fresh("bench_growth")
     each = WARM + setting.size.clicks + WARM + setting.size.votes
@@ -87,7 +87,7 @@ async def _votes(setting: Setting, url: str, rows: Iterator[Row]) -> list[float]
 
 
 async def _expiry(url: str) -> float:
-    """Milliseconds per request of an expiry sweep, without other load; its messages are not sent."""
+    """Milliseconds per request of an expiry sweep, without other load or messages."""
     with owner(url) as connection:
         due = connection.execute(_MAKE_DUE, [DUE]).rowcount
     begun = time.monotonic()
@@ -106,7 +106,7 @@ def _bytes(url: str) -> int:
 
 
 async def peer(setting: Setting, waiting: int) -> dict[str, Any]:
-    """DBOS with this many workflows in `recv`, and with none: latency, memory, idle CPU time."""
+    """Latency, memory and idle CPU time of DBOS with this many workflows in `recv`, and with none."""
     found: dict[str, Any] = {"waiting": waiting}
     async with dbos(setting.ground) as side:
         await side.ask("latency", count=WARM, apart=0)
@@ -126,7 +126,6 @@ async def peer(setting: Setting, waiting: int) -> dict[str, Any]:
 
 
 async def run(options: argparse.Namespace, command: str) -> None:
-    """Measure what the options select, print the goals, and save everything."""
     size = replace(QUICK if options.quick else FULL, due=options.due)
     begun, load = time.monotonic(), os.getloadavg()[0]
     content: dict[str, Any] = {

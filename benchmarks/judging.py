@@ -1,5 +1,3 @@
-"""Row 14: what limits and grants add to the judgement of a call with long arguments."""
-
 from __future__ import annotations
 
 import asyncio
@@ -170,7 +168,7 @@ async def _request_of(db: Database, call_id: UUID) -> UUID | None:
 
 
 async def _judge(services: Services, price: int = 500) -> tuple[UUID, float]:
-    """A call of a new run, and the milliseconds until it can go no further by itself."""
+    """Milliseconds until the call of a new run can go no further by itself."""
     db = services.db
     started = await runs.start(db, NewRun("letters", "1", "send it", "bench", ADA, "slack", TEAM, "C0AGENTS"))
     joint = JointWrites(db, "seed")
@@ -188,7 +186,7 @@ async def _judge(services: Services, price: int = 500) -> tuple[UUID, float]:
 
 
 async def _give(services: Services) -> None:
-    """A grant that matches the whole letter, but not its price."""
+    """The grant matches the whole letter, but not its price."""
     call_id, _ = await _judge(services, price=5)
     origin = await _request_of(services.db, call_id)
     if origin is None or services.policy.grants is None:

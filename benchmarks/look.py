@@ -1,4 +1,4 @@
-"""One measurement of the service with waiting requests: clicks, pages, memory, and idle CPU time."""
+"""One measurement of the service with waiting requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Pages = Callable[[], Awaitable[float]]
 
 @dataclass(frozen=True)
 class Look:
-    """Measurements of the service. Samples in ms, ``ready`` in s, memory in MB, CPU time in % of a core."""
+    """Samples in ms, ``ready`` in s, memory in MB, CPU time in % of a core."""
 
     ready: float
     memory: float
@@ -49,7 +49,6 @@ class Look:
     home: list[float]
 
     def scalars(self) -> dict[str, float]:
-        """The single-number measurements."""
         return {"ready": self.ready, "memory": self.memory, "idle": self.idle, "database": self.database}
 
 
@@ -87,7 +86,7 @@ async def hush(url: str) -> None:
 
 
 async def told(url: str) -> None:
-    """Wait until no message is pending; the service is then idle."""
+    """Wait until no message is pending."""
     while await asyncio.to_thread(_unsent, url):
         await asyncio.sleep(SETTLE)
     await asyncio.sleep(SETTLE)
@@ -107,7 +106,7 @@ async def _signed_in(url: str) -> str:
 
 
 async def _at_rest(setting: Setting, pid: int) -> tuple[float, float, float]:
-    """Memory, and CPU time of service and database while idle."""
+    """Memory, and CPU time of service and database."""
     service = psutil.Process(pid)
     before, at, of_server = seconds(service), time.monotonic(), server_cpu(setting.ground)
     await asyncio.sleep(setting.size.window)
@@ -118,7 +117,7 @@ async def _at_rest(setting: Setting, pid: int) -> tuple[float, float, float]:
 
 
 class _Visits:
-    """Opens pages and lists; each method returns milliseconds to the response."""
+    """Each method returns milliseconds to the response."""
 
     def __init__(self, setting: Setting, clicker: Clicker, cookie: str) -> None:
         self._slack = setting.slack
@@ -127,12 +126,12 @@ class _Visits:
         self._cookie = cookie
 
     async def warm(self) -> None:
-        """Everything once, so that samples contain no first-time look-ups or compilation."""
+        """Keep first-time look-ups and compilation out of the samples."""
         for page in (self.inbox, self.history, self.todo, self.mine, self.home):
             await page()
 
     async def many(self, page: Pages) -> list[float]:
-        """The same page repeatedly, after a few uncounted visits."""
+        """Repeat the page after a few uncounted visits."""
         return [await page() for _ in range(WARM_PAGES + self._count)][WARM_PAGES:]
 
     async def inbox(self) -> float:
@@ -144,15 +143,14 @@ class _Visits:
         return await self._page("/inbox/history", b"Pay order")
 
     async def todo(self) -> float:
-        """`/approvals`: the acknowledgement contains the list."""
+        """The acknowledgement of `/approvals` contains the list."""
         return await self._command(GRACE.user_id, "")
 
     async def mine(self) -> float:
-        """`/approvals mine`."""
         return await self._command(ADA.user_id, "mine")
 
     async def home(self) -> float:
-        """Grace opens her Home; the app publishes her waiting requests."""
+        """Opened by Grace; the app publishes her waiting requests."""
         await asyncio.sleep(PACE + 0.2)
         event = {"type": "app_home_opened", "user": GRACE.user_id, "channel": "D0GRACE", "tab": "home"}
         content = {"type": "event_callback", "team_id": TEAM, "event": event, "event_id": "Ev1"}

@@ -1,8 +1,8 @@
 """Very many requests, as copies inside the database of one made by the use cases.
 
 Every related row is copied, including runs, cards, votes and audit log, so that tables and indexes have realistic
-sizes. Ids are new; requesters, reviewers, channels and times vary. Each copy's audit log is its own chain with valid
-hashes (`signoff audit verify` finds nothing).
+sizes. Requesters, reviewers, channels and times vary. Each copy's audit log is its own valid chain (`signoff audit
+verify` finds nothing).
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ GROUPS = 12
 MINE = 20
 CHANNELS = 5
 PEOPLE = 5000
-"""Requesters among the copies."""
-
 CHUNK = 20_000
 
 _IDS = f"""
@@ -38,7 +36,7 @@ SELECT n, uuidv7() AS request, uuidv7() AS run, uuidv7() AS call,
 FROM generate_series(%(first)s::int, %(last)s::int) AS n
 """
 
-# Columns that differ from the original, by table; all others are copied. `t` is the original's row.
+# Columns that differ from the original, by table. `t` is the original's row.
 _RUN = {
     "id": "c.run",
     "start_key": "NULL",
@@ -85,14 +83,11 @@ _TABLES: dict[str, tuple[str, Mapping[str, str]]] = {
 
 
 async def multiply(url: str, request_id: str, count: int, *, after: int = 0) -> None:
-    """Create this many copies of the request, delivered and waiting for days; the database, vacuumed, has ``after``
-    already.
-    """
+    """Create copies of the request, delivered and waiting for days; the database, vacuumed, has ``after`` already."""
     await asyncio.to_thread(_multiply, url, request_id, count, after)
 
 
 def staff(workspace: SandboxWorkspace) -> None:
-    """Add the groups and channels that the copies name."""
     for group in range(GROUPS):
         workspace.add_usergroup(f"S0TEAM{group}", f"team-{group}", ["U0LINUS"])
     for channel in range(CHANNELS):
@@ -118,7 +113,7 @@ def _multiply(url: str, request_id: str, count: int, after: int) -> None:
 
 
 def _statements(connection: psycopg.Connection[Any]) -> Iterator[str]:
-    """Copies of the rows of every table except the audit log's."""
+    """Every table except the audit log's."""
     for table, (belongs, differs) in _TABLES.items():
         rows = connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
@@ -135,7 +130,7 @@ def _statements(connection: psycopg.Connection[Any]) -> Iterator[str]:
 
 
 def is_overdue(connection: psycopg.Connection[Any]) -> bool:
-    """Whether a waiting request is overdue, by the database's clock: one index step, so that looking costs nothing."""
+    """One index step by the database's clock, so that looking costs nothing."""
     row = connection.execute(
         "SELECT min(expires_at) <= clock_timestamp() FROM approval_request WHERE status = 'waiting'"
     ).fetchone()

@@ -1,8 +1,8 @@
-"""Our side of rows without HTTP: the use cases with a worker in one process.
+"""Our side of rows without HTTP: the use cases with a worker in one process. Run as `python -m benchmarks.ours URL
+API`.
 
-Run as `python -m benchmarks.ours URL API`. The worker is the service's own, and it delivers to the Slack sandbox unless
-`BENCH_SILENT` is set. Only the model is replaced: it answers at once, in this process. The event loop is uvloop, as in
-the service.
+The worker delivers to the Slack sandbox unless `BENCH_SILENT` is set. Only the model is replaced: it answers at once,
+in this process. The event loop is uvloop, as in the service.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 
 SILENT = "BENCH_SILENT"
-"""If set, nothing is sent to Slack, which excludes delivery from the counts."""
+"""If set, nothing is sent to Slack, and delivery is not counted."""
 
 CLAIMED = "SELECT count(*) FROM execution WHERE status = 'claimed'"
 UNFINISHED = """
@@ -46,8 +46,6 @@ SELECT (SELECT count(*) FROM tool_call WHERE state IN ('new', 'ready', 'refused'
 
 
 class AtOnce(Model):
-    """A model that answers immediately."""
-
     async def complete(self, *_: Any, **__: Any) -> Reply:
         return Reply("Done.", (), 10, "stop")
 
@@ -61,7 +59,7 @@ class Starts:
         payments.listener = lambda order, at: self._loop.call_soon_threadsafe(self._heard, order, at)
 
     def of(self, order: int) -> asyncio.Future[int]:
-        """Resolves to the time when the tool started for this order."""
+        """Resolves when the tool has started for this order, to that time."""
         return self._waiting.setdefault(order, self._loop.create_future())
 
     def _heard(self, order: int, at: int) -> None:
@@ -70,7 +68,7 @@ class Starts:
 
 
 class Ours:
-    """The commands of this side; requests are passed as rows of `Waiting`."""
+    """Commands take requests as rows of `Waiting`."""
 
     def __init__(self, votes: Votes, starts: Starts) -> None:
         self._votes = votes
@@ -128,13 +126,12 @@ class Ours:
 
 
 def read(requests: Iterable[Row]) -> Iterable[Waiting]:
-    """Requests parsed from a command."""
     return (Waiting(*each) for each in requests)
 
 
 @asynccontextmanager
 async def working(db: Database, api_url: str) -> AsyncIterator[Votes]:
-    """The service's worker on all queues, and its votes, composed as in the service."""
+    """Composed as in the service."""
     name = worker_name()
     client = SlackClient("xoxb-sandbox", api_url)
     me = await client.auth_test()

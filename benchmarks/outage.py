@@ -20,7 +20,7 @@ PATIENCE = 600.0
 
 
 async def lines(setting: Setting, ready: int) -> list[Line]:
-    """People voted while no worker ran; then one process starts. For comparison: the same process, eight voters."""
+    """People voted while no worker ran; then one process starts. Compared with the same process and eight voters."""
     url = setting.ground.fresh("bench_outage")
     calls = setting.size.calls
     first, *others = await seed(url, setting.slack, 1 + WARM + 3 * calls)
@@ -47,7 +47,7 @@ async def lines(setting: Setting, ready: int) -> list[Line]:
 
 
 async def _decided(url: str, row: Row) -> None:
-    """A vote without a worker: the call is ready, and all messages are marked as delivered."""
+    """Without a worker the call is ready; all messages are marked as delivered."""
     async with Database(url, application_name="bench voter") as db:
         await count(db, Waiting(*row).ballot())
     await asyncio.to_thread(take_back, url)

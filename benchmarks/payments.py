@@ -1,4 +1,4 @@
-"""The agent whose tools report their starts. The service loads it like any agent (`SIGNOFF_AGENTS`)."""
+"""The agent whose tools report their starts, loaded like any agent (`SIGNOFF_AGENTS`)."""
 
 from __future__ import annotations
 
@@ -39,11 +39,10 @@ def _told_to(path: str) -> Listener:
 
 
 listener: Listener | None = _told_to(os.environ[MARKS]) if MARKS in os.environ else None
-"""Receives starts: the order's number, and nanoseconds of the machine's monotonic clock."""
+"""Receives the order's number, and nanoseconds of the machine's monotonic clock."""
 
 
 def price(order_id: int) -> dict[str, Any]:
-    """The order's price, without waiting."""
     return {"order_id": order_id, "cents": 4200}
 
 

@@ -1,4 +1,4 @@
-"""Plots of a result as SVG, with real text, readable on light and dark backgrounds."""
+"""Plots as SVG, with real text, readable on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _named(name: str) -> str:
 
 
 def _save(figure: Figure, path: Path, title: str) -> None:
-    """Write the file, with its title for screen readers."""
+    """Add a title for screen readers."""
     figure.tight_layout()
     figure.savefig(path, format="svg", metadata={"Title": title, "Date": None})
     drawn = path.read_text().replace("<svg ", '<svg role="img" aria-labelledby="title" ', 1)

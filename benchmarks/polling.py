@@ -13,10 +13,7 @@ LOOPS = 40
 
 
 async def latency(conninfo: str) -> list[float]:
-    """Milliseconds from a committed decision until a loop sees it; the loops start at random offsets.
-
-    Few loops, because each gives one sample per five seconds.
-    """
+    """Milliseconds from a committed decision until a loop sees it; the loops start at random offsets."""
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as writer:
         await writer.execute("CREATE TABLE decision (n int PRIMARY KEY)")
         decided: dict[int, float] = {}

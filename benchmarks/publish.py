@@ -24,7 +24,6 @@ Result = dict[str, Any]
 
 
 def rows(result: Result) -> None:
-    """The table of `python -m benchmarks`, and the plot of rows 2 and 3."""
     lines = result["lines"]
     DOCS.joinpath("rows.md").write_text(f"# Rows\n\n{_about(result)}\n\n{_goals(lines)}")
     found = {line["row"]: line for line in reversed(lines) if line["row"] in {2, 3}}
@@ -43,7 +42,6 @@ def rows(result: Result) -> None:
 
 
 def growth(result: Result) -> None:
-    """The table and plots of `python -m benchmarks.growth`."""
     points, peer = result.get("points", []), result.get("dbos")
     text = f"# Growth\n\n{_about(result)}\n\n"
     if points:
@@ -54,7 +52,6 @@ def growth(result: Result) -> None:
 
 
 def scale(result: Result) -> None:
-    """The cost of one decision, and needs at higher rates, in `docs/scale.md`."""
     tables = sorted(result["bytes"].items(), key=lambda each: -sum(each[1].values()))
     kept = [[f"`{name}`", f"{each['heap']:,.0f}", f"{each['indexes']:,.0f}"] for name, each in tables]
     heap, indexes = (sum(each[part] for _, each in tables) for part in ("heap", "indexes"))
@@ -156,7 +153,6 @@ def _pair(samples: list[float] | None) -> str:
 
 
 def _fill(file: Path, name: str, text: str) -> None:
-    """Replace the text between the markers of that name."""
     marks = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     old = file.read_text()
     if not marks.search(old):

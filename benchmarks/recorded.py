@@ -22,12 +22,10 @@ Statement = tuple[Any, Any]
 
 
 class Undone(Exception):
-    """Raised after all writes, to roll them back."""
+    """Rolls all writes back."""
 
 
 class Recorder(Database):
-    """A database that records a decision's statements and rolls them back."""
-
     statements: list[Statement]
 
     @asynccontextmanager
@@ -60,7 +58,6 @@ class Row4:
         self._recorded: list[list[Statement]] = []
 
     async def ours(self, requests: list[Row]) -> float:
-        """Sequential votes."""
         ballots = [Waiting(*each).ballot() for each in requests]
         begun = time.monotonic()
         for ballot in ballots:
@@ -68,7 +65,7 @@ class Row4:
         return len(ballots) / (time.monotonic() - begun)
 
     async def record(self, requests: list[Row]) -> list[str]:
-        """Record the writes of votes on these. Returns one vote's statements, reads included."""
+        """Return one vote's statements, reads included."""
         self._recorded = []
         sent: list[Statement] = []
         async with Recorder(self._url, application_name="bench recorder") as db:
@@ -81,7 +78,7 @@ class Row4:
         return [" ".join(str(query).split())[:70] for query, _ in sent]
 
     async def bare(self, *, pipeline: bool) -> float:
-        """Replay the recording: BEGIN, the writes, COMMIT. The first few prepare the statements and are not counted."""
+        """The first few executions prepare the statements and are not counted."""
         play = self._at_once if pipeline else self._in_turn
         conninfo = Address.read(self._url, role="signoff_app").conninfo("bench bare")
         async with await psycopg.AsyncConnection.connect(conninfo, prepare_threshold=0) as raw:

@@ -1,5 +1,3 @@
-"""Results as lines of a table, printed and saved with every sample as JSON."""
-
 from __future__ import annotations
 
 import json
@@ -23,7 +21,7 @@ LIBRARIES = ("sqlalchemy", "psycopg", "uvloop", "slack-bolt", "dbos")
 
 @dataclass(frozen=True)
 class Line:
-    """One result. ``ratio`` is ours over the peer's; ``met`` is None without a goal."""
+    """``ratio`` is ours over the peer's; ``met`` is None without a goal."""
 
     row: int
     what: str
@@ -37,8 +35,6 @@ class Line:
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal for a ratio, in words and as a condition."""
-
     text: str
     holds: Callable[[Ratio], bool]
 
@@ -65,7 +61,6 @@ def compare(
     of: Statistic = median,
     goal: Goal | None = None,
 ) -> Line:
-    """One of our statistics against the peer's, round by round."""
     name, theirs = peer
     found = ratio(ours, theirs, of)
     return Line(
@@ -83,7 +78,7 @@ def compare(
 def latency(
     row: int, what: str, ours: Rounds, peer: tuple[str, Rounds], middle: Goal | None, late: Goal | None
 ) -> list[Line]:
-    """Two lines: p50 and p99, in milliseconds."""
+    """In milliseconds."""
     return [
         compare(row, f"{what}, p50", "ms", ours, peer, median, middle),
         compare(row, f"{what}, p99", "ms", ours, peer, p99, late),
@@ -91,7 +86,7 @@ def latency(
 
 
 def within(row: int, what: str, ours: Rounds, limit: float) -> Line:
-    """A median in milliseconds with an absolute limit, and the p99 beside it."""
+    """The median in milliseconds has an absolute limit."""
     every = pooled(ours)
     return Line(
         row,
@@ -122,7 +117,7 @@ def show(lines: Sequence[Line], notes: Sequence[str]) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """What absolute numbers depend on, without the machine's name."""
+    """Leave out the machine's name."""
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "commit": _commit(),
@@ -136,7 +131,7 @@ def machine() -> dict[str, Any]:
 
 
 def save(folder: Path, name: str, content: dict[str, Any]) -> Path:
-    """Write a result as JSON, named by kind and time; returns the file."""
+    """Name the file by kind and time."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
     path.write_text(json.dumps(content, indent=1) + "\n")
@@ -144,7 +139,6 @@ def save(folder: Path, name: str, content: dict[str, Any]) -> Path:
 
 
 def as_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """Lines in the saved format."""
     return [asdict(line) for line in lines]
 
 

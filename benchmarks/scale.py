@@ -80,7 +80,6 @@ def _sizes(url: str) -> dict[str, tuple[int, int]]:
 
 
 async def run(count: int, command: str) -> None:
-    """Measure, save, print."""
     load = os.getloadavg()[0]
     with ground() as floor:
         async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:

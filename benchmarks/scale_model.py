@@ -1,4 +1,4 @@
-"""Resources for a number of decisions a minute, computed from the cost of one. A model, and labelled as one."""
+"""Resources for a number of decisions a minute, computed from the cost of one. Labelled as a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ COMFORT = 0.6
 
 
 def needs(result: dict[str, Any]) -> list[list[str]]:
-    """Table rows: the needs at each rate."""
     opening, deciding = result["opening"], result["deciding"]
     kept = sum(each["heap"] + each["indexes"] for each in result["bytes"].values())
     wal = opening["wal"] + deciding["wal"]

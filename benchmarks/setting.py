@@ -1,5 +1,3 @@
-"""Shared by every row: the server, the Slack sandbox, and how much to measure."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -11,12 +9,12 @@ APART = 0.05
 """Seconds between sequential samples, so that one's aftermath does not affect the next."""
 
 VOTERS = 8
-"""Concurrent votes where the rate is measured: one per database connection for decisions."""
+"""Concurrent votes: one per database connection for decisions."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much to measure: rounds that alternate with the peer's, and samples per round."""
+    """Rounds that alternate with the peer's, and samples per round."""
 
     rounds: int
     clicks: int
@@ -61,7 +59,7 @@ QUICK = Size(
 
 @dataclass(frozen=True)
 class Setting:
-    """One run of the benchmarks. All rows share the Slack sandbox."""
+    """All rows share the Slack sandbox."""
 
     ground: Ground
     slack: SlackSandbox

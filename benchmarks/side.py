@@ -14,8 +14,6 @@ Command = Callable[..., Awaitable[Any]]
 
 
 class Side:
-    """The process of one side: `async with Side(module, log, …) as side`."""
-
     def __init__(self, module: str, log: Path, *arguments: str, **environment: str) -> None:
         self._command = (sys.executable, "-m", module, *arguments)
         self._log = log
@@ -38,7 +36,7 @@ class Side:
         process = self._process
         if process is None or process.stdin is None:
             return
-        process.stdin.close()  # tells it to exit
+        process.stdin.close()  # the process then exits
         try:
             await asyncio.wait_for(process.wait(), 20)
         except TimeoutError:
@@ -52,7 +50,7 @@ class Side:
         return self._process.pid
 
     async def ask(self, command: str, **arguments: Any) -> Any:
-        """Run a command and return its result. Raises RuntimeError if the process exits instead."""
+        """Raises RuntimeError if the process exits instead."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise RuntimeError("not started")
@@ -65,7 +63,7 @@ class Side:
 
 
 async def serve(commands: Mapping[str, Command]) -> None:
-    """Run commands from standard input until it ends. All other output goes to standard error."""
+    """Serve standard input until it ends. All other output goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     asking = asyncio.StreamReader(limit=2**24)

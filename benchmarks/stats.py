@@ -1,6 +1,5 @@
 """Quantiles, and confidence intervals of ratios.
 
-Absolute times depend on the machine and its other load, so rounds alternate with the peer's and only the ratio counts.
 Samples of one round resemble each other more than those of another, so the bootstrap draws pairs of rounds, not single
 samples.
 """
@@ -16,14 +15,12 @@ DRAWS = 2_000
 SURE = 0.95
 
 Rounds = list[list[float]]
-"""The samples of each round, in order."""
-
 Statistic = Callable[[Sequence[float]], float]
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ours divided by the peer's, with the 95 % interval of the bootstrap."""
+    """Ours over the peer's, with the 95 % interval of the bootstrap."""
 
     value: float
     low: float
@@ -45,7 +42,6 @@ def median(samples: Sequence[float]) -> float:
 
 
 def p99(samples: Sequence[float]) -> float:
-    """The value that 99 % of the samples do not exceed."""
     return quantile(samples, 0.99)
 
 
@@ -54,9 +50,8 @@ def pooled(rounds: Rounds) -> list[float]:
 
 
 def ratio(ours: Rounds, peer: Rounds, of: Statistic) -> Ratio:
-    """A statistic of all our samples over the peer's. Both must have the same number of rounds.
-
-    With a single round there is no interval: both ends are the value.
+    """A statistic of all our samples over the peer's. Both must have the same number of rounds. With a single round,
+    both ends of the interval are the value.
     """
     draw = random.Random(0)  # the same samples give the same interval
     numbers = range(len(ours))

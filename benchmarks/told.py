@@ -1,4 +1,4 @@
-"""Row 8: how soon programs waiting over HTTP receive decisions, at fifty decisions a second."""
+"""Row 8: how soon long-polls receive decisions, at fifty decisions a second."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PER_SECOND = 50.0
 OPENERS = 8
 BEGIN_AT_ONCE = 2
 LONGEST_WAIT = 300
-"""Seconds per long poll, as for programs in the same network, without proxies that cut silent connections."""
+"""Seconds per long poll, without proxies that cut silent connections."""
 SETTLE = 3.0
 """Seconds for the waiters' first requests, before the service's memory is read."""
 
@@ -41,7 +41,7 @@ class Program:
     turned_away: int = 0
 
     async def call(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
-        """Status and content of one response, over a new connection."""
+        """Use a new connection."""
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             try:
@@ -59,7 +59,6 @@ class Program:
         path: str,
         body: object = None,
     ) -> tuple[int, dict[str, Any]]:
-        """The same over this connection."""
         content = b"" if body is None else json.dumps(body).encode()
         head = {
             "Host": "127.0.0.1",
@@ -156,7 +155,7 @@ async def _decided(
     """When each decision was sent, and the share of a core that the service used meanwhile."""
     sent: dict[str, float] = {}
     gc.collect()
-    gc.freeze()  # this process has thousands of connections; garbage collection would disturb its timing
+    gc.freeze()  # garbage collection over thousands of connections would disturb the timing
     process = psutil.Process(clicker.pid)
     process.cpu_percent()
     begun = time.monotonic()

@@ -1,5 +1,3 @@
-"""Rows 2, 3, 4 and 9: from a vote to the tool in the same process."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
@@ -35,7 +33,7 @@ async def row_3(setting: Setting) -> list[Line]:
 
 
 async def compared(setting: Setting, ground: Ground, what: str) -> tuple[Rounds, Rounds]:
-    """Alternating rounds of ours and DBOS's: milliseconds of each vote, or calls per second of each round."""
+    """Milliseconds of each vote, or calls per second of each round."""
     count, how = _round(setting, what)
     ours: Rounds = []
     peer: Rounds = []
@@ -103,7 +101,6 @@ async def row_9(setting: Setting) -> list[Line]:
 async def voting(
     setting: Setting, ground: Ground, count: int, tool: Tool = pay, *, silent: bool = False
 ) -> AsyncIterator[tuple[Side, Iterator[Row]]]:
-    """A process that votes and runs tools, and waiting requests in its own database."""
     name = f"bench_{tool.name}"
     url = ground.fresh(name)
     rows = iter(await seed(url, setting.slack, count, tool))
@@ -115,7 +112,6 @@ async def voting(
 
 @asynccontextmanager
 async def dbos(ground: Ground) -> AsyncIterator[Side]:
-    """The peer's process, with its own database."""
     url = ground.fresh("bench_dbos", migrated=False)
     async with Side("benchmarks.dbos_side", ground.home / "dbos.log", url) as side:
         yield side

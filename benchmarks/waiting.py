@@ -1,5 +1,3 @@
-"""Waiting requests, made by the use cases: a run, its model's proposal, the request to people."""
-
 from __future__ import annotations
 
 import asyncio
@@ -37,7 +35,7 @@ _orders = itertools.count(1)
 
 @dataclass(frozen=True)
 class Waiting:
-    """A request that waits for one approval: its order number, and its card's place."""
+    """`place` is that of its card."""
 
     order: int
     request_id: str
@@ -45,7 +43,7 @@ class Waiting:
     ts: str
 
     def ballot(self) -> Ballot:
-        """Grace's approval, as a click on the request's card."""
+        """A click of Grace on the request's card."""
         grace = Standing(GRACE, frozenset({FINANCE}))
         place = Place(self.nonce, "channel", CHANNEL, self.ts)
         return Ballot(
@@ -58,14 +56,14 @@ Row = list[Any]
 
 
 async def seed(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> list[Row]:
-    """Create waiting requests, each with its own run and a posted card; no other work is pending."""
+    """Each request has its own run and a posted card; no other work is pending."""
     made = await ask(url, slack, count, tool)
     await asyncio.to_thread(settle, url, [(each.ts, each.nonce) for each in made])
     return [list(astuple(each)) for each in sorted(made, key=lambda each: each.order)]
 
 
 async def ask(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> list[Waiting]:
-    """Create waiting requests as the use cases leave them, with undelivered messages."""
+    """Create requests as the use cases leave them, with undelivered messages."""
     numbers = iter([next(_orders) for _ in range(count)])
     made: list[Waiting] = []
 
@@ -81,7 +79,7 @@ async def ask(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> li
 
 
 def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
-    """Post the card, as delivery would at Slack's pace."""
+    """Post the card without waiting for Slack's pace."""
     card = request_card(view)
     channel = slack.workspace.channels[CHANNEL]
     message = {"user": slack.workspace.bot.user_id, "bot_id": slack.workspace.bot.bot_id}
@@ -91,7 +89,6 @@ def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
 
 
 async def count(db: Database, ballot: Ballot) -> None:
-    """Apply one vote."""
     [counted] = await requests.CountVotes(db).send([ballot], wait=True)
     if isinstance(counted, Exception):
         raise counted

@@ -1,12 +1,12 @@
-"""Agno's AgentOS, whose confirmations people give in Slack. Kill it while a run is paused, and start it again.
+"""Agno's AgentOS, whose confirmations people give in Slack. It can be killed while a run is paused, and restarted.
 
-SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both), AGNO_DB_URL where Agno keeps its runs,
+SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both), AGNO_DB_URL where Agno stores its runs,
 OPENAI_BASE_URL and OPENAI_API_KEY which model to use: `python -m slack_sandbox.model` is a scripted one.
 
     curl -X POST http://localhost:7777/agents/data_manager/runs \
       -F "message=Delete 50 old records from the users table" -F "session_id=test_session" -F "stream=false"
 
-answers with the status PAUSED. There is no second call: somebody approves in Slack, and the run goes on.
+This answers with the status PAUSED. Once somebody approves in Slack, the run continues without a second call.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""An agent inbox on DBOS: agents that wait for a person's word, for days and through restarts, and lists of them.
+"""An agent inbox on DBOS: agents wait for people, for days and across restarts, and can be listed.
 
-Beside `signoff serve` (or `signoff demo`) with SIGNOFF_WEBHOOK_NETWORKS=127.0.0.0/8, because both are on one machine:
+Run it beside `signoff serve` (or `signoff demo`) with SIGNOFF_WEBHOOK_NETWORKS=127.0.0.0/8, because both are on one
+machine:
 
     $ signoff webhooks add inbox http://127.0.0.1:8000/signoff --event decision.made
     $ SIGNOFF_URL=… SIGNOFF_KEY=… SIGNOFF_WEBHOOK_SECRET=… python examples/dbos_inbox.py
@@ -47,7 +48,6 @@ class AgentStatus(BaseModel):
 # --8<-- [start:agent]
 @DBOS.workflow()
 def durable_agent(start: AgentStart) -> str:
-    """Works, asks, waits, and goes on or ends denied; whoever looks on sees its status."""
     status = AgentStatus(
         agent_id=str(DBOS.workflow_id),
         name=start.name,
@@ -78,7 +78,7 @@ def now() -> str:
 
 @DBOS.workflow()
 def sweep(at: datetime, _: Any) -> None:
-    """Every minute: what no webhook told."""
+    """Every minute, for webhooks that did not arrive."""
     approvals.sweep()
 
 
@@ -113,7 +113,6 @@ async def list_denied_agents() -> list[AgentStatus]:
 
 
 async def statuses(status: str) -> list[AgentStatus]:
-    """What the agents that stand so have published of themselves."""
     found = await DBOS.list_workflows_async(status=status, name=durable_agent.__qualname__)
     published = [DBOS.get_event_async(each.workflow_id, AGENT_STATUS, timeout_seconds=1) for each in found]
     return [each for each in await asyncio.gather(*published) if each is not None]
@@ -122,7 +121,7 @@ async def statuses(status: str) -> list[AgentStatus]:
 if __name__ == "__main__":
     config: DBOSConfig = {
         "name": "inbox",
-        "system_database_url": os.environ.get("DBOS_SYSTEM_DATABASE_URL"),  # without: SQLite in this folder
+        "system_database_url": os.environ.get("DBOS_SYSTEM_DATABASE_URL"),  # default: SQLite in this folder
         "application_version": "1",
         "log_level": "WARNING",
     }

@@ -1,4 +1,4 @@
-"""An agent of yours, anywhere: it deletes records only when a person has said yes. Run it beside `signoff demo`."""
+"""An agent that deletes records only after a person has approved. Run it beside `signoff demo`."""
 
 import logging
 import os

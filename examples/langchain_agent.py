@@ -1,8 +1,8 @@
-"""An agent of LangChain whose deletions people approve in Slack, with the human-in-the-loop middleware as it is.
+"""A LangChain agent with the human-in-the-loop middleware, whose deletions people approve in Slack.
 
-Run it beside `signoff demo`, with SIGNOFF_URL and SIGNOFF_KEY as the demo prints them, and kill it while it waits:
-started again it comes back to the same questions. The chat is kept in the PostgreSQL of AGENT_DATABASE_URL (one of our
-own in `.signoff/langchain` if that is not set). The model only says what is written here; put your own in its place.
+Run it beside `signoff demo`, which prints SIGNOFF_URL and SIGNOFF_KEY. Killed while it waits, it resumes the same
+questions after a restart. The chat is stored in the PostgreSQL of AGENT_DATABASE_URL (default: an embedded one in
+`.signoff/langchain`). Replace the scripted model by your own.
 """
 
 import os
@@ -26,14 +26,12 @@ def delete_records(table_name: str, count: int) -> str:
 
 
 class Scripted(FakeMessagesListChatModel):
-    """A model that costs nothing."""
-
     def bind_tools(self, tools: Any, **_: Any) -> Any:
         return self
 
 
 def agent_of(checkpointer: Any, said: int) -> Any:
-    """The agent; its model goes on after as many messages as it has `said`."""
+    """`said`: number of messages that the model has already sent."""
     calls = [
         {"name": "delete_records", "args": {"table_name": table, "count": 50}, "id": f"call-{table}"}
         for table in ("users", "logs")
@@ -46,7 +44,6 @@ def agent_of(checkpointer: Any, said: int) -> Any:
 
 
 def main(url: str, thread: str) -> None:
-    """Start the agent, or go on with it, and wait for people."""
     config: Any = {"configurable": {"thread_id": thread}}
     with (
         PostgresSaver.from_conn_string(url) as saver,

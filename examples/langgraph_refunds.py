@@ -1,9 +1,9 @@
-"""A customer service agent of LangGraph: small refunds at once, large ones when people have said yes in Slack.
+"""A LangGraph agent for customer service: it refunds small amounts at once, large ones after people approve in Slack.
 
-Run it beside `signoff demo`, with SIGNOFF_URL and SIGNOFF_KEY as the demo prints them, and type
-`refund order 7`, `status of order 7` or `refund order 1`. Kill it whenever you like: started again it goes on, and
-nothing is refunded twice. Orders, chats and what waits are kept in the PostgreSQL of SHOP_DATABASE_URL (one of our own
-in `.signoff/langgraph` if that is not set). The model is a few rules, so that nobody pays; put your own in its place.
+Run it beside `signoff demo`, which prints SIGNOFF_URL and SIGNOFF_KEY, and type `refund order 7`, `status of order 7`
+or `refund order 1`. It can be killed at any moment: it resumes, and refunds nothing twice. Orders, chats and pending
+calls are stored in the PostgreSQL of SHOP_DATABASE_URL (default: an embedded one in `.signoff/langgraph`). The model is
+a few rules; replace it by your own.
 """
 
 import os
@@ -36,11 +36,11 @@ ORDERS = [
     (7, "Espresso machine", 1249.50),
 ]
 
-SAVERS_TERMS = {"autocommit": True, "row_factory": dict_row}  # what LangGraph asks of connections
+SAVERS_TERMS = {"autocommit": True, "row_factory": dict_row}  # what LangGraph requires of connections
 
 
 class Shop:
-    """The orders: PAID, PENDING_REFUND, REFUNDED or REFUND_REJECTED. Each change is one statement that does it once."""
+    """Orders are PAID, PENDING_REFUND, REFUNDED or REFUND_REJECTED. Each change is one statement."""
 
     def __init__(self, pool: ConnectionPool[Any]) -> None:
         self.pool = pool
@@ -75,7 +75,7 @@ class Shop:
         )
 
     def refund(self, order_id: int, price: float, key: str) -> bool:
-        """The money goes back, if the price is the one that was asked about. True, too, if this key did it before."""
+        """Refund at the price that was asked about. Also true if this key has refunded before."""
         return self._change(
             "UPDATE orders SET status = 'REFUNDED', refunded_by = %s, refunds = refunds + 1"
             " WHERE order_id = %s AND price = %s AND status IN ('PAID', 'PENDING_REFUND')",
@@ -94,7 +94,7 @@ class Shop:
 
 # --8<-- [start:decided]
 def refund(shop: Shop, call: BackgroundCall) -> str:
-    """What is done once people have said yes, or at once where nobody has to be asked."""
+    """Runs after approval, or at once where policy requires none."""
     order_id = call.arguments["order_id"]
     if order_id != call.asked["order_id"]:  # a reviewer has corrected the order's number
         shop.release(call.asked["order_id"])
@@ -106,13 +106,13 @@ def refund(shop: Shop, call: BackgroundCall) -> str:
 
 
 def refuse(shop: Shop, call: BackgroundCall) -> None:
-    """People have said no, or nobody has answered in time."""
+    """Runs after a rejection or an expiry."""
     shop.reject(call.arguments["order_id"], call.reason or str(call.cause))
     # --8<-- [end:decided]
 
 
 def tools_of(shop: Shop, background: Background) -> list[Any]:
-    """The agent's tools. The price is the shop's; a model that claims another changes nothing."""
+    """The shop decides the price, not the model."""
 
     @tool
     def get_order(order_id: int) -> str:
@@ -148,8 +148,6 @@ def tools_of(shop: Shop, background: Background) -> list[Any]:
 
 
 class Clerk(BaseChatModel):
-    """A model of three rules."""
-
     @property
     def _llm_type(self) -> str:
         return "clerk"
@@ -172,7 +170,6 @@ class Clerk(BaseChatModel):
 
 
 def graph_of(model: BaseChatModel, tools: list[Any], checkpointer: Any, store: Any) -> Any:
-    """The agent: a chatbot and its tools."""
     bound = model.bind_tools(tools)
     builder = StateGraph(MessagesState)
     builder.add_node("chatbot", lambda state: {"messages": [bound.invoke(state["messages"])]})
@@ -184,7 +181,7 @@ def graph_of(model: BaseChatModel, tools: list[Any], checkpointer: Any, store: A
 
 
 def chat(url: str, thread: str) -> None:
-    """Talk to the agent until the input ends. What waits goes on meanwhile, and after a restart."""
+    """Background work continues meanwhile, and after a restart."""
     with (
         ConnectionPool(url, connection_class=Connection[DictRow], kwargs=SAVERS_TERMS) as pool,
         ApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"]) as client,
@@ -202,7 +199,7 @@ def chat(url: str, thread: str) -> None:
         with background:
             graph = graph_of(Clerk(), tools_of(shop, background), saver, store)
             config = {"configurable": {"thread_id": thread}}
-            if graph.get_state(config).next:  # it was killed in the middle of an answer
+            if graph.get_state(config).next:  # killed in the middle of an answer
                 print(graph.invoke(None, config)["messages"][-1].text, flush=True)
             for line in sys.stdin:
                 print(graph.invoke({"messages": [("user", line)]}, config)["messages"][-1].text, flush=True)

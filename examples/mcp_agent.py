@@ -1,7 +1,7 @@
-"""A program that speaks MCP and asks people through `signoff mcp` before it deletes anything.
+"""An MCP client that asks people through `signoff mcp` before it deletes anything.
 
-SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both). A coding agent needs no program at all:
-`claude mcp add signoff -- signoff mcp`, then `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.
+SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both). A coding agent needs no program: `claude mcp
+add signoff -- signoff mcp`, then `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.
 """
 
 import asyncio
@@ -22,7 +22,6 @@ def delete_records(table_name: str, count: int) -> str:
 
 
 async def main() -> None:
-    """Ask, wait, and do exactly what was decided."""
     async with Client(signoff) as people:
         asked = {"action": "delete_records", "arguments": {"table_name": "users", "count": 50}}
         word = (await people.call_tool("request_approval", asked)).structured_content or {}

@@ -1,8 +1,7 @@
-"""An agent of the OpenAI Agents SDK whose deletions wait for people. Kill it while it waits and start it again.
+"""An agent of the OpenAI Agents SDK whose deletions wait for people. It can be killed while it waits, and restarted.
 
 SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both), OPENAI_BASE_URL and OPENAI_API_KEY which
-model to use: `python -m slack_sandbox.model` is a scripted one. The folder named on the command line
-keeps runs that wait.
+model to use: `python -m slack_sandbox.model` is a scripted one. The argument is the folder for waiting runs.
 """
 
 import asyncio
@@ -32,7 +31,6 @@ agent = Agent(name="cleaner", instructions="You keep the tables tidy.", model=mo
 
 
 async def main(folder: str) -> None:
-    """Start the run, or go on with the one that was kept."""
     task = "delete_records table_name=users count=50"
     result = await approvals.run(agent, task, key="nightly-17", store=FileRunStore(folder))
     print(result.final_output)

@@ -1,7 +1,7 @@
-"""A pydantic-ai agent whose deletions wait for people. Kill it while it waits and start it again: it goes on.
+"""A pydantic-ai agent whose deletions wait for people. It can be killed while it waits, and restarted.
 
-SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both); the file named on the command line keeps the
-run. The model is a function, so that this runs without a paid one: put "openai:gpt-5" or any other in its place.
+SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both); the argument is the file for the waiting run.
+The model is a function, so that this runs without a paid one: replace it by "openai:gpt-5" or any other.
 """
 
 import asyncio
@@ -19,7 +19,6 @@ from signoff.integrations.pydantic_ai import PausedRun, PydanticAIApprovals
 
 
 def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Asks for the deletion, then says what came of it."""
     told = [part.content for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
     if told:
         return ModelResponse(parts=[TextPart(f"Done: {told[0]}")])
@@ -40,7 +39,6 @@ def delete_records(table_name: str, count: int) -> str:
 
 
 async def main(kept: Path) -> None:
-    """Start the run, or go on with the one that was kept."""
     if kept.exists():
         paused = PausedRun.of_json(kept.read_bytes())
     else:

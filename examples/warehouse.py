@@ -1,4 +1,4 @@
-"""Carries out what the tool `ship_order` of an agent was approved for: with `external=True` the service does not.
+"""Executes the approved calls of an agent's tool `ship_order`, which has `external=True`.
 
 SIGNOFF_URL says where Signoff is, SIGNOFF_KEY has the scope `execute`.
 """
@@ -17,13 +17,13 @@ signoff = httpx2.Client(
 
 
 def ship_order(order_id: int, idempotency_key: str) -> dict[str, str]:
-    """What is done in the real world; hand the key on to whatever can use one."""
+    """Act in the real world; pass the key on to whatever accepts one."""
     print(f"shipping order {order_id}", flush=True)
     return {"parcel": f"P-{order_id}", "booked_as": idempotency_key}
 
 
 def carry_out(call_id: str) -> None:
-    """Claim a call, do it, and report how it went."""
+    """Claim a call, execute it, and report the result."""
     claimed = signoff.post(f"/executions/{call_id}/claim", json={"lease": "10m"})
     if claimed.status_code == 409:  # another program was first, or people are asked again
         return
@@ -32,15 +32,14 @@ def carry_out(call_id: str) -> None:
     try:
         done = ship_order(**claim["action"]["arguments"], idempotency_key=claim["idempotency_key"])
         report |= {"status": "succeeded", "result": done}
-    except Exception as error:  # the agent is told
+    except Exception as error:  # the agent receives the error
         report |= {"status": "failed", "error": str(error) or type(error).__name__}
     while (answer := signoff.post(f"/executions/{call_id}/result", json=report)).status_code in (429, 503):
-        time.sleep(1)  # the same report may be sent again
+        time.sleep(1)  # repeating a report has no effect
     answer.raise_for_status()
 
 
 def main() -> None:
-    """Wait for calls, and carry out each of them, until the program is ended."""
     while True:
         try:
             for call in signoff.get("/executions", params={"wait": 30}).raise_for_status().json():
