@@ -1,4 +1,4 @@
-"""A way to PostgreSQL that breaks at a COMMIT: before the server has heard of it, or before the client hears back."""
+"""Breaks a connection to PostgreSQL at a COMMIT: before the server receives it, or before the client is answered."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Literal
 from agent.database.address import Address
 
 _IDLE = b"Z\0\0\0\5I"
-"""The server's word that a transaction is over."""
+"""The server's message that a transaction has ended."""
 
 Cut = Literal["before", "after"]
 
 
 class CommitCutter:
-    """Passes everything on between clients and the server, until it is told to cut a COMMIT."""
-
     def __init__(self, url: str, folder: Path) -> None:
         given = Address.read(url).parameters
         port = given["port"]
@@ -26,16 +24,14 @@ class CommitCutter:
         self._own = f"{folder}/.s.PGSQL.{port}"
         self.url = f"postgresql://{given['user']}@/{given['dbname']}?host={folder}&port={port}"
         self.cuts = 0
-        """How many COMMITs have been cut."""
         self._next: Cut | None = None
 
     def cut_next(self, cut: Cut) -> None:
-        """Break the connection of the next COMMIT, before or after the server has heard of it."""
+        """Break the connection of the next COMMIT."""
         self._next = cut
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[CommitCutter]:
-        """Listens for clients."""
         async with await asyncio.start_unix_server(self._pass_on, self._own):
             yield self
 
@@ -59,7 +55,7 @@ class CommitCutter:
         async def answer() -> None:
             unheard = b""
             while said := await server.read(65536):
-                if cut.is_set():  # the client does not hear that the COMMIT is done
+                if cut.is_set():  # the client does not learn that the COMMIT succeeded
                     unheard += said
                     if unheard.endswith(_IDLE):
                         return

@@ -1,4 +1,4 @@
-"""PostgreSQL for tests: one server per test process, and one database that each test finds as if newly made."""
+"""PostgreSQL for tests: one server per test process, and one database, empty for each test."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from agent.database.pools import Database
 
 TEMPLATE = "signoff_template"
 MAX_USES = 100
-"""Tests in one database before the next is made: what they delete stays in its files."""
+"""Tests per database: the rows that they delete stay in its files."""
 
 
 @dataclass
 class Postgres:
-    """The server of this test process; its databases are copies of a migrated one, made in milliseconds."""
+    """Databases are copies of a migrated one, made in milliseconds."""
 
     server: embedded_server.EmbeddedServer
     admin: psycopg.Connection[Any]
@@ -31,11 +31,10 @@ class Postgres:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def url(self, name: str) -> str:
-        """The address of the database `name`, as the superuser who owns everything."""
+        """The address of a database, as its owner, a superuser."""
         return self.server.url.replace("/postgres?", f"/{name}?")
 
     def create(self, template: str = "template0") -> str:
-        """A new database; returns its name."""
         name = f"test_{next(self._numbers)}"
         self.admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         return name
@@ -44,19 +43,18 @@ class Postgres:
         self.admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def lend(self) -> Shared:
-        """The database that tests use one after another, migrated and empty."""
+        """The shared database, migrated and empty."""
         if self.shared is None:
             name = self.create(TEMPLATE)
             self.shared = _lent[self.url(name)] = Shared(name, self.url(name))
         return self.shared
 
     def take_back(self) -> None:
-        """A test is over: empty the database, or drop it where that cannot make it what it was."""
+        """Empty the database after a test, or drop it if that does not restore it."""
         if self.shared is not None and not self.shared.empty():
             self.retire()
 
     def retire(self) -> None:
-        """Let go of the shared database."""
         if self.shared is not None:
             del _lent[self.shared.url]
             self.shared.close()
@@ -65,17 +63,19 @@ class Postgres:
 
 
 class Shared:
-    """A migrated database in which one test after another runs.
+    """A migrated database that tests use one after the other.
 
-    To make a database and to fill the caches of new connections costs more than most tests do in it. So tables
-    are emptied in between, and connections stay open. Where a test changed anything else, nobody follows it.
+    Creating a database and filling the caches of new connections costs more than most tests. So tables are emptied in
+    between, and connections stay open. After any other change, the database is dropped.
     """
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
         self.url = url
         self.owner = self._connect("owner")
-        self.owner.prepare_threshold = None  # it would not know that its statements are discarded
+        self.owner.prepare_threshold = (
+            None  # DISCARD ALL drops prepared statements, which psycopg would not notice
+        )
         self._kept: dict[str, Kept] = {}
         self._uses = 0
         self._cleaner = self._connect("cleaner")
@@ -84,13 +84,13 @@ class Shared:
         self._made = self._cleaner.execute(MADE).fetchone()
 
     def keep(self, application_name: str) -> Kept:
-        """This database for one who closes it, with connections that stay open for the next."""
+        """The database for one user, with connections that stay open for the next."""
         if application_name not in self._kept:
             self._kept[application_name] = Kept(self.url, application_name=application_name)
         return self._kept[application_name]
 
     def empty(self) -> bool:
-        """Make it what it was when it was new; returns whether it is."""
+        """Restore the new database; return whether that succeeded."""
         self._uses += 1
         if self._uses == MAX_USES or self.owner.closed or any(kept.in_use for kept in self._kept.values()):
             return False
@@ -104,7 +104,6 @@ class Shared:
             return False
 
     def close(self) -> None:
-        """Close every connection."""
         loop = asyncio.new_event_loop()
         for kept in self._kept.values():
             loop.run_until_complete(kept.end())
@@ -117,25 +116,24 @@ class Shared:
 
 
 class Kept(Database):
-    """A database whose connections outlive its user: the next one finds them open, with their caches filled."""
+    """A database whose connections, with their caches, survive `close`."""
 
     def _engine(self, *sizes: Any, **settings: Any) -> AsyncEngine:
-        """Keep every plan from a statement's second use on, where the driver and PostgreSQL wait for more."""
+        """Prepare and keep plans from a statement's second use on; the driver and PostgreSQL would wait longer."""
         settings["plan_cache_mode"] = "force_generic_plan"
         engine = super()._engine(*sizes, **settings)
         event.listen(engine.sync_engine, "connect", _prepare_at_once)
         return engine
 
     async def close(self) -> None:
-        """Nothing: `end` closes it."""
+        """`end` closes it."""
 
     async def end(self) -> None:
-        """Close it."""
         await super().close()
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody has not given back a connection, or listens."""
+        """Whether a connection is in use, or a listener exists."""
         listens = self._listeners or self.wakeups._listeners
         return bool(listens) or any(pool.in_use for pool in self.pools())
 
@@ -150,7 +148,7 @@ _lent: dict[str, Shared] = {}
 
 
 def kept(url: str, application_name: str = "signoff") -> Database:
-    """The database at this address, for one user in this process: with open connections, where tests share it."""
+    """The database at this address for one user, with open connections where tests share it."""
     shared = _lent.get(url)
     return shared.keep(application_name) if shared else Database(url, application_name=application_name)
 
@@ -160,8 +158,8 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
   AND NOT (application_name = ANY(%s) AND state = 'idle')
 """
-# Whatever is created, altered, dropped or analysed leaves a trace in one of these, behind what PostgreSQL has brought
-# along; `clean` itself switches the triggers that are always on.
+# Whatever is created, altered, dropped or analysed leaves a trace in one of these. `clean` itself switches the triggers
+# that are always on.
 CATALOGS = (
     "pg_attrdef", "pg_attribute WHERE attrelid >= 16384", "pg_class WHERE oid >= 16384", "pg_constraint",
     "pg_db_role_setting", "pg_enum", "pg_event_trigger", "pg_namespace", "pg_policy", "pg_proc WHERE oid >= 16384",
@@ -174,7 +172,7 @@ MADE = "SELECT " + ", ".join(
 
 
 def _cleaning(connection: psycopg.Connection[Any]) -> str:
-    """A function that empties every table, whatever its triggers and foreign keys say."""
+    """A function that empties every table, despite triggers and foreign keys."""
     names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA])
     tables = {name for (name,) in names} - {"alembic_version"}
     always = dict(

@@ -21,7 +21,7 @@ PAGES = (
 )
 NOTHING: Mapping[str, str] = MappingProxyType({})
 SHELL = ("", "bash", "console")
-"""Languages of blocks with commands; one without a language may be output instead."""
+"""Languages of blocks with commands; a block without a language may be output instead."""
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _INCLUDE = re.compile(r'^--8<-- "([^":]+)(?::(\w+))?"$', re.MULTILINE)
@@ -29,7 +29,7 @@ _INCLUDE = re.compile(r'^--8<-- "([^":]+)(?::(\w+))?"$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page. `included` is the file that it comes from, if it does."""
+    """A fenced block of a page. `included` is the file that it comes from, if any."""
 
     page: str
     line: int
@@ -41,7 +41,7 @@ class Block:
         return f"{self.page}:{self.line}"
 
     async def run(self, names: dict[str, Any], replaced: Mapping[str, str] = NOTHING) -> None:
-        """Run the Python, which may await, in this namespace; `replaced` are texts that differ here."""
+        """Run the Python, which may await. `replaced` maps texts to those that the test needs."""
         text = self.code
         for shown, used in replaced.items():
             text = text.replace(shown, used)
@@ -53,7 +53,7 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """Its command lines: those behind a `$`, or all lines of a block in bash."""
+        """Lines behind a `$`, or all lines of a bash block."""
         lines = self.code.replace("\\\n", " ")
         if self.language == "bash":
             return [each.strip() for each in _whole(lines) if not each.startswith("#")]
@@ -77,7 +77,7 @@ def _all() -> Iterator[Block]:
 
 
 def _included(include: re.Match[str]) -> str:
-    """The file, or the part of it between `--8<-- [start:name]` and `[end:name]`."""
+    """The file, or its part between `--8<-- [start:name]` and `[end:name]`."""
     text = (ROOT / include[1]).read_text()
     if include[2] is None:
         return text
@@ -88,7 +88,7 @@ def _included(include: re.Match[str]) -> str:
 
 
 def _whole(lines: str) -> Iterator[str]:
-    """Lines, joined as long as a quotation is open."""
+    """Join lines while a quotation is open."""
     held = ""
     for line in lines.splitlines():
         held = f"{held}\n{line}" if held else line

@@ -1,4 +1,4 @@
-"""What coding agents say before they use a tool, in the form that each documents, with every field of that form."""
+"""Events of coding agents before they use a tool, with every documented field."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ CURSOR_TOOL_SHELL: dict[str, Any] = _CURSOR | {
 
 
 def told(event: dict[str, Any], given: dict[str, Any] | None = None, **changes: Any) -> bytes:
-    """The event as it comes over standard input, with these changes; `given` changes the tool's input."""
+    """The event as standard input, with these changes; `given` changes the tool's input."""
     changed = event | changes
     if given:
         changed["tool_input"] = event["tool_input"] | given

@@ -1,4 +1,4 @@
-"""Watches which locks each transaction of a test takes, and in which order."""
+"""Records the locks of each transaction of a test, and their order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MADE = re.compile(r"\bINSERT\s+INTO\s+(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock that a statement takes: of rows that it names or writes, the pause switch, or a concurrency limit."""
+    """Rows that a statement names or writes, the pause switch, or a concurrency limit."""
 
     name: str
     written: bool = False
@@ -39,7 +39,7 @@ class Lock:
 
 @cache
 def locks_of(sql: str) -> tuple[Lock, ...]:
-    """The locks that a statement takes, in its order."""
+    """In the order in which the statement takes them."""
     found: list[Lock] = []
     if "pg_advisory_xact_lock" in sql and "signoff pause" in sql:
         found.append(Lock(PAUSE))
@@ -59,7 +59,7 @@ def locks_of(sql: str) -> tuple[Lock, ...]:
 
 @cache
 def rows_made(sql: str) -> frozenset[str]:
-    """The tables in which a statement makes rows, which nobody else can lock before COMMIT."""
+    """Tables in which a statement inserts rows, which nobody else can lock before COMMIT."""
     return frozenset(_MADE.findall(sql)) & _LEVELS.keys()
 
 
@@ -77,16 +77,15 @@ class LockRecorder:
     def __init__(self) -> None:
         self.violations: list[str] = []
         self.runs: list[list[str]] = []
-        """The runs that each transaction has locked, where they are more than one."""
+        """Runs that each transaction has locked, if more than one."""
         self._open: WeakKeyDictionary[object, _Transaction] = WeakKeyDictionary()
 
     def note(self, connection: psycopg.AsyncConnection[Any], sql: str, parameters: Any) -> None:
-        """A statement is about to run on this connection."""
         if connection.info.transaction_status == TransactionStatus.IDLE:
             self._open.pop(connection, None)
         if not (locks := locks_of(sql)) and not rows_made(sql):
             return
-        if _OF_RETENTION.search(str(parameters)):  # the one head that has a place of its own in the order
+        if _OF_RETENTION.search(str(parameters)):  # the one head with its own place in the order
             locks = tuple(replace(each, name=RETENTION) for each in locks if each.name == "audit_head")
         transaction = self._open.setdefault(connection, _Transaction())
         transaction.names |= rows_made(sql) - {"audit_head", "delivery"}
@@ -111,7 +110,7 @@ class LockRecorder:
         transaction.names.add(lock.name)
 
     def _may(self, transaction: _Transaction, lock: Lock, statement: str) -> bool:
-        """Rows that are locked already, and locks that are not waited for."""
+        """Allow rows that are locked already, and locks that are not waited for."""
         again = lock.name in transaction.names if lock.written else statement in transaction.statements
         return again or lock.skips
 
@@ -126,7 +125,7 @@ RECORDER = LockRecorder()
 
 
 def install() -> None:
-    """Hear of every statement that an asynchronous connection of this process runs."""
+    """Observe every statement of asynchronous connections of this process."""
     execute = psycopg.AsyncCursor.execute
 
     async def recorded(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
@@ -137,7 +136,7 @@ def install() -> None:
 
 
 def check(url: str) -> None:
-    """Raises AssertionError when a transaction since the last check has taken its locks in another order."""
+    """Raises AssertionError if a transaction since the last check has taken its locks in another order."""
     violations, RECORDER.violations = RECORDER.violations, []
     locked, RECORDER.runs = RECORDER.runs, []
     if locked:

@@ -1,4 +1,4 @@
-"""Every metric that a scrape of the service can have, without a service."""
+"""Every metric that the service can expose, without a service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.store.views import ServiceCounts
 from slackbot.web import ProcessPart, ServiceMetrics
 
 OF_A_PROCESS = (agent.metrics, slackbot.slack.metrics, slackbot.web.http.metrics)
-"""Imported for what they put into the registry."""
+"""Imported because they register metrics."""
 
 _COUNTS = ServiceCounts(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0, 0.0, 0, 0, {}, {})
 
@@ -24,7 +24,7 @@ class _NoDatabase:
 
 
 def families() -> list[Metric]:
-    """Those of the process, and those that are read from the database. Needs a running event loop."""
+    """Metrics of the process and of the database. Needs a running event loop."""
     figures = ServiceMetrics(_NoDatabase(), lambda: ProcessPart(False, True, True, 1.0), tuple)  # type: ignore[arg-type]
     of_process = [family for family in REGISTRY.collect() if family.name.startswith("signoff_")]
     return [*figures._families(_COUNTS), *of_process]

@@ -1,6 +1,6 @@
-"""Budgets of time that the product keeps, longer for all tests but those that are about them.
+"""Longer time budgets, for all tests but those that are about them.
 
-They are there because Slack waits three seconds. A machine that stalls for a second must not change what a test sees.
+The budgets exist because Slack waits three seconds. A machine that stalls for a second must not fail a test.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ DEFAULTS: tuple[tuple[Any, str], ...] = (
 
 
 def promised(seconds: float) -> float:
-    """How long something that takes `seconds` on an idle machine may take now: as many times that as work waits."""
+    """How long something that takes `seconds` on an idle machine may take now."""
     return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def lengthen_budgets(patch: pytest.MonkeyPatch) -> None:
-    """Make every budget `TIMES` as long, and refuse strangers at once, until the patch is undone."""
+    """Multiply every budget by `TIMES`, and refuse unknown keys at once, until the patch is undone."""
     for owner, name in CONSTANTS:
         patch.setattr(owner, name, TIMES * getattr(owner, name))
     patch.setattr(late_refusals, "PAUSE", 0.0)

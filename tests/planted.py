@@ -1,4 +1,4 @@
-"""Secrets that look real and open nothing, put together at run time, so that no scanner takes them for leaks."""
+"""Secrets that look real and open nothing. They are assembled at run time, so that no scanner reports them as leaks."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ SECRETS: dict[str, str] = {
     "private-key": PRIVATE_KEY,
     "jwt": f"{_part({'alg': 'HS256', 'typ': 'JWT'})}.{_part({'sub': '1', 'admin': True})}.{_word(43)}",
 }
-"""Each kind, recognised by its shape alone wherever it stands."""
+"""By kind; each is recognised by its shape alone."""

@@ -1,5 +1,3 @@
-"""Counts what a piece of work asks of the database."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +14,7 @@ from agent.database.transaction import Transaction
 
 @dataclass
 class Counted:
-    """The statements, without BEGIN and COMMIT, and the number of write transactions."""
+    """Statements without BEGIN and COMMIT, and the number of write transactions."""
 
     statements: list[str] = field(default_factory=list)
     transactions: int = 0
@@ -24,7 +22,7 @@ class Counted:
 
 @contextmanager
 def counting() -> Iterator[Counted]:
-    """Count what this process asks of the database meanwhile."""
+    """Count the statements of this process during the block."""
     counted = Counted()
     execute, transaction = psycopg.AsyncCursor.execute, Database.transaction
 

@@ -1,4 +1,4 @@
-"""Run like Python by those who want a process: asks the server of `warm_python` for it, and ends when that has ended.
+"""Run like Python: has the server of `warm_python` fork a process, and ends when that process has ended.
 
 It starts without `site` and imports little (not `pathlib`): each process waits for it.
 """
@@ -13,7 +13,7 @@ import sys
 
 
 def main() -> None:
-    """Hand arguments, folder, environment and all open files to a process that is forked from the server."""
+    """Pass arguments, folder, environment and all open files to the forked process."""
     address, *arguments = sys.argv[1:]
     files = [number for number in map(int, os.listdir("/dev/fd")) if _is_open(number)]  # noqa: PTH208
     folder = os.getcwd()  # noqa: PTH109
@@ -32,12 +32,12 @@ def main() -> None:
 
 
 def is_program(arguments: list[str]) -> bool:
-    """Whether they name a module or a file, and not code (of a worker, which says itself how it ends)."""
+    """Whether they name a module or a file, and not the code of a worker, which reports its end itself."""
     return arguments[0] == "-m" or not arguments[0].startswith("-")
 
 
 def _end_like(server: socket.socket) -> None:
-    """Pass signals on to the forked process, and end as it has ended."""
+    """Forward signals to the forked process, and exit with its status."""
     process = int.from_bytes(server.recv(4))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(process, number))
@@ -49,7 +49,7 @@ def _end_like(server: socket.socket) -> None:
 
 
 def _is_open(number: int) -> bool:
-    """Whether it is an open file, and not the one that has just listed the others."""
+    """Exclude the file that has just listed the others."""
     try:
         os.fstat(number)
     except OSError:

@@ -1,6 +1,6 @@
-"""A Python that has loaded the tests and all that they import. Test processes and programs are forked from it.
+"""A Python that has imported the tests, from which test processes and programs are forked.
 
-Each of them would otherwise spend seconds of a core on loading the same, and keep it in memory of its own.
+Otherwise each would spend seconds of a core on the same imports, and hold them in its own memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests import warm_client
 
 ROOT = Path(__file__).parents[1]
 F_SETSIG = 10
-"""Of Linux: which signal tells that a file has something to say. Without it a killed program would go on."""
+"""Linux: selects the signal for input on a file. Without it a killed program would continue."""
 _SERVER = "from tests import warm_python; exec(warm_python.serve({!r}, {!r}, {!r}))"
 
 
@@ -43,8 +43,8 @@ _SERVER = "from tests import warm_python; exec(warm_python.serve({!r}, {!r}, {!r
 class WarmPython:
     """The server, and a program that is run like Python and starts in milliseconds.
 
-    It knows `-c`, `-m` and files. A process that a module or a file runs in ends with the program's own, even by
-    `kill -9`, and the other way round; its own `sys.executable` is the program.
+    It knows `-c`, `-m` and files. A module's or file's process ends with the program, even by `kill -9`, and the other
+    way round; its `sys.executable` is the program.
     """
 
     folder: Path
@@ -52,7 +52,7 @@ class WarmPython:
 
     @classmethod
     def start(cls, tests: Sequence[str]) -> WarmPython:
-        """Let a process load these tests; who wants to be forked from it meanwhile waits until it has."""
+        """Load these tests in a process; requests for a fork wait until it has."""
         folder = Path(
             tempfile.mkdtemp(prefix="signoff-warm-", dir="/tmp")
         )  # the address of a socket is short
@@ -75,42 +75,40 @@ class WarmPython:
 
     @property
     def program(self) -> str:
-        """The path of that program."""
         return str(self.folder / "python")
 
     def stop(self) -> None:
-        """End the server, and what was forked from it and has not ended."""
+        """End the server and its forks."""
         self.server.communicate()
         shutil.rmtree(self.folder)
 
 
 def warm() -> str:
-    """The program to run like Python: a warm one where there is one, else this Python."""
+    """A program to run like Python: the warm one if there is one."""
     return os.fsdecode(multiprocessing.spawn.get_executable())
 
 
 def program(folder: Path, code: str) -> list[str]:
-    """The command that runs this code as a program, a file in this folder."""
+    """The command that runs this code as a file in this folder."""
     path = folder / "program.py"
     path.write_text(code)
     return [warm(), str(path)]
 
 
 def serve(listens: int, program: str, tests: Sequence[str]) -> str:
-    """Load these tests, then fork for everyone who asks at this socket, until standard input ends.
+    """Load these tests, then fork for each connection to this socket, until standard input ends.
 
-    Returns:
-        In a forked process, the code that it is to run.
+    Returns, in a forked process, the code to run.
     """
     thresholds = gc.get_threshold()
-    # A run of its own, so that assertions are rewritten. What cannot be loaded is the business of the workers.
-    # Nothing is captured: a module that keeps `sys.stderr` when it is loaded would keep a file that is closed later.
+    # Collect in a pytest run, so that assertions are rewritten; workers report what cannot be loaded. Capture nothing:
+    # a module that keeps `sys.stderr` would keep a file that is closed later.
     pytest.main(["--collect-only", "-qqs", "-p", "no:xdist", "-p", "no:cacheprovider", *tests])
     _load_what_is_needed_later()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*thresholds)
-    multiprocessing.set_executable(program)  # the fork servers of workers come from here as well
+    multiprocessing.set_executable(program)  # fork servers of workers use it as well
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
     forked: set[int] = set()
     with socket.socket(fileno=listens) as listener:
@@ -130,7 +128,7 @@ def serve(listens: int, program: str, tests: Sequence[str]) -> str:
 
 
 def _load_what_is_needed_later() -> None:
-    """What the product loads or makes where it needs it first, and keeps: each process would do so for itself."""
+    """Import and build what the product loads on first use; each process would do so for itself."""
     for name in ("alembic.command", "cel", "agent.runtime.model_provider", "slackbot.app"):
         import_module(name)
     for found in walk_packages(store.__path__, f"{store.__name__}."):
@@ -140,14 +138,14 @@ def _load_what_is_needed_later() -> None:
 
 
 def _become(asked: socket.socket) -> str:
-    """Take over files, folder and environment of the process that asks; returns the code that it was given."""
+    """Take over files, folder and environment of the client; return the code to run."""
     said, files, _, _ = socket.recv_fds(asked, 1 << 16, 250)
     while more := asked.recv(1 << 16):
         said += more
     wanted = json.loads(said)
     numbers: list[int] = wanted["files"]
     above = max(*numbers, *files, asked.fileno()) + 1
-    # While this descriptor is open, in this process or one that it has forked, the one that asked does not end.
+    # The client does not end while this descriptor is open, in this process or in its forks.
     kept = fcntl.fcntl(asked.detach(), fcntl.F_DUPFD_CLOEXEC, above)
     files = [fcntl.fcntl(file, fcntl.F_DUPFD, above) for file in files]
     for number, file in zip(numbers, files, strict=True):
@@ -173,10 +171,10 @@ def _become(asked: socket.socket) -> str:
 
 
 def run_program(asked: int, is_module: bool) -> None:
-    """Run what `sys.argv` names as Python would, and tell the one that asked its number and how it ended."""
+    """Run what `sys.argv` names as Python would; send the client its process id and status."""
     os.write(asked, os.getpid().to_bytes(4))
     fcntl.fcntl(asked, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(asked, F_SETSIG, signal.SIGKILL)  # when the one that asked is gone
+    fcntl.fcntl(asked, F_SETSIG, signal.SIGKILL)  # when the client has ended
     flags = fcntl.fcntl(asked, fcntl.F_GETFL)
     fcntl.fcntl(asked, fcntl.F_SETFL, flags | os.O_ASYNC)
     code = 0

@@ -1,4 +1,4 @@
-"""A way to PostgreSQL that notes each statement and each round trip: what a use case costs, without a clock."""
+"""Counts statements and round trips between a client and PostgreSQL: the cost of a use case, without a clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.database.address import Address
 
 
 class WireCounter:
-    """Passes everything on between clients and the server and reads the frontend's messages."""
+    """Reads the frontend's messages on the way to the server."""
 
     def __init__(self, url: str, folder: Path) -> None:
         given = Address.read(url).parameters
@@ -23,25 +23,21 @@ class WireCounter:
         self.reset()
 
     def reset(self) -> None:
-        """Count from here."""
         self.statements: list[str] = []
-        """The texts of what was executed, BEGIN and COMMIT included."""
+        """Texts of executed statements, BEGIN and COMMIT included."""
         self.round_trips = 0
-        """How often a client has waited for an answer."""
+        """Times that a client waited for an answer."""
 
     @property
     def work(self) -> list[str]:
-        """The statements without BEGIN and COMMIT."""
         return [each for each in self.statements if each not in {"BEGIN", "COMMIT"}]
 
     @property
     def commits(self) -> int:
-        """How many transactions were committed."""
         return self.statements.count("COMMIT")
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[WireCounter]:
-        """Listens for clients."""
         async with await asyncio.start_unix_server(self._pass_on, self._own):
             yield self
             await asyncio.gather(*self._under_way)

@@ -1,8 +1,7 @@
-"""`make pictures`: the pictures of the documentation, one of them moving, taken from the running demo.
+"""`make pictures`: the documentation's pictures, one of them animated, taken from the running demo.
 
-The demo is started as `signoff demo` starts it; people act in the browser, as the tour says, and nothing is drawn in
-between. Cards have signs (⏳, ✅), so a font with emoji has to be installed: `fonts-noto-color-emoji` on Debian, which
-`fc-list` of `fontconfig` finds.
+People act in the browser, as in the tour. Cards have emoji (⏳, ✅), so an emoji font has to be installed:
+`fonts-noto-color-emoji` on Debian, which `fc-list` of `fontconfig` finds.
 """
 
 from __future__ import annotations
@@ -33,13 +32,12 @@ EXPIRES = 3600
 """Seconds until the largest refund of the tour expires: longer than the pictures take."""
 WIDTH, HEIGHT = 1180, 860
 FILM_WIDTH = 900
-"""Pixels; the README shows it at most so wide."""
+"""Pixels; the largest width in the README."""
 FILM_QUALITY = 70
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 async def take(folder: Path) -> None:
-    """All of them, into this folder."""
     browser_path = _installed()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
@@ -63,7 +61,7 @@ async def _demo() -> AsyncIterator[DemoEnvironment]:
 
 
 async def _slack(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
-    """A card that waits, its Details, and App Home when one of two was decided."""
+    """A waiting card, its Details, and App Home after one of two was decided."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
         if await page.locator("#guide-close").is_visible():
             await page.locator("#guide-close").click()
@@ -86,7 +84,7 @@ async def _slack(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
 
 
 async def _bounds(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
-    """The form of a grant, filled in, and a card that waits because of a limit."""
+    """The filled-in form of a grant, and a card that waits because of a limit."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
         card = await _command(
             page, f"data_manager {guided_policy.TIDY.format(count=20)}", "Delete 20 records"
@@ -108,19 +106,18 @@ async def _bounds(browser: Browser, demo: DemoEnvironment, folder: Path) -> None
 
 @dataclass
 class Film:
-    """A moving picture: what the page shows at some moments, each for so many seconds."""
+    """Screenshots, each with its duration in seconds."""
 
     page: Page
     shots: list[tuple[Image.Image, float]] = field(default_factory=list)
 
     async def take(self, seconds: float) -> None:
-        """What the page shows now."""
         shown = Image.open(BytesIO(await self.page.screenshot(animations="disabled"))).convert("RGB")
         height = round(shown.height * FILM_WIDTH / shown.width)
         self.shots.append((shown.resize((FILM_WIDTH, height), Image.Resampling.LANCZOS), seconds))
 
     def save(self, path: Path) -> None:
-        """As WebP, from the first shot to the last and again."""
+        """Save as WebP, in a loop."""
         (first, _), *rest = self.shots
         first.save(
             path,
@@ -131,11 +128,11 @@ class Film:
             quality=FILM_QUALITY,
             method=6,
         )
-        print(path)  # noqa: T201 - a command says what it made
+        print(path)  # noqa: T201 - output of the command
 
 
 async def _film(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
-    """Ada asks for a refund, Grace approves it on the card, it is done, and Ada's thread says so."""
+    """Ada asks for a refund, Grace approves it on the card, and Ada's thread reports the result."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
         if await page.locator("#guide-close").is_visible():
             await page.locator("#guide-close").click()
@@ -160,7 +157,7 @@ async def _film(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
 
 
 async def _inbox(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
-    """The inbox, and one request in the dark."""
+    """The inbox, and one request in dark mode."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
         for order in (8, 6):
             await _asked(page, order)
@@ -178,7 +175,7 @@ async def _inbox(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
 
 
 async def _link(demo: DemoEnvironment) -> str:
-    """Grace's personal link, as Slack answers it to her."""
+    """Grace's personal link, as Slack shows it to her."""
     answer = await demo.slack.person(GRACE).command("/approvals", "inbox", "C0REVIEW")
     found = re.search(rf"{re.escape(demo.address)}/sign-in/link/[^|>]+", str(answer.response))
     if found is None:
@@ -187,7 +184,7 @@ async def _link(demo: DemoEnvironment) -> str:
 
 
 async def _asked(page: Page, order: int) -> Locator:
-    """Ada asks for a refund; Grace stands before the card."""
+    """Ada asks for a refund; Grace sees the card."""
     return await _command(page, f"refunds please refund order {order}", f"for order {order}")
 
 
@@ -197,7 +194,7 @@ async def _type(page: Page, command: str) -> None:
 
 
 async def _command(page: Page, task: str, words: str) -> Locator:
-    """Ada runs an agent; Grace stands before the card with these words."""
+    """Ada runs an agent; Grace sees the card with these words."""
     await page.locator(f'[data-person="{ADA}"]').click()
     await page.locator('[data-channel="C0AGENTS"]').first.click()
     await _type(page, f"/agent run {task}")
@@ -226,11 +223,11 @@ async def _page(browser: Browser, address: str) -> AsyncIterator[Page]:
 
 async def _save(what: Locator | Page, folder: Path, name: str) -> None:
     await what.screenshot(path=folder / f"{name}.png", animations="disabled")
-    print(folder / f"{name}.png")  # noqa: T201 - a command says what it made
+    print(folder / f"{name}.png")  # noqa: T201 - output of the command
 
 
 def _installed() -> str:
-    """Where Chromium is. Ends the command when there is none, or no font with emoji."""
+    """The path of Chromium. Exits if it or an emoji font is missing."""
     chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if chromium is None:
         raise SystemExit("no Chromium on PATH; on Debian or Ubuntu: apt-get install chromium")
@@ -242,7 +239,7 @@ def _installed() -> str:
 
 
 def _emoji_fonts() -> str:
-    """What fontconfig lists; nothing where it is not installed."""
+    """The fonts that fontconfig lists; none if it is not installed."""
     fc_list = shutil.which("fc-list")
     if fc_list is None:
         return ""

@@ -1,4 +1,4 @@
-"""Joint use cases with a single member: its result is returned, or raised."""
+"""Joint use cases with a single member."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 async def alone(use_case: JointUseCase[Member, Any, Result], member: Member) -> Result:
-    """What becomes of the only member of a transaction."""
+    """Return the result of the only member of a transaction, or raise it."""
     [result] = await use_case.send([member], wait=True)
     if isinstance(result, Exception):
         raise result
@@ -38,7 +38,6 @@ async def alone(use_case: JointUseCase[Member, Any, Result], member: Member) -> 
 
 
 async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
-    """Count this vote."""
     return await alone(CountVotes(db), ballot)
 
 
@@ -53,7 +52,6 @@ async def claim(
     policy_epoch: int = 0,
     judgement: Judgement | None = None,
 ) -> Claim | None:
-    """Claim this call."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
     assert call is not None
@@ -64,15 +62,12 @@ async def claim(
 
 
 async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
-    """Report how this attempt ended."""
     return await alone(WriteReports(db), Report(claimed, outcome))
 
 
 async def lease(db: Database, run_id: UUID, worker: str) -> LeasedRun | None:
-    """Take this run for a turn."""
     return await alone(LeaseRuns(db, worker), run_id)
 
 
 async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
-    """Journal this turn."""
     await alone(RecordTurns(db), MadeTurn(lease, turn))

@@ -1,4 +1,4 @@
-"""The shortest way to a waiting request: a run, a model's turn with one call, and policy's question."""
+"""Shortcuts to a waiting request: a run, a model's turn with one call, and its request."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def rule(**changes: Any) -> Rule:
 
 
 def reviewer(person: Person, *roles: str) -> Standing:
-    """Somebody in good standing, by default a member of the reviewers' group."""
+    """A person in good standing, by default a member of the reviewers' group."""
     return Standing(person, frozenset(roles or (REVIEWERS,)))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A waiting request with the run and the call behind it."""
+    """A waiting request with its run and call."""
 
     request_id: UUID
     call_id: UUID
@@ -63,7 +63,7 @@ class Asked:
 async def start(
     db: Database, *, calls: int = 1, tool: str = "process_refund", **changes: Any
 ) -> tuple[UUID, list[UUID]]:
-    """A run whose model has proposed so many calls; returns the run's id and the calls' ids."""
+    """Start a run whose model has proposed this many calls; return the ids of run and calls."""
     new = NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
     started = await runs.start(db, replace(new, **changes))
     leased = await alone.lease(db, started.run_id, "worker-1")
@@ -75,7 +75,6 @@ async def start(
 
 
 def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **changes: Any) -> NewRequest:
-    """What people are asked about one of these calls."""
     fields: dict[str, Any] = {
         "rule": terms,
         "action": Action("process_refund", "1", {"order_id": order}),
@@ -98,7 +97,7 @@ def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **chan
 async def ask(
     db: Database, terms: Rule | None = None, *, parent: UUID | None = None, **changes: Any
 ) -> Asked:
-    """A waiting request under these terms, of a run with this parent."""
+    """Open a request under these terms, for a run with this parent."""
     run_id, calls = await start(db, parent_run_id=parent)
     judged = {"policy_epoch": await policy.epoch_in_force(db), **changes}
     opened = await requests.open(db, question(run_id, calls[0], terms or rule(), **judged))
@@ -106,7 +105,7 @@ async def ask(
 
 
 async def asked_as(db: Database, request_id: UUID, call_id: UUID, run_id: UUID) -> Asked:
-    """That request, with the place of its card."""
+    """The same, with the place of its card."""
     async with db.connection() as connection:
         view = await views.request_view(connection, request_id)
     assert view is not None
@@ -142,7 +141,7 @@ def ballot(
 
 
 async def exclude(db: Database, request_id: UUID | str, person: Person, why: str) -> None:
-    """Store that this person's approval of the request does not count."""
+    """Exclude this person's approval from the request."""
     await write(
         db,
         """UPDATE approval_request SET excluded = excluded || jsonb_build_object(
@@ -155,26 +154,24 @@ async def exclude(db: Database, request_id: UUID | str, person: Person, why: str
 
 
 async def column(db: Database, sql: str, **parameters: Any) -> list[Any]:
-    """The first column of a query, for looking at what was written."""
     async with db.connection() as connection:
         return list((await connection.execute(text(sql), parameters)).scalars())
 
 
 async def rows(db: Database, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    """All columns of a query."""
     async with db.connection() as connection:
         return [tuple(row) for row in (await connection.execute(text(sql), parameters)).all()]
 
 
 async def write(db: Database, sql: str, **parameters: Any) -> list[Any]:
-    """Change something behind the use cases' back; returns the first column of what it returns."""
+    """Write directly; return the first column of the result."""
     async with db.transaction() as tx:
         result = await tx.execute(text(sql), parameters)
         return list(result.scalars()) if result.returns_rows else []
 
 
 async def blocked(owner: psycopg.Connection[Any], count: int) -> None:
-    """Wait until so many sessions wait for a lock."""
+    """Wait until this many sessions wait for a lock."""
     deadline = time.monotonic() + 10
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     while owner.execute(waiting).fetchone() != (count,):

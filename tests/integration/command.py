@@ -1,4 +1,4 @@
-"""`signoff` in the test's process, in a folder of its own with everything that `serve` needs."""
+"""`signoff` in the test's process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ agent = Agent("data", "You manage data.", [delete_records, list_tables])
 
 @dataclass
 class Command:
-    """`signoff` in this process, in a folder of its own with everything that `serve` needs."""
+    """`signoff` in a folder with everything that `serve` needs."""
 
     folder: Path
     environment: dict[str, str]
@@ -52,7 +52,7 @@ class Command:
     monkeypatch: pytest.MonkeyPatch
 
     def __call__(self, *arguments: str, **changes: str | None) -> Ended:
-        """Run it; a setting of `None` is not set."""
+        """A setting of `None` is not set."""
         with self.monkeypatch.context() as patched:
             for name, value in (self.environment | changes).items():
                 if value is not None:
@@ -71,7 +71,7 @@ class Command:
         return Ended(status, said.out + said.err)
 
     def is_wrong(self, *arguments: str, **changes: str | None) -> list[str]:
-        """Run what has to fail; returns the lines that say why."""
+        """Run a command that must fail; return its error lines."""
         ended = self(*arguments, **changes)
         assert ended.status == 2, ended.said
         lines = ended.said.splitlines()
@@ -85,7 +85,7 @@ class Command:
 def signoff(
     tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Command]:
-    """The command, with settings that are all right."""
+    """The command, with valid settings."""
     (tmp_path / "checkpoints.toml").write_text(CHECKPOINTS)
     (tmp_path / "the_agents.py").write_text(AGENTS)
     environment = {

@@ -1,4 +1,4 @@
-"""Further ways to a database: as its owner, and before any migration."""
+"""Databases opened as their owner, or before any migration."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.patience import lengthen_budgets
 
 @pytest.fixture(autouse=True)
 def _patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Budgets of time are long, unless the test is about them."""
+    """Time budgets are long, unless the test is about them."""
     if request.node.get_closest_marker("budgets") is None:
         lengthen_budgets(monkeypatch)
 
 
 @pytest.fixture
 def empty_url(postgres: Any) -> Iterator[str]:
-    """A database in which nothing has been made."""
+    """A database without a schema."""
     name = postgres.create()
     yield postgres.url(name)
     postgres.drop(name)
@@ -31,19 +31,19 @@ def empty_url(postgres: Any) -> Iterator[str]:
 
 @pytest.fixture
 def unused_database(postgres: Postgres) -> None:
-    """The test's database is a new one. Statements that count pages would find rows in it that others deleted."""
+    """A new database, for statements that count pages: they would find rows that other tests deleted."""
     postgres.retire()
 
 
 @pytest.fixture
 def owner(postgres: Postgres, database_url: str) -> psycopg.Connection[Any]:
-    """The owner of everything in the test's database, with every statement on its own."""
+    """The owner of everything in the test's database, in autocommit mode."""
     return postgres.lend().owner
 
 
 @pytest.fixture(autouse=True)
 async def _no_task_outlives_its_test() -> AsyncIterator[None]:
-    """All tests share a loop; what one of them leaves behind in it ends with the test."""
+    """All tests share a loop; tasks that a test leaves are cancelled."""
     before = asyncio.all_tasks()
     yield
     left = asyncio.all_tasks() - before - {asyncio.current_task()}

@@ -1,4 +1,4 @@
-"""Workers and people who do anything at any moment: what the use cases refuse is theirs to refuse."""
+"""Random actions of workers and people at any moment, as far as use cases permit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ DONE = Outcome(ExecutionStatus.SUCCEEDED, "refunded")
 
 
 class Crowd:
-    """Does anything to anything, as long as a use case lets it."""
-
     def __init__(self, dice: random.Random, databases: tuple[Database, ...]) -> None:
         self.dice, self.databases = dice, databases
         self.done: set[str] = set()

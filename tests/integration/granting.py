@@ -1,4 +1,4 @@
-"""The shortest way to a grant, and to a call that it covers."""
+"""Shortcuts to a grant, and to a call that it covers."""
 
 from __future__ import annotations
 
@@ -39,12 +39,11 @@ LIMITS = GrantLimits(max_for=timedelta(days=7), max_uses=100)
 
 
 def granting_rule(**changes: Any) -> Rule:
-    """A checkpoint on refunds that allows grants."""
     return rule(allow_grants=True, **changes)
 
 
 def grant_proposal(asked: Asked, by: Person = GRACE, **changes: Any) -> GrantProposal:
-    """Refunds of any order up to 2,000, three times and up to 4,500 in total, for whoever asks."""
+    """Refunds of any order up to 2,000, three times and up to 4,500 in total, for any requester."""
     arguments: Mapping[str, Constraint] = {"order_id": Between(Decimal(0), Decimal(100))}
     fields: dict[str, Any] = {
         "origin": asked.request_id,
@@ -63,13 +62,13 @@ def grant_proposal(asked: Asked, by: Person = GRACE, **changes: Any) -> GrantPro
 async def propose(
     db: Database, wanted: GrantProposal, limits: GrantLimits | None = LIMITS, **choices: tuple[object, ...]
 ) -> UUID:
-    """The grant's request under the policy in force, for which nobody has voted yet."""
+    """Open the grant's request under the policy in force, without votes."""
     epoch = await policy.epoch_in_force(db)
     return (await grants.propose(db, wanted, limits, choices, REVIEWS, policy_epoch=epoch)).request_id
 
 
 async def approve(db: Database, asked: Asked, *people: Person) -> None:
-    """These reviewers approve it, one after the other."""
+    """Sequential approvals."""
     standings = [reviewer(each) for each in people]
     for each in standings:
         await alone.vote(db, ballot(asked, each, others=standings))
@@ -78,7 +77,7 @@ async def approve(db: Database, asked: Asked, *people: Person) -> None:
 async def allow(
     db: Database, terms: Rule | None = None, by: Iterable[Person] = (GRACE,), **changes: Any
 ) -> UUID:
-    """A grant that holds: these people approved a call, and then calls like it."""
+    """A valid grant: these people approved a call, and then calls like it."""
     people = tuple(by)
     asked = await ask(db, terms or granting_rule())
     await approve(db, asked, *people)
@@ -103,7 +102,7 @@ def to_cover(terms: Rule | None = None, *, order: int = 1, price: Any = 1500, **
 def cover(
     grant_id: UUID, call: CallToCover | None = None, standings: Iterable[Standing] | None = None
 ) -> Cover:
-    """That grant, given by reviewers in good standing unless said otherwise."""
+    """A grant that covers this call; by default, its givers are reviewers in good standing."""
     known = [reviewer(GRACE)] if standings is None else standings
     return Cover(grant_id, call or to_cover(), {each.person: each for each in known})
 
@@ -116,7 +115,7 @@ async def use(
     idempotent: bool = False,
     worker: str = "w",
 ) -> Claim | None:
-    """Claim a call (run and call) under the grant; a new one of a new run where none is given."""
+    """Claim a call (run and call) under the grant; by default, a call of a new run."""
     if call is None:
         run_id, (call_id,) = await start(db)
         call = run_id, call_id
@@ -125,9 +124,8 @@ async def use(
 
 
 async def race(db: Database, waiting: list[tuple[UUID, UUID]], **terms: Any) -> int:
-    """How many of twenty workers begin a call (run and call) under one grant, all at once.
-
-    ``waiting`` is filled up to twenty calls, and keeps those that did not begin.
+    """Have twenty workers begin a call (run and call) under one grant at once; return how many did. ``waiting`` is
+    filled up to twenty calls, and keeps those that did not begin.
     """
     grant_id = await allow(db, **terms)
     while len(waiting) < 20:
@@ -144,5 +142,5 @@ async def race(db: Database, waiting: list[tuple[UUID, UUID]], **terms: Any) -> 
         id=grant_id,
     )
     assert (uses, kept, used_sum) == (len(begun), len(begun), added)
-    await grants.revoke_as_operator(db, grant_id, "cli:test")  # few may live beside each other
+    await grants.revoke_as_operator(db, grant_id, "cli:test")  # the number of live grants is limited
     return len(begun)

@@ -1,4 +1,4 @@
-"""Two agents: one that asks people, and one that hands its task down to it."""
+"""Two agents: one asks people, the other delegates its task to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of runs, calls, requests and attempts once more, in plain Python without a database, to compare with."""
+"""A second implementation of the rules of runs, calls, requests and attempts, without a database, to compare with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 OVER = ("denied", "failed", "cancelled")
 DECIDES = {"approve": "approved", "reject": "rejected"}
-MAX_ATTEMPTS = 3  # lost attempts after which a call is in doubt, though it may be repeated
+MAX_ATTEMPTS = 3  # lost attempts after which a call is in doubt, even if it may be repeated
 NOTHING = Decimal(0)
 ANSWERS = {"rejected": "rejected", "expired": "expired", "cancelled": "withdrawn"}
 
@@ -21,8 +21,8 @@ class Run:
     inputs: int = 1
     heard: int = 0
     epoch: int = 0
-    held: bool = False  # a turn is being made
-    alive: bool = False  # and its lease is not over
+    held: bool = False  # a turn is in progress
+    alive: bool = False  # and its lease has not expired
     calls: list[Call] = field(default_factory=list)
     children: list[Run] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Run:
             self.status = "working"
 
     def lease(self) -> int | None:
-        """The epoch of the lease, if there is something to hear and nobody at it."""
+        """The epoch of the new lease; None if there is no new input or the lease is held."""
         if self.inputs <= self.heard or self.status not in ("working", "pending_approval") or self.alive:
             return None
         self.epoch += 1
@@ -100,18 +100,18 @@ class Call:
     requests: list[Request] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     grant: Grant | None = None
-    """Under which it has begun."""
+    """The grant under which it began."""
 
     @property
     def request(self) -> Request:
         return self.requests[-1]
 
     amount: Decimal | None = None
-    """What it takes of the limit, since it was first asked about or claimed."""
+    """Amount of the limit, since the call was first asked about or claimed."""
 
     @property
     def takes(self) -> tuple[Decimal, Decimal]:
-        """What of it counts as used, and as waiting."""
+        """Amounts that count as used, and as waiting."""
         if self.amount is None:
             return NOTHING, NOTHING
         over = self.state in ("refused", "answered")
@@ -125,7 +125,7 @@ class Call:
         return self.run.over and self.repeats is None
 
     def may_begin_under(self, grant: Grant) -> bool:
-        """Whether nobody was asked, and it is the first attempt, or another one that nobody had to ask for."""
+        """True for a call that nobody was asked about: its first attempt, or a retry that nobody requested."""
         if self.requests or self.repeats or self.unneeded:
             return False
         if self.state == "new":
@@ -171,7 +171,7 @@ class Request:
     voided: bool = False
     votes: dict[str, str] = field(default_factory=dict)
     granted: dict[str, Grant] = field(default_factory=dict)
-    """The grants that were made of it, by who proposed them."""
+    """Grants made for this run, by proposer."""
 
     @property
     def is_over(self) -> bool:
@@ -186,7 +186,7 @@ class Request:
         self.call.kind = ANSWERS.get(status)
 
     def vote(self, who: str, verdict: str, requester: str, lost: Collection[str]) -> str:
-        """The status after it, or the refusal."""
+        """Return the status after the vote, or the refusal."""
         same = self.votes.get(who) == verdict
         if same and self.status == DECIDES[verdict]:
             return self.status
@@ -217,13 +217,14 @@ class Attempt:
     lost: bool = False
     settled: bool = False
     retried: bool = False
-    """Settled as Retry."""
     wanted: set[str] = field(default_factory=set)
-    """Who has asked for Retry."""
+    """People who asked for Retry."""
     text: str | None = None
 
     def report(self, status: str, text: str | None) -> bool:
-        """Whether this is the outcome; the same report again is, and a success that ends an unsettled doubt."""
+        """Return whether this report counts: the first one, the same one again, and a success that ends an unsettled
+        doubt.
+        """
         if self.status != "claimed":
             if self.status == "in_doubt" and not self.settled and status == "succeeded":
                 self.status, self.text = status, text
@@ -238,7 +239,7 @@ class Attempt:
         return True
 
     def missing(self, who: str, lost: set[str]) -> int:
-        """How many people are missing for Retry when this one asks for it and those have lost their role."""
+        """How many people are missing for Retry if `who` asks for it and the `lost` ones are no reviewers any more."""
         needed = self.call.request.needed if self.call.requests else 1
         return max(0, needed - len(self.wanted - lost | {who}))
 
@@ -252,7 +253,7 @@ class Attempt:
 @dataclass(eq=False)
 class Grant:
     request: Request
-    """On whose card it was made."""
+    """The request on whose card the grant was made."""
     max_uses: int
     over: bool
     """Its time is over."""
@@ -266,7 +267,7 @@ class Grant:
         return len(self.granters) >= self.request.needed
 
     def covers(self, call: Call) -> bool:
-        """Whether it covers a refund of this run, or one more attempt at one."""
+        """Whether the grant covers a refund of this run, or another attempt at one."""
         top = call.run.parent or call.run
         family = [each for run in (top, *top.children) for each in run.calls]
         contradicted = any(r.status == "rejected" for each in family for r in each.requests)

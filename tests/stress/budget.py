@@ -1,11 +1,11 @@
-"""How long each promise takes at its full size: less than an hour for all of them, on two cores."""
+"""Time of each promise at its full size: less than an hour for all, on two cores."""
 
 from __future__ import annotations
 
 import os
 
 SIZE = float(os.environ.get("SIZE", "1"))
-"""`make stress SIZE=0.1` keeps each promise for a tenth of its rounds."""
+"""`make stress SIZE=0.1` plays a tenth of the rounds."""
 
 SECONDS = {
     "test_a_claim_and_the_end_of_its_run_at_once": 15,
@@ -37,11 +37,11 @@ SECONDS = {
     "test_three_schedulers_expire_ten_thousand_within_a_minute": 55,
     "test_twenty_at_once_take_the_last_unit_once": 120,
 }
-"""Seconds for one case of each test. The time left is estimated from them, and who takes far longer has failed."""
+"""Seconds for one case of each test, to estimate the time left; a test that takes far longer fails."""
 
 
 def full(rounds: int) -> int:
-    """So many rounds, at the size that was asked for; at least one."""
+    """The number of rounds at the chosen size; at least one."""
     return max(1, round(rounds * SIZE))
 
 
@@ -50,5 +50,5 @@ SPARE = 60.0
 
 
 def limit(test: str) -> float:
-    """Seconds after which a case of this test hangs rather than works; a busy machine may take three times as long."""
+    """Seconds after which a case hangs; a busy machine may take three times as long."""
     return SPARE + 3 * SECONDS[test]

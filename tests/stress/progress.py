@@ -1,6 +1,6 @@
-"""How far `make stress` is: which promise is at work, how many of its rounds are done, how much time is left.
+"""Progress of `make stress`: the current promise, its rounds, and the time left.
 
-A plugin for pytest, loaded with `-p tests.stress.progress`. It prints whole lines, which read as well in a log as on a
+A plugin for pytest, loaded with `-p tests.stress.progress`. It prints whole lines, which suit a log as well as a
 terminal, ends a test that hangs, and closes with a table.
 """
 
@@ -31,18 +31,18 @@ from tests.stress.rounds import Case
 PERIOD = 10.0
 """Seconds between two lines about one test."""
 GRACE = 30.0
-"""A coroutine is cancelled where it hangs. When even that is not heard, its thread is interrupted so much later."""
+"""Seconds after which a test that survives its cancellation is interrupted in its thread."""
 
-_OUT = os.fdopen(os.dup(1), "w", buffering=1)  # taken before pytest captures what tests print
+_OUT = os.fdopen(os.dup(1), "w", buffering=1)  # taken before pytest captures output
 
 
 class Hung(BaseException):
-    """A test that does not end. Nothing in between may take it for a failure to look into, as Hypothesis would."""
+    """A BaseException, so that nothing in between, such as Hypothesis, treats the hang as a failure to examine."""
 
 
 @dataclass
 class Progress:
-    """The cases of this session that are over, and the names of those to come; the present one is `rounds.present`."""
+    """Finished cases, and the names of those to come; `rounds.present` is the current one."""
 
     to_come: list[str]
     over: list[Case] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Progress:
 
     @contextmanager
     def case(self, test: str) -> Iterator[Case]:
-        """Have this test at work, and keep what became of it."""
+        """Make this the current test, and record its outcome."""
         self.to_come.remove(test)
         rounds.present = case = Case(test, _expected(test))
         self.say("begins")
@@ -70,11 +70,11 @@ class Progress:
         present = (case.expected, case.expected * case.share) if case else (0.0, 0.0)
         worked = sum(each.expected for each in self.over) + present[1]
         ahead = sum(map(_expected, self.to_come)) + present[0] - present[1]
-        pace = (time.monotonic() - self.began + 60) / (worked + 60)  # as planned, until there is one
+        pace = (time.monotonic() - self.began + 60) / (worked + 60)  # as planned, until a pace is known
         return pace * ahead
 
     def say(self, what: str = "") -> None:
-        """Print a line about the present case."""
+        """Print a line about the current case."""
         if (case := rounds.present) is None:
             return
         so_far = timedelta(seconds=int(time.monotonic() - self.began))
@@ -85,7 +85,6 @@ class Progress:
         _print(f"[{so_far}] {number}/{of} {case.words}: {told}; about {_minutes(self.left())} left")
 
     def tick(self) -> None:
-        """Print a line every now and then."""
         while True:
             time.sleep(PERIOD)
             self.say()
@@ -115,7 +114,6 @@ def _name(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
-    """Know what is to come, and bound it."""
     names = [_name(item) for item in items]
     if unknown := sorted(set(names) - set(SECONDS)):
         raise pytest.UsageError(f"tests/stress/budget.py does not say how long these take: {unknown}")
@@ -130,7 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Count its rounds, and end it if it hangs. What is left to chance follows from the seed as well."""
+    """The hypothesis seed also seeds `random`."""
     random.seed(f"{item.config.getoption('--hypothesis-seed')} {item.nodeid}")
     name = _name(item)
     with _progress.case(name), _interrupted(limit(name) + GRACE):
@@ -138,7 +136,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """A test that fails has failed in a round at least."""
+    """A failed test has at least one failed round."""
     if report.failed and rounds.present:
         rounds.present.failed = max(rounds.present.failed, 1)
 
@@ -151,7 +149,6 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A table: promise, rounds, failures, seconds."""
     cases: dict[str, list[Case]] = {}
     for case in _progress.over:
         cases.setdefault(case.words, []).append(case)
@@ -176,8 +173,6 @@ def _hung(seconds: float) -> Hung:
 def _bounded(
     test: Callable[..., Coroutine[Any, Any, None]], seconds: float
 ) -> Callable[..., Coroutine[Any, Any, None]]:
-    """The same test, cancelled where it hangs."""
-
     @functools.wraps(test)
     async def bounded(*args: Any, **named: Any) -> None:
         bound = asyncio.timeout(seconds)
@@ -194,7 +189,7 @@ def _bounded(
 
 @contextmanager
 def _interrupted(seconds: float) -> Iterator[None]:
-    """Raise `Hung` in the main thread, wherever it is by then."""
+    """Raise `Hung` in the main thread."""
 
     def ring(_number: int, _frame: FrameType | None) -> None:
         raise _hung(seconds)

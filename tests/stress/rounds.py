@@ -1,4 +1,4 @@
-"""The rounds of a test, counted while `make stress` watches (`tests.stress.progress`). Otherwise nobody counts."""
+"""The rounds of a test, counted only while `make stress` watches (`tests.stress.progress`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass
 class Case:
-    """One test with one set of parameters, as far as it has come."""
+    """One test with one set of parameters."""
 
     test: str
     expected: float
@@ -25,23 +25,22 @@ class Case:
 
     @property
     def words(self) -> str:
-        """The promise, as the name of its test has it."""
+        """The promise, as the test's name states it."""
         return self.test.removeprefix("test_").replace("_", " ")
 
     @property
     def share(self) -> float:
-        """How much of it is done, between 0 and 1. Where there are no rounds, the clock has to do."""
+        """Between 0 and 1; by time where there are no rounds."""
         if self.rounds > 1:
-            return min(self.done / self.rounds, 1.0)  # Hypothesis plays some more
+            return min(self.done / self.rounds, 1.0)  # Hypothesis runs some more
         return min((time.monotonic() - self.began) / self.expected, 0.95)
 
 
 present: Case | None = None
-"""The case that runs, if somebody watches."""
 
 
 def counted(rounds: Sequence[T]) -> Iterator[T]:
-    """Go through the rounds of a test, and count each when it is over."""
+    """Count each round when it ends."""
     begin(len(rounds))
     for each in rounds:
         yield each
@@ -49,13 +48,11 @@ def counted(rounds: Sequence[T]) -> Iterator[T]:
 
 
 def begin(rounds: int) -> None:
-    """So many rounds the present test has."""
     if present:
         present.rounds, present.done = rounds, 0
 
 
 def done(*, failed: bool = False) -> None:
-    """One round of the present test is over."""
     if present:
         present.done += 1
         present.failed += failed

@@ -1,4 +1,4 @@
-"""Services that die side by side: each has a database and a folder of its own, and most of their time is waiting."""
+"""Services that die side by side, each with its own database and folder: they wait most of the time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.databases import TEMPLATE, Postgres
 from tests.stress import rounds
 
 AT_ONCE = 3 * len(os.sched_getaffinity(0))
-"""A service that dies and comes back takes a fifth of a core."""
+"""A service that dies and restarts takes a fifth of a core."""
 SECONDS = 300.0
 """A round takes less than a minute."""
 
@@ -20,7 +20,7 @@ Play = Callable[[str, Path], Awaitable[None]]
 
 
 async def side_by_side(plays: Mapping[str, Play], postgres: Postgres, folder: Path) -> None:
-    """Play all of them, some at a time. What fails is raised at the end, each failure with the name of its play."""
+    """Play some at a time. Failures are raised at the end, each with the name of its play."""
     failures: list[Exception] = []
     places = asyncio.Semaphore(AT_ONCE)
 
@@ -28,7 +28,7 @@ async def side_by_side(plays: Mapping[str, Play], postgres: Postgres, folder: Pa
         async with places:
             try:
                 await _play(plays[name], postgres, folder / name)
-            except Exception as error:  # the others go on
+            except Exception as error:  # the others continue
                 error.add_note(f"in {name}")
                 failures.append(error)
                 rounds.done(failed=True)
@@ -51,7 +51,7 @@ async def _play(play: Play, postgres: Postgres, folder: Path) -> None:
 
 @asynccontextmanager
 async def _database(postgres: Postgres) -> AsyncIterator[str]:
-    """A migrated, empty database, made while the others go on."""
+    """A migrated, empty database, created without blocking the others."""
     name = await asyncio.to_thread(postgres.create, TEMPLATE)
     try:
         yield postgres.url(name)

@@ -1,4 +1,4 @@
-"""One life of the service after the other, each ended at the next named point."""
+"""A service that ends at one named point after the other."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ EVERY = (
     "after_ack:2",  # the second acknowledgement is the click's
     "after_card_accepted",
 )
-"""All points. Each start is armed with the next one, and first finds what the last death left behind."""
+"""All points. Each start is armed with the next one, and first finds what the last death left."""
 
 WORST = ("after_decision_commits", "after_approved_claim", "after_effect", "after_card_accepted")
-"""A decision nobody acted on, an attempt without an effect, an effect without a result, a card without a `ts`."""
+"""A decision without a claim, an attempt without an effect, an effect without a result, a card without a `ts`."""
 
 LOOKED_AT = ("after_decision_commits", "before_resume", "after_claim")
-"""Points on the way of a call that is not claimed with its decision."""
+"""Points of a call that is not claimed with its decision."""
 
 STUCK = 30.0
-"""Seconds after a restart within which everything has to be moving again."""
+"""Seconds after a restart within which everything has to proceed again."""
 
 
 async def die_and_recover(here: Street, deaths: Sequence[str], first_lane: int = 0) -> None:
-    """Play a lane towards each death, then start once more and see that everything comes to its end."""
+    """Play a lane for each death, then restart once more and check that everything ends."""
     for lane, death in enumerate(deaths, first_lane):
         here.tool = "write_line_checked" if death in LOOKED_AT else "write_line"
         await here.start(death)

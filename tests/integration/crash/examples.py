@@ -1,4 +1,4 @@
-"""The shipped agents, killed at each step of theirs: they come to the same end as if nothing had happened."""
+"""The shipped agents, killed at each of their steps, end as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOP = threading.Lock()
 
 @dataclass(frozen=True)
 class Example:
-    """What is asked of a shipped agent, how many approvals that takes, and what its calls say in the end."""
+    """The task of a shipped agent, the number of its approvals, and the results of its calls."""
 
     module: str
     asked: str
@@ -67,7 +67,9 @@ EXAMPLES = {
 
 
 async def die_at(death: str, example: Example, url: str, folder: Path) -> None:
-    """Let it die there, if it comes by; let it live again; everybody approves, and what is in doubt is settled."""
+    """Let the service die at this point if it reaches it, and restart it; approve everything and settle what is in
+    doubt.
+    """
     async with street(url, folder, lanes=1) as here:
         (folder / "checkpoints.toml").write_text(CHECKPOINTS)
         changes = {"SIGNOFF_AGENTS": example.module, "SIGNOFF_SHOP_URL": url}
@@ -88,7 +90,7 @@ async def die_at(death: str, example: Example, url: str, folder: Path) -> None:
 
 
 def _open_the_shop(url: str) -> None:
-    """The shop of this process is that of the example, for a moment, and of one example at a time."""
+    """Point this process at the example's shop, for one example at a time."""
     with _SHOP:
         os.environ["SIGNOFF_SHOP_URL"] = url
         try:
@@ -107,7 +109,7 @@ async def _play(here: Street, example: Example) -> None:
 
 
 async def _over(here: Street) -> bool:
-    """Approve whatever asks, retry what is in doubt; true when every run has its end."""
+    """Approve all requests and retry all calls in doubt; true when every run has ended."""
     for card in here.cards(0):
         for action in ("signoff:approve", "signoff:retry"):
             try:
@@ -119,7 +121,7 @@ async def _over(here: Street) -> bool:
             await here.slack.person("U0ADA").click(line, "signoff:retry_call")
         except NotOnScreen:
             continue
-    # In one look: what was done in the background sets its run to work again with the commit that answers the call.
+    # One query: background work wakes its run in the commit that answers the call.
     over = """
         SELECT EXISTS (SELECT FROM agent_run)
            AND NOT EXISTS (SELECT FROM agent_run WHERE status IN ('working', 'pending_approval'))

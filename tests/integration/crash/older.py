@@ -1,4 +1,4 @@
-"""The version before: the newest commit whose migrations end one earlier, and `signoff serve` out of its tree."""
+"""The previous version: the newest commit with one migration less, and its `signoff serve`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSIONS = "alembic/versions"
 
 
 def unpack(folder: Path) -> str | None:
-    """Unpack that commit here; its id, or None where the history is not at hand."""
+    """Unpack that commit here; return its id, or None without the history."""
     newest = max((ROOT / VERSIONS).glob("[0-9]*.py")).name
     came = _git("log", "--diff-filter=A", "--format=%H", "-1", "--", f"{VERSIONS}/{newest}")
     before = came and _git("rev-parse", "--verify", "--quiet", f"{came}^")
@@ -45,7 +45,7 @@ class OlderServe(Serve):
     tree: Path = ROOT
 
     async def begin(self, settings: Mapping[str, str]) -> OlderLife:
-        """A Python of its own, which loads that tree."""
+        """Start a new Python, which loads that tree."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "slackbot", "serve"),
             env=environment(settings, self.folder, tree=self.tree),
@@ -59,8 +59,6 @@ class OlderServe(Serve):
 
 @dataclass
 class OlderLife:
-    """One process of it."""
-
     process: Process
 
     @property
@@ -74,7 +72,6 @@ class OlderLife:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended yet."""
         return self.process.returncode is None
 
     def send_signal(self, number: int) -> None:
@@ -82,5 +79,5 @@ class OlderLife:
             self.process.send_signal(number)
 
     async def wait(self) -> int:
-        """Wait for its end; returns its status."""
+        """Wait for the end; return the status."""
         return await self.process.wait()

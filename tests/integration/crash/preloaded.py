@@ -1,7 +1,7 @@
-"""What every life of `signoff serve` loads, loaded once: by the process that all of them are forked from.
+"""What each `signoff serve` imports, loaded once in the process from which all are forked.
 
-Without it each life would spend half a second of a core on imports that happen late, and as much again on looking
-through what its parent has loaded, before it freezes that (`slackbot.cli.service`).
+Without it each start would spend half a second of a core on late imports, and as much again on scanning the parent's
+objects before it freezes them (`slackbot.cli.service`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`signoff` as a process of its own, that can be killed, told to die at a named point, and started again."""
+"""`signoff` as its own process, which can be killed, made to die at a named point, and restarted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LISTENING = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
 
 
 def environment(settings: Mapping[str, str], *paths: Path, tree: Path = ROOT) -> dict[str, str]:
-    """What a process of ours sees: this code, these folders with modules, these settings, and nothing else."""
+    """Environment of our processes: this code, these folders with modules, these settings."""
     path = os.pathsep.join(str(each) for each in (*paths, tree))
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return kept | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", **settings}
@@ -41,14 +41,12 @@ def environment(settings: Mapping[str, str], *paths: Path, tree: Path = ROOT) ->
 
 @dataclass
 class Ended:
-    """How a command ended, and all that it said."""
-
     status: int
     said: str
 
 
 class AnyLife(Protocol):
-    """One process of `signoff serve`, whatever it was started from."""
+    """A process of `signoff serve`, however it was started."""
 
     @property
     def pid(self) -> int: ...
@@ -62,16 +60,14 @@ class AnyLife(Protocol):
 
 @dataclass
 class Life:
-    """One process of `signoff serve`, and what it says."""
-
     process: BaseProcess
     stdout: asyncio.StreamReader
     joined: asyncio.Future[None]
-    """One thread waits for its end: of two, one would read another status."""
+    """Only one thread may wait for the end: of two, one would read another status."""
 
     @classmethod
     async def begin(cls, settings: Mapping[str, str], folder: Path) -> Life:
-        """Start it. It comes from a server of processes that has loaded everything once, and begins in milliseconds."""
+        """Fork from a server that has loaded everything once, in milliseconds."""
         ours, theirs = _processes.Pipe(duplex=False)
         process = _processes.Process(target=_serve, args=(str(folder), dict(settings), theirs))
         await asyncio.to_thread(_start, process)
@@ -91,7 +87,6 @@ class Life:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended yet."""
         return not self.joined.done()
 
     def send_signal(self, number: int) -> None:
@@ -99,14 +94,14 @@ class Life:
             os.kill(self.pid, number)
 
     async def wait(self) -> int:
-        """Wait for its end; returns its status, as of a subprocess."""
+        """Return the status as subprocess does."""
         await asyncio.shield(self.joined)
         assert self.process.exitcode is not None
         return self.process.exitcode
 
 
 _STATUS = threading.Lock()
-"""The status of a process can be read once, and starting one reads those of all others that have ended."""
+"""A status can be read only once, and starting a process reads those of all others that have ended."""
 
 
 def _start(process: BaseProcess) -> None:
@@ -127,7 +122,7 @@ _processes.set_forkserver_preload(["tests.integration.crash.preloaded"])
 
 
 def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None:
-    """What that process does: it becomes `signoff serve`, with an environment of its own."""
+    """Become `signoff serve` with its own environment."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
@@ -142,18 +137,18 @@ def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     fault_points._ARMED = fault_points._armed(
         settings.get("SIGNOFF_FAULT", "")
-    )  # read when it was loaded, which is long ago
+    )  # the module was loaded earlier
     lengthen_budgets(pytest.MonkeyPatch())
     sys.addaudithook(_read_only)
     cli.main()
 
 
 def _read_only(event: str, args: tuple[Any, ...]) -> None:
-    """The file system as the image and the manifests have it: what the service does needs no place but /tmp."""
+    """Make the file system read-only but for /tmp, as in the image and the manifests."""
     if event == "open":
         path, _, flags = args
         writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if not writes or not isinstance(path, str):  # a number: it is open already
+        if not writes or not isinstance(path, str):  # a number: the file is open already
             return
     elif event in ("os.mkdir", "os.remove", "os.rename"):
         path = os.fspath(args[0])
@@ -165,7 +160,7 @@ def _read_only(event: str, args: tuple[Any, ...]) -> None:
 
 @dataclass
 class Serve:
-    """`signoff serve`, one life after another."""
+    """`signoff serve`, started repeatedly."""
 
     settings: Mapping[str, str]
     folder: Path
@@ -183,9 +178,8 @@ class Serve:
         listens: bool = True,
         may_end: bool = False,
     ) -> None:
-        """Begin a life, and wait until it listens (or has started, when it does not listen).
-
-        `fault` is a point at which it is to die. `may_end`: it may end before that.
+        """Start, and wait until it listens (or has started, when it does not listen). `fault` is a point at which it
+        dies; `may_end`: it may end earlier.
         """
         settings = {**self.settings, **changes} | ({"SIGNOFF_FAULT": fault} if fault else {})
         self._process = await self.begin(settings)
@@ -195,13 +189,12 @@ class Serve:
         await self.says(sign, since=began, seconds=START_SECONDS, dead=bool(fault) or may_end)
 
     async def begin(self, settings: Mapping[str, str]) -> AnyLife:
-        """The process of one life."""
         return await Life.begin(environment(settings, self.folder), self.folder)
 
     async def says(
         self, words: str, *, since: int = 0, seconds: float = 30.0, dead: bool = False
     ) -> re.Match[str] | None:
-        """Wait for a line in which this pattern is found. `dead`: it may die before it says so."""
+        """Wait for a line with this pattern. `dead`: the process may die before."""
         pattern = re.compile(words)
         async with asyncio.timeout(seconds):
             while True:
@@ -216,11 +209,10 @@ class Serve:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended yet."""
         return self._process is not None and self._process.alive
 
     async def ends(self, seconds: float = 20.0) -> int:
-        """Wait for its end; returns its status."""
+        """Wait for the end; return the status."""
         assert self._process is not None
         assert self._reader is not None
         async with asyncio.timeout(seconds):
@@ -229,23 +221,21 @@ class Serve:
         return status
 
     async def kill(self) -> None:
-        """`kill -9`."""
         if self.alive and self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             await self.ends()
 
     def terminate(self) -> None:
-        """SIGTERM."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
 
     async def stop(self, seconds: float = 40.0) -> int:
-        """SIGTERM, and wait; returns its status."""
+        """Send SIGTERM and wait; return the status."""
         self.terminate()
         return await self.ends(seconds)
 
     def said(self, last: int = 40) -> str:
-        """The end of all that it said."""
+        """The end of its output."""
         return "\n".join(self.lines[-last:])
 
     async def _read(self, process: AnyLife) -> None:

@@ -1,4 +1,4 @@
-"""A worker that is stopped in the middle (SIGSTOP), outlived by its lease, and let go on."""
+"""A worker that is stopped (SIGSTOP) until its lease has expired, and then continued."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.integration.crash.street import Street, street, until
 
 
 def second(here: Street) -> Serve:
-    """Another worker and scheduler on the same database, without a way in."""
+    """Another worker and scheduler on the same database, without HTTP."""
     return Serve({**here.serve.settings, "SIGNOFF_ROLES": "worker,scheduler"}, here.serve.folder)
 
 
@@ -30,7 +30,9 @@ async def is_stopped(process: psutil.Process) -> bool:
 
 
 async def frozen_before_its_effect(url: str, folder: Path, seconds: float) -> None:
-    """Claimed, then stopped: the attempt becomes in doubt; revived, the worker starts no effect and changes nothing."""
+    """Stopped after the claim, its attempt becomes in doubt; continued, the worker starts no effect and changes
+    nothing.
+    """
     async with street(url, folder, lanes=1) as here:
         await here.start("freeze@after_approved_claim", SIGNOFF_ROLES="web,worker")
         process = process_of(here.serve)
@@ -44,7 +46,9 @@ async def frozen_before_its_effect(url: str, folder: Path, seconds: float) -> No
         try:
             doubtful = "SELECT 1 FROM execution WHERE status = 'in_doubt'"
             await until(lambda: here.column(doubtful), 60.0, other.said)
-            await asyncio.sleep(since + seconds - time.monotonic())  # the measure itself: how long it is away
+            await asyncio.sleep(
+                since + seconds - time.monotonic()
+            )  # how long the worker is stopped is what the test measures
             before = await here.column(_WRITTEN)
             process.send_signal(signal.SIGCONT)
             await asyncio.gather(clicked, return_exceptions=True)
@@ -60,10 +64,8 @@ async def frozen_before_its_effect(url: str, folder: Path, seconds: float) -> No
 
 
 async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
-    """Stopped while its model thinks: another worker makes the turn; the revived one's turn is written nowhere.
-
-    Away for longer than its model may take (60 s) it finds, revived, that it has had no answer, and writes nothing of
-    that either.
+    """Stopped while its model answers: another worker makes the turn, and the stopped one writes nothing. If that takes
+    longer than its model may (60 s), the continued worker has had no answer, and writes nothing of that either.
     """
     async with street(url, folder, lanes=1) as here:
         answered = asyncio.Event()
@@ -85,7 +87,9 @@ async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
         try:
             ended = "SELECT answer FROM agent_run WHERE status = 'completed'"
             assert await until(lambda: here.column(ended), 40.0, other.said) == ["A new thought."]
-            await asyncio.sleep(since + seconds - time.monotonic())  # the measure itself: how long it is away
+            await asyncio.sleep(
+                since + seconds - time.monotonic()
+            )  # how long the worker is stopped is what the test measures
             before = await here.column(_WRITTEN)
             answered.set()
             process.send_signal(signal.SIGCONT)
@@ -97,7 +101,7 @@ async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
             await other.kill()
 
 
-# Whatever a worker of a run may write; a late result beside a settled or doubtful attempt is no part of it.
+# Everything that a worker may write of a run, except a late result beside a settled or doubtful attempt.
 _WRITTEN = """
 SELECT 'run ' || id || status || turn || inputs || heard || coalesce(answer, '') FROM agent_run UNION ALL
 SELECT 'message ' || run_id || seq || coalesce(text, '') FROM run_message UNION ALL

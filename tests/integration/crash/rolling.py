@@ -1,4 +1,4 @@
-"""Runs that wait for people while their two workers are replaced, one after the other."""
+"""Runs that wait for people while their two workers are replaced one by one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ approvers = ["S0REVIEWERS"]
 
 
 async def rolling_restart(url: str, folder: Path, number: int, *, seconds: float) -> None:
-    """So many runs wait, two workers are replaced while all are approved: each resumes once, p99 within 5 s."""
+    """Approve waiting runs while two workers are replaced: each resumes once, p99 within 5 s."""
     async with street(url, folder, lanes=1) as here:
         (folder / "checkpoints.toml").write_text(CHECKPOINT)
         settings = {**here.serve.settings, "SIGNOFF_ROLES": "worker,scheduler", "SIGNOFF_DRAIN_SECONDS": "10"}
@@ -78,11 +78,11 @@ async def _waiting(here: Street, number: int) -> list[UUID]:
 
 
 async def _approve(here: Street, requests: list[UUID], seconds: float) -> None:
-    """All of them, spread over the restart, so that decisions fall into every moment of it."""
+    """Spread the approvals over the restart."""
     for request_id in requests:
         ballot = Ballot(request_id, 1, Verdict.APPROVE, STANDING, {GRACE: STANDING}, "test")
         while True:
-            with suppress(BudgetExceeded):  # a person would click again, and that is safe
+            with suppress(BudgetExceeded):  # a person would click again, which is safe
                 await alone.vote(here.db, ballot)
                 break
         await asyncio.sleep(seconds / len(requests))

@@ -1,6 +1,6 @@
-"""A street of lanes: each lane is a channel of its own in which one line is asked for, decided and written once.
+"""A street of lanes: in each lane, a channel, one line is requested, decided and written once.
 
-The service runs as a process that dies and comes back; the sandbox, the model and the database stay.
+The service runs as a process that dies and restarts; sandbox, model and database stay.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ on_reject = "tell_model"
 
 
 async def until(look: Callable[[], Awaitable[Any]], seconds: float, what: object = "") -> Any:
-    """Look until there is something to see, at short intervals, for a bounded time."""
+    """Poll at short intervals until the result is truthy, for a bounded time."""
     deadline = monotonic() + seconds
     while not (seen := await look()):
         if monotonic() > deadline:
@@ -69,7 +69,7 @@ async def until(look: Callable[[], Awaitable[Any]], seconds: float, what: object
 
 @dataclass
 class Street:
-    """Everything around the process, what people did, and what must hold in the end."""
+    """Everything around the process, the actions of people, and the final checks."""
 
     slack: SlackSandbox
     model: ScriptedModel
@@ -80,15 +80,13 @@ class Street:
     """Lanes whose approval was acknowledged."""
     doubted: set[int] = field(default_factory=set)
     tool: str = "write_line"
-    """What the agent is asked to call."""
+    """The tool that the agent calls."""
 
     async def start(self, fault: str = "", **changes: str) -> None:
-        """Begin a life of the service."""
         await self.serve.start(fault, changes)
         self.slack.request_url = f"http://127.0.0.1:{self.serve.port}/slack/events"
 
     def lives(self) -> Street:
-        """The service has not died meanwhile."""
         assert self.serve.alive, self.serve.said()
         return self
 
@@ -100,11 +98,11 @@ class Street:
         return await self.slack.person("U0ADA").command("/agent", task, f"C0LANE{lane}")
 
     def cards(self, lane: int) -> list[dict[str, Any]]:
-        """The request cards of the lane, as they look now."""
+        """The lane's request cards as they are now."""
         return [m for m in self.slack.messages(f"C0LANE{lane}") if _about(m, "request")]
 
     async def card(self, lane: int, seconds: float = 30.0) -> dict[str, Any]:
-        """The lane's card, as soon as it is there."""
+        """Wait for the lane's card."""
 
         def look() -> dict[str, Any] | None:
             return next(iter(self.cards(lane)), None)
@@ -114,14 +112,14 @@ class Street:
         return found
 
     async def approve(self, lane: int) -> InteractionResult:
-        """Grace approves; an acknowledgement is a promise."""
+        """An acknowledged approval must not be lost."""
         answer = await self.slack.person("U0GRACE").click(await self.card(lane), "signoff:approve")
         if answer.error is None:
             self.approved.add(lane)
         return answer
 
     async def play(self, lane: int, *, overdue: bool = False) -> None:
-        """The lane's whole story, as far as the service lives to tell it."""
+        """Play the whole lane, unless the service dies."""
         await until(lambda: self._is_asked(lane), 30.0)
         await self.card(lane, seconds=30.0)
         if overdue:
@@ -130,7 +128,7 @@ class Street:
             await until(lambda: self._is_approved(lane), 30.0)
         await asyncio.Event().wait()
 
-    # People try again when they are told to: where many services share a core, looking somebody up may take too long.
+    # People try again when Slack says so: on a busy machine, looking somebody up may take too long.
 
     async def _is_asked(self, lane: int) -> bool:
         await self.ask(lane)
@@ -143,12 +141,11 @@ class Street:
         return bool(await self.column(_DECIDED, lane=f"C0LANE{lane}"))
 
     async def make_overdue(self, lane: int) -> None:
-        """Two days pass for the lane's request."""
         async with self.db.transaction() as tx:
             await tx.execute(text(_TWO_DAYS_PASS), {"lane": f"C0LANE{lane}"})
 
     async def play_until_death(self, lane: int, *, overdue: bool = False, seconds: float = 60.0) -> int:
-        """Play the lane until the service dies of its fault; returns its status."""
+        """Play the lane until the service dies of its fault; return its status."""
         story = asyncio.create_task(self.play(lane, overdue=overdue))
         try:
             return await self.serve.ends(seconds)
@@ -162,11 +159,9 @@ class Street:
     # --- what must hold in the end --------------------------------------------------------------------
 
     async def column(self, sql: str, **parameters: Any) -> list[Any]:
-        """The first column of a query."""
         return await column(self.db, sql, **parameters)
 
     async def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """All columns of a query."""
         return await rows(self.db, sql)
 
     def written(self) -> Counter[int]:
@@ -175,7 +170,7 @@ class Street:
         return Counter(int(line) for line in lines)
 
     async def settle_all(self, seconds: float = 30.0) -> None:
-        """Decide what waits and settle what is in doubt, until every run has its end and all is told."""
+        """Decide waiting requests and settle calls in doubt, until every run has ended and all messages are sent."""
 
         async def done() -> bool:
             await self._decide_waiting()
@@ -191,7 +186,7 @@ class Street:
                 await self._press(lane, "signoff:approve")
 
     async def _settle_doubts(self) -> None:
-        """Once by Retry where nothing was written, once by Done where something was."""
+        """Settle by Retry where nothing was written, by Done where something was."""
         for channel in await self.column(_IN_DOUBT):
             lane = int(channel.removeprefix("C0LANE"))
             self.doubted.add(lane)
@@ -201,12 +196,12 @@ class Street:
         try:
             answer = await self.slack.person("U0GRACE").click(self.cards(lane)[0], action)
         except NotOnScreen:
-            return  # not on the card yet, or not any more
+            return  # not on the card yet, or no longer
         if answer.error is None and action == "signoff:approve":
             self.approved.add(lane)
 
     async def check(self) -> None:
-        """No decision lost, nothing executed twice, each card once, threads in order, every chain whole."""
+        """No decision lost, nothing executed twice, each card once, threads in order, every audit chain valid."""
         ended = {str(channel): str(outcome) for channel, outcome in await self.rows(_OUTCOMES)}
         lost = {lane for lane in self.approved if ended.get(f"C0LANE{lane}") != "approved"}
         assert not lost, f"acknowledged and lost: {lost}"
@@ -219,7 +214,7 @@ class Street:
         assert await self.column(_OUT_OF_ORDER) == []
 
     def _check_messages(self) -> None:
-        """Each delivery stands in Slack once."""
+        """Each delivery is in Slack once."""
         seen: Counter[str] = Counter()
         for channel in self.slack.workspace.channels:
             for root in self.slack.messages(channel):
@@ -235,7 +230,7 @@ def _about(message: dict[str, Any], key: str) -> str | None:
 
 @asynccontextmanager
 async def street(url: str, folder: Path, *, lanes: int, options: str = "") -> AsyncIterator[Street]:
-    """Sandbox, model and files for so many lanes; the service is not started yet."""
+    """Sandbox, model and files for this many lanes, without the service."""
     sink = folder / "sink"
     (folder / "lanes.py").write_text(AGENT.format(sink=str(sink), options=options))
     (folder / "checkpoints.toml").write_text("".join(CHECKPOINT.format(lane=n) for n in range(lanes)))
@@ -270,7 +265,7 @@ _TWO_DAYS_PASS = """
 UPDATE approval_request SET created_at = created_at - interval '2 days', expires_at = expires_at - interval '2 days'
 WHERE status = 'waiting' AND channel_id = :lane
 """
-# What is overdue nobody approves any more, although a late click is answered as any other.
+# Overdue requests cannot be approved, although a late click is acknowledged like any other.
 _WAITING = (
     "SELECT channel_id FROM approval_request WHERE status = 'waiting' AND expires_at > clock_timestamp()"
 )
@@ -288,7 +283,7 @@ SELECT 'request ' || id FROM approval_request WHERE status = 'waiting' UNION ALL
 SELECT 'delivery ' || id FROM delivery WHERE state = 'pending'
 """
 _OUTCOMES = "SELECT channel_id, status::text FROM approval_request"
-# Within a thread, what happened earlier stands higher up.
+# Within a thread, earlier events are further up.
 _OUT_OF_ORDER = """
 SELECT a.id FROM delivery AS a JOIN delivery AS b
 ON a.kind = b.kind AND (a.request_id = b.request_id OR a.run_id = b.run_id) AND a.id < b.id

@@ -1,4 +1,4 @@
-"""A service that dies while its calls begin under a grant: each use is counted once, and one too many never begins."""
+"""A service that dies while its calls begin under a grant: each use is counted once, and none too many begins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration.crash.street import Street, street, until
 from tests.integration.crash.within_limits import all_approved, approve_one, let_leases_end, settled
 
 UNDER_GRANT = ("after_claim", "after_effect", "after_result")
-"""Deaths of calls that begin under a grant: claimed with their use, done, and reported."""
+"""Deaths of calls that begin under a grant: claimed with their use, executed, and reported."""
 
 POLICY = """
 [defaults]
@@ -48,7 +48,7 @@ max = 100
 
 
 async def die_under_a_grant(url: str, folder: Path, *, deaths: Sequence[str]) -> None:
-    """A use towards each death, and one more call, which people are asked about: the grant is used up."""
+    """One use for each death, and one more call, which people are asked about: the grant is used up."""
     lanes = len(deaths) + 2
     async with street(url, folder, lanes=lanes) as here:
         (folder / "checkpoints.toml").write_text(POLICY)
@@ -66,7 +66,7 @@ async def die_under_a_grant(url: str, folder: Path, *, deaths: Sequence[str]) ->
         await here.ask(lanes - 1)
         await until(lambda: here.column(_WAITING), 30.0, here.serve.said)
         await until(lambda: all_approved(here), 30.0, here.serve.said)
-        # A retry that one person asks for is nobody's consent: what was never written is not written under the grant.
+        # One person's request for a retry is not consent: what was never written is not written under the grant.
         never = [lane for lane, death in enumerate(deaths, 1) if death == "after_claim"]
         assert here.written() == Counter(lane for lane in range(lanes) if lane not in never)
         await _check_each_use_began_once(here, len(deaths))
@@ -99,7 +99,7 @@ async def _allow(here: Street, *, uses: int) -> None:
 
 
 async def _is_allowed(here: Street) -> bool:
-    """Whether the grant is decided and the first run over. Presses again: the first card may not be redrawn yet."""
+    """Whether the grant is decided and the first run over. Presses again, because the first card may be outdated."""
     decided, running = await here.column(_DECIDED), await here.column(_RUNNING)
     if len(decided) < 2:
         await approve_one(here)

@@ -1,4 +1,4 @@
-"""A service that dies while its calls take what a limit over time has left: no use is overdrawn, lost or doubled."""
+"""A service that dies while its calls use up a limit over time: no use is overdrawn, lost or doubled."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.integration.crash.process import FAULT_STATUS
 from tests.integration.crash.street import Street, street, until
 
 BY_ITSELF = ("after_claim", "after_effect", "after_result")
-"""Deaths of calls that the limit has room for: claimed, done, and reported."""
+"""Deaths of calls that the limit has room for: claimed, executed, and reported."""
 
 ASKED = ("before_request_commits", "after_request_commits", "after_approved_claim")
-"""Deaths of those that people are asked about."""
+"""Deaths of calls that people are asked about."""
 
 POLICY = """
 [defaults]
@@ -41,7 +41,7 @@ max = {room}
 async def die_within_limits(
     url: str, folder: Path, *, by_itself: Sequence[str], asked: Sequence[str]
 ) -> None:
-    """A call towards each death; in the end every line is written once and every use counts once."""
+    """One call for each death; at the end every line is written once and every use counts once."""
     room, lanes = len(by_itself), len(by_itself) + len(asked)
     async with street(url, folder, lanes=lanes) as here:
         (folder / "checkpoints.toml").write_text(POLICY.format(room=room))
@@ -53,7 +53,7 @@ async def die_within_limits(
             assert await here.serve.ends(60.0) == FAULT_STATUS, f"{death}: {here.serve.said()}"
             await _check_never_overdrawn(here, room)
         await here.start()
-        for lane in range(lanes):  # one whose service died of an earlier call was not heard
+        for lane in range(lanes):  # a call whose service died of an earlier one was not received
             if not await here.column(_HEARD, lane=f"C0LANE{lane}"):
                 await here.ask(lane)
         await let_leases_end(here)
@@ -73,7 +73,7 @@ async def _used(here: Street) -> tuple[Decimal, Decimal]:
 
 
 async def _check_never_overdrawn(here: Street, room: int) -> None:
-    """Nobody has approved anything that is not on record, so no more than fits has been claimed without."""
+    """Without an approval in the audit log, no more than fits has been claimed."""
     [claimed] = await here.column("SELECT count(DISTINCT call_id) FROM execution WHERE request_id IS NULL")
     assert claimed <= room
     [counted] = await here.column(
@@ -91,13 +91,13 @@ async def let_leases_end(here: Street) -> None:
 
 
 async def _waits(here: Street, expected: int) -> bool:
-    """Whether people have been asked about all that the limit has no room for, decided or not."""
+    """Whether people have been asked about every call without room, decided or not."""
     [asked] = await here.column("SELECT count(*) FROM approval_request")
     return bool(asked == expected)
 
 
 async def settled(here: Street) -> bool:
-    """Ada settles what is in doubt: by Done where a line was written, else by Retry."""
+    """Ada settles calls in doubt: Done where a line was written, otherwise Retry."""
     team = here.slack.workspace.team.id
     for execution in await here.column(_DOUBTFUL):
         [task] = await here.column(_TASK, id=execution)
@@ -108,7 +108,7 @@ async def settled(here: Street) -> bool:
         [asked] = await here.column("SELECT request_id FROM execution WHERE id = :id", id=execution)
         await requests.settle(here.db, execution, grace if asked else ada, verdict)  # type: ignore[arg-type]
     open_ones = (
-        "SELECT 1 FROM execution WHERE status = 'claimed'"  # asked first: an open one becomes doubtful
+        "SELECT 1 FROM execution WHERE status = 'claimed'"  # asked first: an open attempt becomes doubtful
     )
     return not await here.column(open_ones) and not await here.column(_DOUBTFUL)
 
@@ -120,14 +120,14 @@ async def all_approved(here: Street) -> bool:
 
 
 async def _dies_of_an_approval(here: Street) -> bool:
-    """Whether the service has died. Presses until then: a press while it connects to Slack is not heard."""
+    """Press Approve until the service has died. A press while it connects to Slack is lost."""
     if here.serve.alive:
         await approve_one(here)
     return not here.serve.alive
 
 
 async def approve_one(here: Street) -> bool:
-    """Grace presses Approve on a card, if there is one; all of them are in the service's own channel."""
+    """Grace presses Approve on a card, if there is one; all cards are in the service's own channel."""
     for card in here.cards(0):
         if any("signoff:approve" in str(block) for block in card.get("blocks", [])):
             await here.slack.person("U0GRACE").click(card, "signoff:approve")

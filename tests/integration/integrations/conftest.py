@@ -1,4 +1,4 @@
-"""A running Signoff and a person who decides, for agents that other frameworks run: real HTTP, real processes."""
+"""A running Signoff and a person who decides, for agents of other frameworks: real HTTP, real processes."""
 
 from __future__ import annotations
 
@@ -55,33 +55,32 @@ when = "has(args.secret)"
 
 @dataclass
 class Desk:
-    """Where people decide what agents ask: Grace with a key or in Slack. The agents' key is `key`, of Ada's."""
+    """Grace decides with a key or in Slack; the agents' `key` is Ada's."""
 
     site: Street
     key: str
     grace: Program
     processes: list[Process] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
-    """The requests that `asked` has found. Of two that are opened at once either may be written first."""
+    """Requests that `asked` has found: of two that are opened at once either may be written first."""
 
     @property
     def url(self) -> str:
-        """Where programs reach the service."""
         return self.site.url
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program is told: address, key, where our code is; and no tracing to anywhere."""
+        """Address, key and code of a program, without tracing."""
         told = {"SIGNOFF_URL": self.url, "SIGNOFF_KEY": self.key, "PYTHONPATH": str(ROOT)}
         return {**os.environ, **told, "LANGSMITH_TRACING": "false", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
 
     async def asked(self, number: int = 1) -> str:
-        """The id of the n-th request that was ever found here, as soon as there is one."""
+        """Wait for the n-th request; return its id."""
         found = await until(lambda: self._opened(number), 60)
         return str(found[number - 1])
 
     async def decide(self, request: str, decision: str = "approved", **more: Any) -> None:
-        """Grace decides, by key."""
+        """Grace decides with her key."""
         await self.grace.decides(request, decision, **more)
 
     async def click(self, action: str = "signoff:approve", number: int = 0) -> None:
@@ -91,7 +90,7 @@ class Desk:
         assert answer.error is None, answer.error
 
     async def edit(self, request: str, arguments: Mapping[str, Any], **more: Any) -> None:
-        """Grace changes the arguments and approves what she made of it."""
+        """Grace edits the arguments and approves them."""
         [(tool,)] = await rows(
             self.site.db,
             "SELECT tool FROM request_revision WHERE request_id::text = :id LIMIT 1",
@@ -106,11 +105,10 @@ class Desk:
         await self.decide(request, revision=2, **more)
 
     async def expire(self) -> None:
-        """The time of every waiting request runs out."""
         await self.site.house.make_overdue()
 
     async def settle(self, verdict: Literal["retry", "done"]) -> None:
-        """Whoever has claimed something is silent for too long, and Grace says what became of it."""
+        """Let the claims' leases expire; Grace settles them."""
         sql = "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s' WHERE status = 'claimed'"
         await self.site.write(sql + " RETURNING id")
         await executions.rescue(self.site.db)
@@ -119,18 +117,18 @@ class Desk:
         await requests.settle(self.site.db, execution, standing, verdict)
 
     async def statuses(self) -> list[str]:
-        """How each request stands, oldest first."""
+        """Oldest first."""
         sql = "SELECT status::text FROM approval_request ORDER BY id"
         return [status for (status,) in await rows(self.site.db, sql)]
 
     async def executions(self) -> list[str]:
-        """How each attempt stands, oldest first."""
+        """Oldest first."""
         return [
             each for (each,) in await rows(self.site.db, "SELECT status::text FROM execution ORDER BY id")
         ]
 
     async def run(self, script: Path, *arguments: str, **environment: str) -> Process:
-        """A program of its own, with what it says on a pipe; `kill()` is kill -9."""
+        """A program with its output on a pipe; `kill()` is kill -9."""
         process = await asyncio.create_subprocess_exec(
             warm(),
             str(script),
@@ -151,13 +149,13 @@ class Desk:
 
 @pytest.fixture
 def policy() -> str:
-    """The checkpoints file; a module may have its own."""
+    """The checkpoints file; a module may override it."""
     return POLICY
 
 
 @pytest.fixture
 async def actors(site: Street, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:  # noqa: F811
-    """The service, a key that may ask, and Grace; programs that still run are killed with the test."""
+    """The service, a key that may ask, and Grace; programs are killed at the end of the test."""
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
     key = await api_keys.create(site.db, "agent", [Scope.REQUEST], by="test", owner=ADA)
     opened = Desk(site, key, await site.reviewer())
@@ -170,7 +168,7 @@ async def actors(site: Street, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 @pytest.fixture
 def framework_url(postgres: Any) -> Iterator[str]:
-    """A database of the agents' own, empty: for a framework's checkpoints, and for what its tools do."""
+    """An empty database of the agents, for a framework's checkpoints and for their tools."""
     name = postgres.create()
     yield postgres.url(name)
     postgres.drop(name)

@@ -1,4 +1,4 @@
-"""A whole Slack side on loopback: sandbox, real Bolt in either mode, real PostgreSQL behind it."""
+"""The Slack side on loopback: sandbox, real Bolt in either mode, real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EVERYBODY = ["U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY", "U0EVE", BOT]
 
 
 LOOKED_UP: list[dict[str, Any]] = []
-"""For what facts have been looked up."""
+"""Arguments of all fact look-ups."""
 
 
 def price(order_id: int, amount: int = 0, note: str = "") -> dict[str, Any]:
@@ -78,7 +78,7 @@ POLICY = Policy(
 
 
 def services(db: Database) -> Services:
-    """What judging an edit needs; no model is asked here."""
+    """Services to judge an edit, without a model."""
     worker = worker_name()
     return Services(
         db=db,
@@ -92,7 +92,7 @@ def services(db: Database) -> Services:
 
 
 def workspace() -> SandboxWorkspace:
-    """A requester, two reviewers, a guest, somebody from outside; a review channel and a working one."""
+    """A requester, two reviewers, a guest, an outsider; a review channel and a working channel."""
     return (
         SandboxWorkspace(TEAM)
         .add_member("U0ADA", "ada", "Ada Lovelace")
@@ -108,8 +108,6 @@ def workspace() -> SandboxWorkspace:
 
 @dataclass
 class House:
-    """Everything that a test acts on and looks at."""
-
     slack: SlackSandbox
     db: Database
     ctx: ListenerContext
@@ -128,12 +126,11 @@ class House:
         return next(each for each in self.slack.messages(channel) if each["ts"] == answer["ts"])
 
     async def asked(self, terms: Any = None, **changes: Any) -> tuple[Asked, dict[str, Any]]:
-        """A waiting request and its card."""
         asked = await ask(self.db, terms, **changes)
         return asked, await self.card(asked)
 
     async def run_line(self, run_id: UUID, line: str) -> dict[str, Any]:
-        """A line that this run's thread is to get, posted there as delivery does."""
+        """Post a line in the run's thread as delivery does."""
         root = await self.client.chat_postMessage(channel="C0AGENTS", text="A run")
         self.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (root["ts"], run_id))
         ((body,),) = self.rows("SELECT body FROM delivery WHERE body ->> 'line' = %s", line)
@@ -144,19 +141,18 @@ class House:
         return {"channel": "C0AGENTS", "ts": posted["ts"], "thread_ts": root["ts"], "blocks": card.blocks}
 
     async def status(self, request_id: UUID) -> str:
-        """Where the request stands in the database."""
+        """The request's status in the database."""
         async with self.db.connection() as connection:
             view = await views.request_view(connection, request_id)
         assert view is not None
         return view.status.value
 
     def rows(self, sql: str, *parameters: Any) -> list[Any]:
-        """Whatever is stored."""
         return self.owner.execute(sql, parameters).fetchall()
 
     @contextmanager
     def stuck(self, request_id: UUID) -> Iterator[None]:
-        """Somebody holds the request's row and does not let go."""
+        """Hold a lock on the request's row."""
         with self.owner.transaction():
             self.owner.execute("SELECT 1 FROM approval_request WHERE id = %s FOR UPDATE", (request_id,))
             yield
@@ -172,7 +168,7 @@ class House:
             object.__setattr__(self.ctx, name, value)
 
     async def told(self, user: str, words: str) -> str:
-        """Wait until this person has been told something with these words in it."""
+        """Wait for an ephemeral message or direct message to this person with these words."""
 
         def found() -> str | None:
             texts = [str(each.get("text")) for each in self.slack.ephemeral(user)]
@@ -181,7 +177,7 @@ class House:
         return str(await self.slack.wait_for(found))
 
     async def modal(self, user: str, words: str) -> dict[str, Any]:
-        """Wait until the modal on top of this person's screen says these words."""
+        """Wait until the topmost modal of this person has these words."""
 
         def found() -> dict[str, Any] | None:
             stack = self.slack.views(user)
@@ -196,14 +192,14 @@ class House:
 async def house(
     request: pytest.FixtureRequest, database: Database, owner: psycopg.Connection[Any]
 ) -> AsyncIterator[House]:
-    """The whole of it; every test that asks for it runs once per mode."""
+    """Tests that use it run once per mode."""
     async with open_house(request.param, database, owner) as opened:
         yield opened
 
 
 @pytest.fixture
 async def http_house(database: Database, owner: psycopg.Connection[Any]) -> AsyncIterator[House]:
-    """The same in HTTP mode only."""
+    """HTTP mode only."""
     async with open_house("http", database, owner) as opened:
         yield opened
 
@@ -246,7 +242,7 @@ async def served(app: Starlette) -> AsyncIterator[str]:
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
     async with asyncio.timeout(10):
-        while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait on
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event to wait for
             await asyncio.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:

@@ -1,4 +1,4 @@
-"""A stage for agents: real database, scripted model; only Slack is missing."""
+"""Agents on a real database with a scripted model, without Slack."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ ASKER, REVIEWER = Person(TEAM, "U0ASKER"), Person(TEAM, "U0REVIEWER")
 
 @dataclass
 class Stage:
-    """Services to run agents with; `play` does all that is due."""
-
     services: Services
     model: ScriptedModel
     _started: list[UUID] = field(default_factory=list)
@@ -56,12 +54,12 @@ class Stage:
         return self.services.db
 
     def other_worker(self) -> Services:
-        """The same services in another process, as far as leases can tell."""
+        """The same services under the name of another worker, for leases."""
         name = worker_name()
         return replace(self.services, worker=name, heartbeat=Heartbeat(self.db, name))
 
     def go_by(self, policy: Policy) -> None:
-        """Judge by this policy from now on, as after a restart."""
+        """Apply this policy from now on, as after a restart."""
         self.services = replace(self.services, policies=PolicyInForce(self.db, policy))
 
     async def start(self, agent: str, task: str, *, parent: UUID | None = None) -> UUID:
@@ -69,12 +67,11 @@ class Stage:
         return (await runs.start(self.db, new)).run_id
 
     async def play(self) -> None:
-        """Do everything that is due, and what follows from it, until nothing is left."""
+        """Do all due work, and the work that follows from it."""
         while found := await self.due():
             await asyncio.gather(*(self._advance(each) for each in found))
 
     async def due(self) -> list[Wakeup]:
-        """What a look finds."""
         agents = [agent.name for agent in self.services.registry]
         return await Look(self.db, lambda: agents, policy_epoch=lambda: self.services.policies.seen).find()
 
@@ -128,7 +125,6 @@ class Stage:
             return list(result.all()) if result.returns_rows else []
 
     async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
-        """Wait for something that another task brings about."""
         deadline = time.monotonic() + seconds
         while not await condition():
             assert time.monotonic() < deadline, "it did not happen in time"
@@ -137,7 +133,7 @@ class Stage:
 
 @pytest.fixture
 async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
-    """Makes the stage: `await stage(agent, …, policy=…)`."""
+    """`await stage(agent, …, policy=…)`"""
     open_parts: list[Any] = []
 
     async def make(*agents: Agent, policy: Policy | None = None, timeout: float = 5.0) -> Stage:
@@ -170,6 +166,6 @@ async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Sta
 
 @pytest.fixture
 async def cutter(database_url: str, tmp_path: Path) -> AsyncIterator[CommitCutter]:
-    """A way to the test's database that can be cut at a COMMIT."""
+    """A connection to the test's database that can be cut at a COMMIT."""
     async with CommitCutter(database_url, tmp_path).running() as opened:
         yield opened

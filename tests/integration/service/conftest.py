@@ -25,7 +25,7 @@ from tests.integration.asking import column
 T = TypeVar("T")
 
 NO_TLS = False
-"""For clients that only call loopback: to read the certificates of the world takes longer than most calls."""
+"""For clients that only call loopback: loading certificates takes longer than most calls."""
 
 DELETIONS = """
 [defaults]
@@ -41,7 +41,7 @@ POLICY = DELETIONS + 'on_reject = "stop"\n'
 
 
 async def until(look: Callable[[], Awaitable[T | None]], seconds: float = 30.0) -> T:
-    """Look until there is something to see; the pause between looks is short, the patience bounded."""
+    """Poll at short intervals until the result is truthy, for a bounded time."""
     deadline = monotonic() + seconds
     while True:
         if seen := await look():
@@ -53,8 +53,6 @@ async def until(look: Callable[[], Awaitable[T | None]], seconds: float = 30.0) 
 
 @dataclass
 class House:
-    """A running service and everything around it."""
-
     slack: SlackSandbox
     model: ScriptedModel
     db: Database
@@ -64,11 +62,11 @@ class House:
     environment: dict[str, str] = field(default_factory=dict)
 
     async def open(self, agents: Sequence[Agent], policy: str = POLICY, **changes: str) -> Service:
-        """Start one more process's worth of service; it is stopped with the test."""
+        """Start another service on the same database; it is stopped with the test."""
         configured = settings.read(self.environment | changes)
         service = Service(
             configured,
-            Database(self.url) if self.services else kept(self.url),  # each process has its own connections
+            Database(self.url) if self.services else kept(self.url),  # each service has its own connections
             checkpoints.load(policy, filename="checkpoints.toml"),
             Registry(agents),
         )
@@ -82,12 +80,12 @@ class House:
         return service
 
     async def ask(self, user: str, task: str, agent: str = "data") -> None:
-        """Somebody starts an agent with a slash command."""
+        """Start an agent with a slash command."""
         answer = await self.slack.person(user).command("/agent", f"run {agent} {task}", "C0AGENTS")
         assert answer.error is None, answer.error
 
     async def card(self, number: int = 0, channel: str = "C0REVIEW") -> dict[str, Any]:
-        """The n-th request card in the review channel, as soon as it is there."""
+        """Wait for the n-th request card in the review channel."""
 
         def find() -> dict[str, Any] | None:
             found = [m for m in self.slack.messages(channel) if _request_of(m)]
@@ -98,15 +96,13 @@ class House:
         return card
 
     def now(self, card: dict[str, Any]) -> dict[str, Any]:
-        """The same card as it looks now."""
+        """The card as it is now."""
         return next(m for m in self.slack.messages(card["channel"]) if m["ts"] == card["ts"])
 
     async def column(self, sql: str, **parameters: Any) -> list[Any]:
-        """The first column of a query."""
         return await column(self.db, sql, **parameters)
 
     async def make_overdue(self) -> None:
-        """Two days pass for every waiting request."""
         async with self.db.transaction() as tx:
             await tx.execute(text(_TWO_DAYS_PASS))
 
@@ -119,7 +115,7 @@ class House:
         await until(look, seconds)
 
     async def says(self, words: str, channel: str = "C0AGENTS", seconds: float = 30.0) -> str:
-        """Wait until some message or reply in the channel has these words; returns its text and blocks."""
+        """Wait until a message or reply in the channel has these words; return its text and blocks."""
 
         def find() -> str | None:
             for root in self.slack.messages(channel):
@@ -173,7 +169,7 @@ async def a_house(url: str, mode: str) -> AsyncIterator[House]:
 
 @pytest.fixture(params=["socket", "http"])
 async def house(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[House]:
-    """The service over Socket Mode and over signed HTTP: the same code, the same promises."""
+    """The service over Socket Mode and over signed HTTP."""
     async with a_house(database_url, request.param) as opened:
         yield opened
 

@@ -56,10 +56,10 @@ when = "has(args.secret)"
 
 
 class Program(httpx.AsyncClient):
-    """Somebody's program: an HTTP client that presents a key."""
+    """An HTTP client that presents a key."""
 
     async def ask(self, request_id: str = "r-1", **changes: Any) -> httpx.Response:
-        """`POST /pending` about deleting five records, unless changed; a field that is `None` stays out."""
+        """`POST /pending` about deleting five records, unless changed; a field that is `None` is omitted."""
         body = {
             "request_id": request_id,
             "action_description": "Delete 5 records from customers",
@@ -76,14 +76,13 @@ class Program(httpx.AsyncClient):
         return await self.post(f"/approve/{request_id}", json={"decision": decision, **more})
 
     async def decides(self, request_id: str, decision: str = "approved", **more: Any) -> None:
-        """The same, and it counts."""
         answer = await self.decide(request_id, decision, **more)
         assert answer.status_code == 200, answer.text
 
 
 @dataclass
 class Street:
-    """A running service, and the programs that know its address."""
+    """A running service, and the programs that call it."""
 
     house: House
     service: Service
@@ -93,7 +92,6 @@ class Street:
 
     @property
     def db(self) -> Any:
-        """The database, for looking on."""
         return self.house.db
 
     async def program(
@@ -104,7 +102,7 @@ class Street:
         headers: Mapping[str, str] | None = None,
         **terms: Any,
     ) -> Program:
-        """A program with a key of its own, made now; asking for the same name again gives the same program."""
+        """A program with its own key; the same name returns the same program."""
         if name not in self.programs:
             granted = [Scope(each) for each in scopes]
             secret = await api_keys.create(self.db, name, granted, by="test", owner=owner, **terms)
@@ -112,34 +110,34 @@ class Street:
         return self.programs[name]
 
     async def client(self, secret: str | None, headers: Mapping[str, str] | None = None) -> Program:
-        """A client that presents this, or nothing."""
+        """A client that presents this key, or none."""
         presented = {"Authorization": f"Bearer {secret}"} if secret else {}
         sent = {**presented, **(headers or {})}
         client = Program(base_url=self.url, headers=sent, timeout=30, verify=NO_TLS)
         return await self.stack.enter_async_context(client)
 
     async def reviewer(self, person: Person = GRACE, name: str = "grace") -> Program:
-        """The program that carries this person's word."""
+        """The program that votes as this person."""
         return await self.program(name, ["decide"], person)
 
     async def events(self, subject: str) -> list[tuple[str, str, dict[str, Any]]]:
-        """The record of this subject: actor, event and detail of each line."""
+        """The audit entries of this subject: actor, event and detail."""
         sql = "SELECT actor, event, detail FROM audit_event WHERE subject = :subject ORDER BY seq"
         return [(actor, event, detail) for actor, event, detail in await rows(self.db, sql, subject=subject)]
 
     async def write(self, sql: str, **parameters: Any) -> list[Any]:
-        """Change something behind the service's back."""
+        """Change the database without the service's knowledge."""
         return await write(self.db, sql, **parameters)
 
 
 def shown(message: Mapping[str, Any]) -> str:
-    """Everything that a Slack message says, as one text."""
+    """All text of a Slack message."""
     return f"{message['text']} {json.dumps(message.get('blocks'), ensure_ascii=False)}"
 
 
 @pytest.fixture
 def agents() -> list[Agent]:
-    """The agents that the service runs; none, unless a test's module says otherwise."""
+    """The agents that the service runs; a test's module may define some."""
     return []
 
 
@@ -151,7 +149,7 @@ def policy() -> str:
 
 @pytest.fixture
 def settings() -> dict[str, str]:
-    """What the service is told beside the usual; nothing, unless a test's module says otherwise."""
+    """More settings of the service; a test's module may define some."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""A line between a program and the service that can be cut: what goes wrong in networks, on purpose."""
+"""A network connection between a program and the service that can be cut."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 @dataclass
 class Line:
-    """Forwards connections. `lost` answers are swallowed: the service has done it, and nobody hears of it."""
+    """Forwards connections. `lost` answers are swallowed: the service has done the work, and nobody learns of it."""
 
     port: int
     lost: int = 0
     swallowed: int = 0
-    says: bytes | None = None  # answered in the service's place
+    says: bytes | None = None  # sent instead of the service's answer
     asked: int = 0
     url: str = ""
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         with suppress(OSError, asyncio.IncompleteReadError):
             if self.says is not None:
                 await reader.readuntil(b"\r\n\r\n")
@@ -52,7 +51,6 @@ class Line:
 
 @asynccontextmanager
 async def a_line(port: int) -> AsyncIterator[Line]:
-    """A line to the service at that port."""
     line = Line(port)
     server = await asyncio.start_server(line.carry, "127.0.0.1", 0)
     line.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

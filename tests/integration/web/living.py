@@ -1,4 +1,4 @@
-"""The whole service with its agents and its API: a sandbox as Slack, a scripted model, programs with keys."""
+"""The whole service with agents and API: the sandbox as Slack, a scripted model, programs with keys."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ class Living:
         return f"http://127.0.0.1:{self.service.port}"
 
     async def key(self, name: str, *scopes: Scope, owner: Person | None = None) -> str:
-        """A new key."""
         return await api_keys.create(self.house.db, name, scopes, by="test", owner=owner)
 
     async def program(self, name: str, *scopes: Scope, owner: Person | None = None) -> httpx.AsyncClient:
-        """A client with a key of its own."""
+        """A client with its own key."""
         secret = await self.key(name, *scopes, owner=owner)
         client = httpx.AsyncClient(
             base_url=self.url,
@@ -57,13 +56,13 @@ class Living:
         return await self.program("asker", Scope.REQUEST, owner=ADA)
 
     async def reviewer(self) -> httpx.AsyncClient:
-        """Grace's, which sees everything and decides."""
+        """Grace's program, which may read everything and decide."""
         return await self.program("reviewer", Scope.DECIDE, Scope.READ, owner=GRACE)
 
     async def becomes(
         self, client: httpx.AsyncClient, agent_id: str, status: str, waiting: int | None = None
     ) -> dict[str, Any]:
-        """Wait until the agent's status is this one; returns it."""
+        """Wait until the agent has this status, and return it."""
 
         async def look() -> dict[str, Any] | None:
             found: dict[str, Any] = (await client.get(f"/agents/{agent_id}")).json()
@@ -82,7 +81,6 @@ Open = Callable[..., Awaitable[Living]]
 async def living(
     url: str, agents: Sequence[Agent] = AGENTS, policy: str = DELETIONS, **changes: str
 ) -> AsyncIterator[Living]:
-    """Start it; it is stopped behind."""
     async with a_house(url, "http") as house, AsyncExitStack() as stack:
         service = await house.open(agents, policy, **changes)
         yield Living(house, service, stack)

@@ -1,4 +1,4 @@
-"""Every route that a running service has mounted, as its application knows them."""
+"""Every route that a running service has mounted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOME_ID = "01980000-0000-7000-8000-000000000000"
 
 @dataclass(frozen=True)
 class Mounted:
-    """One method of one route; ``path`` has the names of its parameters in braces."""
+    """One method of a route; ``path`` has its parameters in braces."""
 
     method: str
     path: str
@@ -27,12 +27,11 @@ class Mounted:
 
     @property
     def parameters(self) -> list[str]:
-        """The names in the path."""
         return re.findall(r"\{(\w+)(?::path)?\}", self.path)
 
     @property
     def query(self) -> list[str]:
-        """The names of the query's parameters, as they are sent."""
+        """Names of query parameters as they are sent."""
         if not isinstance(self.route, APIRoute):
             return []
         return list(_query(self.route.dependant))
@@ -49,12 +48,11 @@ def _query(dependant: Dependant) -> Iterator[str]:
 
 
 def application_of(service: Service) -> FastAPI:
-    """What answers its calls."""
+    """The application that answers its calls."""
     return cast("FastAPI", service._http._server.config.app)
 
 
 def mounted(service: Service) -> list[Mounted]:
-    """All of them."""
     return [
         Mounted(method, context.path or "", context.original_route)
         for context in iter_route_contexts(application_of(service).routes)

@@ -1,4 +1,4 @@
-"""Somebody who is told: an HTTP server that answers as it is bidden and keeps what it was sent."""
+"""An HTTP server that receives webhooks, gives scripted answers, and stores each request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUBLIC_URL = "https://signoff.example"
 def a_sender(
     db: Database, mailer: Mailer | None = None, public_url: str | None = PUBLIC_URL
 ) -> OutboundSender:
-    """As a worker has one, in a house that has not reached Slack yet."""
+    """A sender as a worker has one, in a service that has not reached Slack yet."""
     site = WebContext(
         db=db,
         services=cast("Any", None),
@@ -42,7 +42,7 @@ def a_sender(
 
 @dataclass
 class Told:
-    """One request that arrived."""
+    """A request that arrived."""
 
     headers: dict[str, str]
     body: bytes
@@ -54,7 +54,7 @@ class Told:
         return content
 
     def is_signed_with(self, secret: str) -> bool:
-        """As a receiver would check it: over the timestamp and exactly the bytes that arrived."""
+        """Check it as a receiver would: over the timestamp and exactly the bytes that arrived."""
         signed = f"{self.headers['Signoff-Timestamp']}.".encode() + self.body
         expected = "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
         return hmac.compare_digest(expected, self.headers["Signoff-Signature"])
@@ -62,7 +62,7 @@ class Told:
 
 @dataclass
 class Receiver:
-    """`answers` are given one by one, the last one again and again; `hang` keeps everybody waiting."""
+    """`answers` are given one by one, the last one repeatedly; `hang` delays all answers."""
 
     url: str = ""
     answers: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(200, {})])
@@ -83,7 +83,6 @@ class Receiver:
 
 @asynccontextmanager
 async def a_receiver() -> AsyncIterator[Receiver]:
-    """One that listens on loopback."""
     receiver = Receiver()
     app = web.Application()
     app.router.add_post("/hook", receiver.handle)

@@ -1,4 +1,4 @@
-"""Commands of `signoff` that ask a running service, each in a process of its own."""
+"""Commands of `signoff` that call a running service, each in its own process."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tests.integration.web.conftest import ADA, Street, until
 
 @dataclass
 class Started:
-    """A command, running in a process of its own; what it prints and what it says go to files."""
+    """A running command, whose output goes to files."""
 
     process: BaseProcess
     printed: Path
     said: Path
 
     async def says(self, words: str) -> None:
-        """Wait until its standard error has these words."""
+        """Wait until its standard error contains these words."""
 
         async def look() -> bool:
             said = words in self.said.read_text()
@@ -47,7 +47,7 @@ class Started:
         await until(look, 60)
 
     async def ends(self) -> tuple[int, str]:
-        """Its exit code, and everything that it said."""
+        """Wait for its exit code and output."""
 
         async def look() -> bool:
             return not self.process.is_alive()
@@ -63,7 +63,7 @@ class Started:
 def _command(
     folder: str, files: Sequence[str], arguments: Sequence[str], settings: Mapping[str, str]
 ) -> None:
-    """What that process does: it becomes `signoff`, with an environment of its own."""
+    """Become `signoff` with its own environment."""
     for number, (name, flags) in enumerate(zip(files, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)):
         os.dup2(os.open(name, flags | os.O_APPEND), number)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
@@ -77,10 +77,12 @@ def _command(
 
 @pytest.fixture(scope="module")
 def processes() -> ForkServerContext:
-    """Where processes come from: a server that has loaded everything once, so that each begins in milliseconds."""
+    """A fork server that has loaded everything once, so that each process starts in milliseconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["signoff.gate.gate_command", "signoff.gate.hook_steps", __name__])
-    first = context.Process(target=int)  # waits until everything is loaded, before a service waits for us
+    first = context.Process(
+        target=int
+    )  # waits until everything is loaded, before a service waits for the test
     first.start()
     first.join()
     return context
@@ -88,7 +90,7 @@ def processes() -> ForkServerContext:
 
 @dataclass
 class Shell:
-    """A folder with a key of Ada's, in which commands are started."""
+    """A folder with Ada's key, in which commands are started."""
 
     site: Street
     folder: Path
@@ -99,7 +101,7 @@ class Shell:
     @classmethod
     @asynccontextmanager
     async def opened(cls, site: Street, folder: Path, processes: ForkServerContext) -> AsyncIterator[Self]:
-        """Make the key; commands that still run are killed behind."""
+        """Make the key; kill commands that still run at the end."""
         secret = await api_keys.create(site.db, "ci", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
         (folder / "key").write_text(f"{secret}\n")
         settings = {"SIGNOFF_URL": site.url, "SIGNOFF_KEY_FILE": str(folder / "key")}
@@ -111,7 +113,6 @@ class Shell:
             each.process.join()
 
     def start(self, *arguments: str, given: bytes = b"") -> Started:
-        """Start `signoff` with these arguments; it reads what is given."""
         files = [self.folder / f"{name}-{len(self.started)}" for name in ("given", "printed", "said")]
         for each in files:
             each.write_bytes(given if each is files[0] else b"")
@@ -124,13 +125,13 @@ class Shell:
         return self.started[-1]
 
     async def request(self) -> str:
-        """The id of the request that waits."""
+        """The id of the waiting request."""
         sql = "SELECT id::text FROM approval_request WHERE status = 'waiting'"
         return str((await until(lambda: column(self.site.db, sql)))[0])
 
     @property
     def ctx(self) -> ListenerContext:
-        """What the service's forms work with."""
+        """A context for the service's forms."""
         parts = self.site.service.slack.parts
         assert parts is not None
         return parts.ctx

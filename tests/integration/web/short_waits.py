@@ -1,6 +1,6 @@
-"""Hooks of schemathesis: calls that would wait long, as they may, wait for a second, or a test would take hours.
+"""Hooks of schemathesis: long-polls wait for a second, or a test would take hours.
 
-They are loaded by the command itself (`SCHEMATHESIS_HOOKS`), in its own process.
+The command loads them itself (`SCHEMATHESIS_HOOKS`), in its own process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 
 @schemathesis.hook
 def before_call(_context: Any, case: schemathesis.Case, **_: Any) -> None:
-    """Values that the API refuses stay as they are: they must be refused."""
+    """Keep values that the API must refuse."""
     most = 300 if case.path.startswith("/pending") else 60
     query = case.query or {}
     with suppress(KeyError, TypeError, ValueError):
@@ -26,6 +26,8 @@ def before_call(_context: Any, case: schemathesis.Case, **_: Any) -> None:
 
 @schemathesis.hook
 def filter_failure(_context: Any, failure: Any, case: schemathesis.Case, _response: Any) -> bool:
-    """Leave out "invalid data was accepted" where a form made it valid: an object, a number or null is sent as text."""
+    """Ignore "invalid data was accepted" where a form made the data valid: it sends an object, a number or null as
+    text.
+    """
     accepted = type(failure).__name__ == "AcceptedNegativeData"
     return not (accepted and case.media_type in FORMS)

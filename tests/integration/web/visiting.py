@@ -1,4 +1,4 @@
-"""People before the inbox page of a running service: a browser's manners without a browser."""
+"""The inbox page of a running service, visited without a browser."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOKEN = re.compile(r'name="token" value="([0-9a-f]{64})"')
 
 
 def data_agent() -> Agent:
-    """The agent of the guide: it deletes records, once somebody agrees."""
+    """The agent of the guide: it deletes records after an approval."""
 
     @tool
     def delete_records(table_name: str, count: int = 0, note: str = "") -> str:
@@ -60,19 +60,18 @@ FROM request_revision AS v, many WHERE v.request_id = CAST(:id AS uuid)
 
 @dataclass
 class Visitor:
-    """One person's browser: it keeps cookies, and says of its own forms where they come from."""
+    """One person's browser: it keeps cookies, and sends the origin of its forms."""
 
     browser: httpx.AsyncClient
     page: str = ""
 
     @property
     def words(self) -> str:
-        """What can be read on the page, roughly."""
+        """The page's text, roughly."""
         return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", self.page)))
 
     @property
     def badges(self) -> list[str]:
-        """The badges on the page, in order."""
         return re.findall(r'<span class="badge [^"]*"><svg.*?</svg>([^<]+)</span>', self.page, re.DOTALL)
 
     async def open(self, path: str, **options: Any) -> httpx.Response:
@@ -83,7 +82,7 @@ class Visitor:
     async def send(
         self, path: str, form: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Send a form of the page that is open, with its token."""
+        """Send a form of the open page, with its token."""
         found = _TOKEN.search(self.page)
         data = {"token": found[1] if found else ""} | dict(form or {})
         told = {"Origin": str(self.browser.base_url).rstrip("/")} | dict(headers or {})
@@ -95,20 +94,20 @@ class Visitor:
 
 @dataclass
 class Porch:
-    """A running service, and ways to come to its pages."""
+    """A running service, and ways to its pages."""
 
     house: House
     service: Service
     visitors: list[httpx.AsyncClient] = field(default_factory=list)
 
     def stranger(self) -> Visitor:
-        """Somebody who is not signed in."""
+        """A visitor who is not signed in."""
         client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.service.port}", timeout=10)
         self.visitors.append(client)
         return Visitor(client)
 
     async def multiply(self, asked: str) -> None:
-        """A thousand more requests like this one, which wait, too."""
+        """Add a thousand waiting copies of this request."""
         async with self.house.db.transaction() as tx:
             await tx.execute(text(_MANY), {"id": asked})
 
@@ -121,14 +120,13 @@ class Porch:
         return found[1]
 
     async def visitor(self, user: str) -> Visitor:
-        """This person, signed in."""
         visitor = self.stranger()
         answer = await visitor.send(await self.link(user))
         assert answer.status_code == 303, answer.text
         return visitor
 
     async def asked(self, order: int = 0, terms: Any = None, **changes: Any) -> str:
-        """A waiting request of Ada's, made directly; its id."""
+        """Open a request of Ada's directly; return its id."""
         started = await runs.start(
             self.house.db,
             NewRun("refunds", "1", "refund an order", "slack", ADA, "slack", TEAM, "C0AGENTS"),
@@ -152,14 +150,13 @@ class Porch:
 async def open_porch(
     house: House, agents: Sequence[Agent] = (), policy: str = POLICY, **changes: str
 ) -> Porch:
-    """Start the service with a page."""
     options = {"SIGNOFF_PUBLIC_URL": PUBLIC, "SIGNOFF_ROLES": "web"} | changes
     return Porch(house, await house.open(agents or [data_agent()], policy, **options))
 
 
 @pytest.fixture
 async def porch(http_house: House) -> AsyncIterator[Porch]:  # noqa: F811
-    """A service that serves the page and nothing else."""
+    """A service that serves only the page."""
     opened = await open_porch(http_house)
     yield opened
     for visitor in opened.visitors:

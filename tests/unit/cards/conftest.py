@@ -1,4 +1,4 @@
-"""A request to draw, and a referee that judges every payload by Slack's rules without using our own code."""
+"""A request to draw, and a check of every payload by Slack's rules that does not use our own code."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from signoff import visible_text
 from signoff.values import Action, Person, Risk
 from slackbot.cards import Card
 
-# Slack's validators look for the class of each element among all classes anew; they are the same each time.
+# Cached, because Slack's validators search all classes for each element.
 _kinds_of = BlockElement._get_sub_block_elements.__func__  # type: ignore[attr-defined]
 BlockElement._get_sub_block_elements = classmethod(cache(lambda cls: tuple(_kinds_of(cls))))  # type: ignore[assignment,method-assign,arg-type]
-# One attack is drawn in dozens of places, and looked through for each.
+# One attack is drawn in dozens of places, and searched for in each.
 visible_text.hidden_positions = lru_cache(64)(visible_text.hidden_positions)
 
 CREATED = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
@@ -37,7 +37,7 @@ OUR_LINK = "https://team.slack.com/archives/C0REVIEW/p1"
 
 
 def make_view(**changes: Any) -> RequestView:
-    """A waiting high-risk refund; `arguments` makes another action with a fitting digest."""
+    """A waiting high-risk refund; `arguments` makes another action with its digest."""
     arguments = changes.pop("arguments", {"order_id": 7, "amount": 1499})
     action = changes.pop("action", Action("process_refund", "3", arguments))
     view = RequestView(
@@ -72,7 +72,7 @@ def make_view(**changes: Any) -> RequestView:
 
 
 def decided(outcome: RequestStatus, reason: str | None = None, who: Person | None = GRACE) -> dict[str, Any]:
-    """The changes that make a view a decided one."""
+    """Changes that make a view a decided one."""
     at = CREATED + timedelta(minutes=5)
     verdict = Verdict.APPROVE if outcome is RequestStatus.APPROVED else Verdict.REJECT
     votes = (VoteView(who, verdict, reason, at),) if who else ()
@@ -80,7 +80,7 @@ def decided(outcome: RequestStatus, reason: str | None = None, who: Person | Non
 
 
 def executed(status: ExecutionStatus, error: str | None = None, **changes: Any) -> dict[str, Any]:
-    """The changes that make a view one that was approved and attempted."""
+    """Changes that make a view an approved and attempted one."""
     started = CREATED + timedelta(minutes=6)
     over = None if status is ExecutionStatus.CLAIMED else started + timedelta(seconds=1.2)
     attempt = UUID("01930000-0000-7000-8000-000000000009")
@@ -90,7 +90,7 @@ def executed(status: ExecutionStatus, error: str | None = None, **changes: Any) 
 
 @dataclass(frozen=True)
 class Samples:
-    """The makers above, for tests."""
+    """The functions above, for tests."""
 
     view: Callable[..., RequestView] = make_view
     decided: Callable[..., dict[str, Any]] = decided
@@ -122,13 +122,13 @@ def walk(value: Any) -> Parts:
 
 
 def words(payload: Any) -> str:
-    """All that a person reads, in reading order; mentions by id."""
+    """All text that a person reads, in reading order; mentions by id."""
     keys = ("text", "user_id", "usergroup_id", "fallback", "channel_id")
     return "".join(part[key] for _, part in walk(payload) for key in keys if isinstance(part.get(key), str))
 
 
 def buttons(card: Card) -> dict[str, dict[str, Any]]:
-    """The buttons of a card by their label."""
+    """By label."""
     return {part["text"]["text"]: part for _, part in walk(card.blocks) if part.get("type") == "button"}
 
 
@@ -148,7 +148,7 @@ ALIVE = {
 
 
 def slack_length(text: str) -> int:
-    """How long Slack finds a text: entities for three characters, and UTF-16."""
+    """Slack's count: entities have three characters, and the rest is UTF-16."""
     if text.isascii():
         return len(text) + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -156,7 +156,7 @@ def slack_length(text: str) -> int:
 
 
 def invisible(text: str) -> list[str]:
-    """Characters that nobody can see, or that turn others around; line breaks excepted."""
+    """Invisible characters and those that change the direction of text, except line breaks."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return []
     found, marks, before = [], 0, ""
@@ -173,7 +173,7 @@ def invisible(text: str) -> list[str]:
 
 @cache
 def character_kind(c: str) -> tuple[bool, bool, bool]:
-    """Whether it is a combining mark, whether it styles an emoji, whether nobody can see it."""
+    """Whether it is a combining mark, a variation selector, or invisible."""
     category = unicodedata.category(c)
     selector = 0xFE00 <= ord(c) <= 0xFE0F or 0xE0100 <= ord(c) <= 0xE01EF
     hidden = category in ("Cf", "Cs", "Co", "Cn", "Zl", "Zp") or (category == "Cc" and c != "\n")
@@ -186,7 +186,7 @@ def character_can_be_styled(c: str) -> bool:
 
 
 def assert_mrkdwn_is_dead(text: str, ids: frozenset[str]) -> None:
-    """Nothing in this mrkdwn is live but dates and mentions of these ids."""
+    """No mrkdwn is active but dates and mentions of these ids."""
     assert set(MENTION.findall(text)) <= ids, text
     rest = MENTION.sub("", DATE.sub("", text))
     alive = {name: pattern.search(rest) for name, pattern in ALIVE.items()}
@@ -196,7 +196,7 @@ def assert_mrkdwn_is_dead(text: str, ids: frozenset[str]) -> None:
 
 
 def assert_rich_text_is_inert(parts: Parts, ids: frozenset[str]) -> None:
-    """Live elements come from known ids; hostile words carry no sign of ours outside quotes and boxes."""
+    """Live elements have known ids; hostile text has no sign of ours outside quotes and boxes."""
     for path, part in parts:
         kind = part.get("type")
         for key in ("user_id", "usergroup_id", "channel_id"):
@@ -223,13 +223,13 @@ def assert_limits(card: Card, parts: Parts) -> None:
 
 @cache
 def validate_block(block: str) -> None:
-    """Slack's own model of a block refuses nothing about it. Most blocks of a test stand in others as well."""
+    """Cached, because most blocks of a test recur."""
     (parsed,) = Block.parse_all([json.loads(block)])
     parsed.validate_json()
 
 
 def assert_blocks(blocks: list[dict[str, Any]], parts: Parts) -> int:
-    """The limits of blocks on any surface; returns what all their texts weigh together."""
+    """Check limits on any surface; return the length of all texts together."""
     for block in blocks:
         validate_block(json.dumps({**block, "block_id": ""}))
     assert len({block["block_id"] for block in blocks}) == len(blocks)
@@ -263,7 +263,7 @@ def assert_blocks(blocks: list[dict[str, Any]], parts: Parts) -> int:
 
 
 def assert_button(part: dict[str, Any]) -> None:
-    """A button has a value or, once, an address; both within their limits."""
+    """A button has a value or a URL, within their limits."""
     assert 1 <= slack_length(part["text"]["text"]) <= 30
     assert ("value" in part) != ("url" in part)
     assert len(part.get("value", "")) <= 2000
@@ -284,7 +284,7 @@ MAX_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10, "mul
 
 
 def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:
-    """A modal or App Home: its own limits, those of its blocks and inputs, and that nothing in it is live."""
+    """A modal or App Home: its limits, those of blocks and inputs, and no live text."""
     View(**{**view, "blocks": [{"type": "divider"}]}).validate_json()  # its own blocks come below
     assert 1 <= len(view["blocks"]) <= 100
     assert len(json.dumps(view).encode()) <= 250_000
@@ -309,12 +309,12 @@ def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:
 
 
 def any_input(view: dict[str, Any]) -> bool:
-    """Whether something is filled in here, whose own limits add up to more than words may have."""
+    """Inputs have their own limits, which may exceed those of text together."""
     return any(block["type"] == "input" for block in view["blocks"])
 
 
 def assert_input(block: dict[str, Any]) -> None:
-    """The limits of one input, and that what it begins with is something that it could end with."""
+    """Check an input's limits, and that its initial value is a valid one."""
     element = block["element"]
     assert 1 <= slack_length(block["label"]["text"]) <= 2000
     assert 1 <= slack_length(block.get("hint", {"text": "-"})["text"]) <= 2000
@@ -350,7 +350,6 @@ def assert_confirm(confirm: dict[str, Any] | None) -> None:
 
 
 def judge(card: Card, ids: frozenset[str] = KNOWN_IDS) -> None:
-    """All of the above."""
     parts = walk(card.blocks)
     assert_limits(card, parts)
     assert_mrkdwn_is_dead(card.text, ids)
@@ -363,7 +362,7 @@ def judge(card: Card, ids: frozenset[str] = KNOWN_IDS) -> None:
 
 @dataclass(frozen=True)
 class Referee:
-    """The checks above, for tests."""
+    """The functions above, for tests."""
 
     judge: Callable[..., None] = judge
     judge_view: Callable[..., None] = judge_view
