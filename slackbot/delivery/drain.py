@@ -1,7 +1,7 @@
-"""The drain: sends a channel's due messages, each once, in order, at Slack's pace.
+"""The drain: sends one channel's due messages, each once, in order, at Slack's pace.
 
-At most one per channel. A card is drawn when sent, so changes while it waited need no second message. An unconfirmed
-post is looked up by its metadata before it is sent again.
+At most one drain per channel. A card is drawn when it is sent, so changes while it waits need no second message. An
+unconfirmed post is looked up by its metadata before it is sent again.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from slackbot.slack_api.permalinks import Permalinks
 log = structlog.get_logger(__name__)
 
 PACE = 1.0
-"""Seconds between new messages in a channel, and between changes: Slack allows about one post a second per channel, and
-50 or more changes a minute, counted separately."""
+"""Seconds between posts, and between updates, in a channel. Slack counts them separately: about one post a second, and
+50 or more updates a minute."""
 STEP = 0.25
-"""Fraction of the pace between a few changes after a pause, such as a card and its run's first message."""
+"""Fraction of the pace between a few updates after a pause."""
 
 PATIENCE = 5.0
-"""Seconds that the drain waits for the pace; the poller finds what is due later."""
+"""Seconds that the drain waits for the pace; later messages are left to the poller."""
 
 LOOK = 0.2
-"""Minimum seconds between polls that find nothing, however often the drain is woken."""
+"""Minimum seconds between polls that find nothing."""
 
 FRESH = 0.5
 """Seconds after which a lease is renewed before a call to Slack, which may take almost as long."""
 
 LEAST = 0.25
-"""Seconds charged to the sender per message, besides drawing and sending. Small messages go first, but many of them do
-not delay a large one for long."""
+"""Seconds charged to the sender per message besides drawing and sending, so that many small messages do not delay a
+large one for long."""
 
 SETTLE = 3.0
 """Seconds for an unconfirmed post to appear in the channel's history."""
@@ -89,25 +89,22 @@ class Drain:
         self._failures = Failures(db, directory, admin, pace)
         self._leaving = False
         self.problem: str | None = None
-        """Why the last message was not sent; None if it was. For health checks."""
+        """Why the last message was not sent; for health checks."""
 
     def follow(self, admin: Destination | None, cards_per_minute: int) -> None:
-        """Switch to another policy."""
         self._admin, self._cards_per_minute = admin, cards_per_minute
         self.reviewers.admin = self._failures.admin = admin
 
     def wake(self, channel_id: str) -> None:
-        """A message may be due in this channel, whatever the drain's state."""
         self._awake[channel_id].set()
 
     def leave(self) -> None:
-        """Begin no further message: the service is stopping."""
+        """Begin no further message."""
         self._leaving = True
         for awake in self._awake.values():
             awake.set()
 
     async def run(self, team_id: str, channel_id: str) -> None:
-        """Drain this channel, unless another drain does."""
         here, awake, turns = (
             Destination(team_id, channel_id),
             self._awake[channel_id],
@@ -147,20 +144,19 @@ class Drain:
             raise
 
     async def _release(self, due: DueMessage) -> None:
-        """Release the channel; while the database is away, the next run tries again, before the lease is over."""
+        """Release the channel. While the database is away, the next run retries until the lease expires."""
         channel_id = due.destination.channel_id
         self._unreleased[channel_id] = due
         await deliveries.release(self._db, due)
         del self._unreleased[channel_id]
 
     def _least(self, look: deliveries.Look, idle: int) -> float:
-        """Seconds until the next poll, even if woken."""
         if look.rests and look.wait is not None:
             return min(look.wait, self._pace)
         return LOOK if idle > 1 else 0.0
 
     async def _deliver(self, due: DueMessage, began: float) -> Outcome | None:
-        """Send one message, taken after ``began``. Returns its outcome; ``None``: the lease is lost."""
+        """Send one message, taken at ``began``. Returns its outcome, or ``None`` if the lease is lost."""
         try:
             ts = await self._send(due, began)
         except SlackError as error:
@@ -190,7 +186,7 @@ class Drain:
         return outcome
 
     async def _send(self, due: DueMessage, began: float) -> str | None:
-        """Post or update. Returns the ``ts``. Raises SlackError and LeaseLost."""
+        """Returns the ``ts``. Raises SlackError and LeaseLost."""
         channel_id = due.destination.channel_id
         card = await self._drawing.draw(due)
         if card is None:
@@ -212,7 +208,7 @@ class Drain:
         return ts
 
     async def _say(self, due: DueMessage, card: Card, ts: str | None, thread_ts: str | None) -> str:
-        """Change the message ``ts``, or post one. If Slack refuses its blocks, the plain form follows at once."""
+        """If Slack refuses the blocks, send the plain form."""
         here = due.destination.channel_id
         try:
             return await self._messenger.say(here, card, ts=ts, thread_ts=thread_ts)
@@ -227,17 +223,16 @@ class Drain:
             return said
 
     async def _find(self, due: DueMessage, thread_ts: str | None) -> str | None:
-        """An earlier post of this delivery that Slack accepted after all."""
         await asyncio.sleep(SETTLE if due.attempts else 0.0)
         return await self._messenger.find(due.destination.channel_id, str(due.id), thread_ts)
 
     async def _hold(self, due: DueMessage, began: float) -> None:
-        """Let the lease outlast a call to Slack."""
+        """Renew the lease if it might end before Slack answers. Raises LeaseLost."""
         if monotonic() - began > FRESH and not await deliveries.renew(self._db, due):
             raise LeaseLost(f"another drain posts in {due.destination.channel_id}")
 
     async def _check_channel(self, channel_id: str) -> None:
-        """Cards contain what outsiders must not see: nothing is posted to a channel in doubt."""
+        """Raise ChannelClosed, or SlackUnavailable in doubt: outsiders must not see cards."""
         try:
             problem = await self._directory.channel_problem(channel_id)
         except (SlackError, TimeoutError) as error:
@@ -248,7 +243,7 @@ class Drain:
 
 
 async def _rest(awake: asyncio.Event, seconds: float | None, least: float) -> bool:
-    """Wait for the pace, or a message that may go earlier. False: nothing to wait for."""
+    """Wait for the pace, or for a message that may go earlier. False: nothing to wait for."""
     if not awake.is_set() and (seconds is None or seconds > PATIENCE):
         return False
     with suppress(TimeoutError):

@@ -20,7 +20,7 @@ MAX_POSTPONEMENTS = 3
 """Times that a card is postponed because the machine is too busy to scan it for secrets; then it is masked."""
 
 _PLAIN = frozenset({"line", "team", "user", "at"})
-"""Fields of a line's body that nobody writes freely."""
+"""Fields without free text."""
 
 
 class MessageDrawing:
@@ -61,7 +61,6 @@ class MessageDrawing:
         return cards.run_root(await masking.clean_run(run, hidden), card=link, delivery_id=due.id)
 
     async def draw_plainly(self, due: DueMessage, card: Card, code: str) -> Card:
-        """The plain form, after Slack has refused ``card`` with ``code``."""
         findable = "metadata" not in code
         if due.kind != "card" or due.request_id is None or (view := await self._view(due.request_id)) is None:
             return cards.plain_message(card, findable=findable)
@@ -81,7 +80,7 @@ class MessageDrawing:
             flood.highest,
             flood.tools,
             flood.first_deadline,
-            flood.notify if due.ts is None else (),  # changing a message notifies nobody
+            flood.notify if due.ts is None else (),  # updates notify nobody
         )
         return cards.flood_digest_card(digest, delivery_id=due.id)
 
@@ -89,7 +88,7 @@ class MessageDrawing:
         return await self._db.read(views.request_view, request_id)
 
     async def _hidden(self, due: DueMessage) -> masking.Hidden:
-        """Values secret by name or policy: a result or an answer may repeat them."""
+        """Values secret by name or policy, which a result or an answer may repeat."""
         hidden: masking.Hidden = ()
         if due.request_id and (view := await self._view(due.request_id)):
             hidden = await masking.hidden_values(view)
@@ -116,6 +115,6 @@ class MessageDrawing:
 
 
 def _quotes(due: DueMessage) -> bool:
-    """Whether it has more than ids and times: external text may contain anything."""
+    """Whether the body has external text, which may contain anything."""
     said = [name for body in due.bodies for name, value in body.items() if value is not None]
     return due.kind == "run_root" or not _PLAIN.issuperset(said)

@@ -18,11 +18,10 @@ from slackbot.slack_api.error_codes import Meaning
 LONGEST = 30.0
 LONGEST_FOR_PEOPLE = 60.0
 LONGEST_UNKNOWN = 300.0
-"""Seconds between attempts at most: while Slack is unavailable, somebody has to fix something, or Slack refuses for an
-unknown reason."""
+"""Maximum seconds between attempts: while Slack is unavailable or people must fix something; for an unknown reason."""
 
 REPORT_AFTER = 6
-"""Attempts (about a minute) after which operators are notified."""
+"""Attempts (about a minute) until operators are notified."""
 
 _LONGEST = {
     Meaning.CHANNEL: LONGEST_FOR_PEOPLE,
@@ -35,13 +34,13 @@ _REPORTED_AT_ONCE = {Meaning.TOKEN, Meaning.SUSPENDED, Meaning.CLOSED, Meaning.U
 
 
 class ChannelClosed(SlackError):
-    """Posting here is not allowed; the message says why, as a sentence."""
+    """Posting here is not allowed; the message is a sentence."""
 
     meaning = Meaning.CHANNEL
 
 
 class DrawingFailed(SlackError):
-    """Our own error in one message; Slack may have accepted it before."""
+    """Our own error; Slack may have accepted the message before."""
 
     meaning = Meaning.UNKNOWN
 
@@ -65,7 +64,7 @@ class Failures:
         return await self._postpone(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
-        """Post again what people need: a card, a digest, a continuing run's root. Anything else stays deleted."""
+        """Post again a card, a digest or a continuing run's root; anything else stays deleted."""
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)
         if due.run_id and due.kind in ("run_root", "run_line"):
@@ -95,14 +94,14 @@ class Failures:
         return view is not None and view.needs_people
 
     async def _postpone(self, due: DueMessage, error: SlackError) -> Postponed:
-        """Back off: 1, 2, 4 … seconds, or Slack's Retry-After, which then applies to all such calls here."""
+        """Back off: 1, 2, 4 … seconds, or Slack's Retry-After for the whole method."""
         words = _cause(error)
-        # Report before postponing: after a crash in between, the next attempt still reports it.
+        # Report first: after a crash in between, the next attempt still reports it.
         if error.meaning is Meaning.CHANNEL:
             await report_trouble(self._db, due, await self._trouble(due, words), self.admin)
         elif due.attempts == REPORT_AFTER or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
             await report_trouble(self._db, due, words, self.admin)
-        # An update can be repeated; whether Slack accepted it matters only for posts.
+        # Updates can be repeated, so only a post is ambiguous.
         ambiguous = (error.taken and due.ts is None) or due.ambiguous
         if error.seconds:
             return Postponed(due, words, 0.0, pause=error.seconds, ambiguous=ambiguous)
@@ -112,7 +111,7 @@ class Failures:
         return Postponed(due, words, seconds, pause=pause, ambiguous=ambiguous, refused=refused)
 
     async def _trouble(self, due: DueMessage, words: str) -> str:
-        """The channel's problem, in the same words whether Slack refused or our check found it."""
+        """Describe the problem in the same words whether Slack refused or our check found it."""
         channel_id = due.destination.channel_id
         self._directory.forget_channel(channel_id)
         try:
@@ -122,7 +121,7 @@ class Failures:
 
 
 def _cause(error: SlackError) -> str:
-    """The error in words. One code is one cause, of which operators are notified once, whatever the method."""
+    """One code is one cause, whatever the method: operators are notified once."""
     if isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN:
         return f"Slack answers with the error {error.code}; Signoff tries again"
     return str(error)

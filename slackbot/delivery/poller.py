@@ -1,7 +1,6 @@
 """Find channels with due messages, and start their drains.
 
-Wake-ups name a channel at once. Polling finds the rest (postponed messages, other processes' work), with one short
-statement. Other processes' channels are left to them.
+Wake-ups name a channel at once; polling finds postponed messages and other processes' work.
 """
 
 from __future__ import annotations
@@ -23,27 +22,25 @@ from slackbot.delivery.drain import Drain
 log = structlog.get_logger(__name__)
 
 PACE = 1.0
-"""Seconds between two polls."""
+"""Seconds between polls."""
 
 AFTER_FAILURE = 1.0
-"""Seconds until the next poll if the database did not answer."""
+"""Seconds until the next poll after a database error."""
 
 LONGEST = 5.0
-"""Seconds. A slow poll, caused by many postponed messages, is followed by a longer pause."""
+"""Maximum seconds of the pause after a slow poll, which many postponed messages cause."""
 
 SHARE = 5
 """After a poll, the database rests this many times its duration."""
 
 AT_ONCE = 50
-"""Concurrent drains; most are idle most of the time."""
+"""Concurrent drains, mostly idle."""
 
 OVERDUE = 10.0
-"""Seconds that a poll may take."""
+"""Seconds without a successful poll after which the poller is unhealthy."""
 
 
 class DeliveryPoller:
-    """Drains one workspace's channels, several at a time."""
-
     def __init__(self, db: Database, team_id: str, drain: Drain, *, pace: float = PACE) -> None:
         self._db = db
         self._team_id = team_id
@@ -59,18 +56,17 @@ class DeliveryPoller:
 
     @property
     def alive(self) -> bool:
-        """Whether a poll recently succeeded."""
         return self._ended is not None and monotonic() - self._ended < OVERDUE
 
     def start(self) -> None:
-        """Waits for an unavailable database."""
+        """Starts even while the database is unavailable."""
         self._context = copy_context()
         wakeups = self._db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._going = asyncio.create_task(self._poll(), name="rounds")
 
     async def stop(self, seconds: float) -> None:
-        """Start nothing new; running drains may finish within ``seconds``."""
+        """Running drains may finish within ``seconds``."""
         if self._going is None:
             return
         for leave in self._leave:
@@ -83,7 +79,7 @@ class DeliveryPoller:
         await shutdown.end_tasks(self._drains.values(), seconds)
 
     def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
-        """Drain the named channels; returns those left to others."""
+        """Drain the named channels; returns the wake-ups left to others."""
         return [
             each for each in wakeups if each.kind is not WakeupKind.CHANNEL or not self._wake(str(each.key))
         ]
@@ -96,7 +92,7 @@ class DeliveryPoller:
                 await self._round()
                 self._ended = monotonic()
                 rest = min(LONGEST, SHARE * (self._ended - began))
-            except Exception as error:  # on any error, the next poll finds everything unchanged
+            except Exception as error:  # the next poll finds everything unchanged
                 self._ended = None
                 rest = AFTER_FAILURE
                 log.warning(
@@ -112,7 +108,7 @@ class DeliveryPoller:
             self._wake(channel_id)
 
     def _wake(self, channel_id: str) -> bool:
-        """Start a drain. False: too many are running; the next poll finds it."""
+        """False: too many drains run; the next poll finds the channel."""
         if channel_id in self._drains:
             self._drain.wake(channel_id)
             return True
@@ -127,7 +123,7 @@ class DeliveryPoller:
     async def _tell(self, channel_id: str) -> None:
         try:
             await self._drain.run(self._team_id, channel_id)
-        except Exception as error:  # most likely the database; unsent messages are found again
+        except Exception as error:  # unsent messages are found again
             log.warning(
                 "messages to a channel failed",
                 action="delivery.failed",

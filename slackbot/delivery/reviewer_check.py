@@ -18,8 +18,7 @@ from slackbot.slack_api.directory import Directory
 log = structlog.get_logger(__name__)
 
 AGAIN = 30.0
-"""Seconds until the next attempt if Slack or the database did not answer, which does not mean that reviewers are
-missing."""
+"""Seconds until a retry if Slack or the database did not answer, which does not mean that reviewers are missing."""
 
 
 class ReviewerCheck:
@@ -35,7 +34,6 @@ class ReviewerCheck:
         self._looks: dict[UUID, asyncio.Task[None]] = {}
 
     def begin(self, view: RequestView) -> None:
-        """Replaces an earlier check of the same request."""
         if self.admin is None or view.status is not RequestStatus.WAITING:
             return
         if (earlier := self._looks.get(view.id)) is not None:
@@ -45,11 +43,9 @@ class ReviewerCheck:
         look.add_done_callback(lambda done: self._forget(view.id, done))
 
     async def finish(self) -> None:
-        """Wait for checks in progress."""
         await asyncio.gather(*self._looks.values(), return_exceptions=True)
 
     async def stop(self) -> None:
-        """Cancel the checks in progress."""
         for look in self._looks.values():
             look.cancel()
         await self.finish()
@@ -72,7 +68,6 @@ class ReviewerCheck:
                 await asyncio.sleep(self._again)
 
     async def _is_handled(self, view: RequestView, admin: Destination) -> bool:
-        """Whether there are enough reviewers, or operators know that there are not."""
         approved = [vote.person for vote in view.votes if vote.verdict is Verdict.APPROVE]
         needed = view.approvals_required - len(approved)
         excluded = [each.person for each in view.excluded]

@@ -1,7 +1,7 @@
 """Fair turns in a channel: the sender with the least recent use goes next.
 
-Slack accepts about one message a second, and a large card takes longer to draw: with round-robin, ten senders would
-delay another's single card by ten large ones.
+Slack accepts about one message a second: with round-robin, ten senders of large cards would delay another's single
+card by all ten.
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ HALF_LIFE = 60.0
 """Of a sender's use, in seconds: the period of the limit on its new cards."""
 
 MAX_SENDERS = 100
-"""Per channel, those with the most use."""
 
 
 class Turns:
-    """A channel's senders, and the time that each has used."""
-
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._at = clock()
         self._used: dict[str, float] = {}
 
     def charge(self, turn: str, seconds: float) -> None:
-        """Record that this sender (`DueMessage.turn`) has used so much of the channel's time."""
+        """Add ``seconds`` to the use of this sender (`DueMessage.turn`)."""
         now = self._clock()
         rest = 0.5 ** ((now - self._at) / HALF_LIFE)
         self._at = now
@@ -35,5 +32,5 @@ class Turns:
 
     @property
     def least_first(self) -> list[str]:
-        """Senders with recorded use. All others go first."""
+        """Senders with recorded use; all others go before them."""
         return list(self._used)
