@@ -32,7 +32,6 @@ class RunOut(ResponseModel):
 
 
 async def content(ctx: WebContext, notice: OutboundMessage) -> dict[str, Any]:
-    """The body of a webhook's POST."""
     request = await view_of(ctx.db, notice.request_id)
     shown = await review(ctx, request) if request is not None else None
     run = await _run(ctx.db, notice.run_id)

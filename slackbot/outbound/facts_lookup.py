@@ -1,4 +1,4 @@
-"""Facts that Signoff looks up: it posts the arguments to an operator's URL."""
+"""Post the arguments to an operator's URL, which answers with facts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT = 5.0
 """Seconds for one look-up, including name resolution."""
 
 AT_ONCE = 32
-"""Concurrent look-ups; more wait, within their time."""
+"""Concurrent look-ups; others wait within their own time limit."""
 
 EVENT = "facts.wanted"
 
@@ -60,7 +60,7 @@ class FactsLookups:
         return FAILED
 
     async def _answer(self, lookup: FactsLookup, body: bytes) -> bytes:
-        """The raw body. Raises one of `FAILURES`."""
+        """Raises one of `FAILURES`."""
         if self._secret is None:
             raise ValueError("SIGNOFF_FACTS_SECRET is not set, so the request cannot be signed")
         headers = {"Signoff-Event": EVENT, "Accept-Encoding": "identity"}
@@ -83,5 +83,5 @@ def _body(content: dict[str, str | None], action: Action) -> bytes:
 
 
 def _facts(answer: bytes) -> Facts:
-    """Parse the answer. Raises MalformedArguments."""
+    """Raises MalformedArguments."""
     return read_facts(parse_arguments(answer), FactsSource.SIGNOFF)

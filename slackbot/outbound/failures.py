@@ -10,4 +10,4 @@ class RetryLater(Exception):
 
 
 class Undeliverable(Exception):
-    """The receiver does not accept it, now or later."""
+    """The receiver will never accept it."""

@@ -34,7 +34,7 @@ LINKS = (("Review it", ""), ("Approve …", "?go=approve"), ("Reject …", "?go=
 def message(
     notice: OutboundMessage, recipient: str, view: RequestView, url: str, sender: str
 ) -> EmailMessage:
-    """`view` has its secrets masked; the message id is the notice's."""
+    """`view` has its secrets masked."""
     description = without_links(view.description, MAX_DESCRIPTION)
     lines = [
         ("Agent", without_links(view.chain, 100)),
@@ -71,7 +71,7 @@ def _html(description: str, lines: Pairs, links: Pairs) -> str:
 
 
 def _named_facts(view: RequestView) -> list[tuple[str, str]]:
-    """The facts that policy names, in its order; marked if not looked up."""
+    """Missing facts are marked, too."""
     found = []
     for path in view.email_facts:
         *above, last = path.split(".")
@@ -90,7 +90,7 @@ class Mailer:
         self.sender = sender
 
     async def send(self, mail: EmailMessage) -> None:
-        """Send the mail. Raises RetryLater, or Undeliverable if the server refuses the address."""
+        """Raises RetryLater, or Undeliverable if the server refuses the address."""
         import aiosmtplib  # noqa: PLC0415 - most services send no mail
 
         server = self._server

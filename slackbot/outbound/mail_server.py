@@ -1,5 +1,3 @@
-"""Mail server and sender, from the settings."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -12,8 +10,6 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """The mail server in `SIGNOFF_SMTP_URL`."""
-
     host: str
     port: int
     encrypted: bool  # from the first byte (smtps); else STARTTLS
@@ -45,7 +41,7 @@ class MailServer:
 
 
 def sender_address(text: str) -> str:
-    """`SIGNOFF_SMTP_FROM` as a header value. ValueError with a phrase."""
+    """`SIGNOFF_SMTP_FROM` as a header value. Raises ValueError with a phrase."""
     name, address = parseaddr(text)
     if "@" not in address or any(character in text for character in "\r\n"):
         raise ValueError('must be like "Signoff <signoff@example.com>"')

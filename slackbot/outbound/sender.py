@@ -1,4 +1,4 @@
-"""Send due notices to all targets concurrently, drawn from the facts at that moment, masked."""
+"""Send due notices, drawn from the facts at that moment and masked, to all targets concurrently."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slackbot.web.http.context import WebContext
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 10
-"""Notices sent to one target at the same time."""
+"""Concurrent notices per target."""
 
 REST = 2.0
-"""Seconds for which polls start nothing for a target that accepts nothing."""
+"""Seconds for which polls skip a target that accepts nothing."""
 
 
 class OutboundSender:
-    """Sends notices; e-mails stay until there is a mailer."""
+    """Sends notices; e-mails wait until there is a mailer."""
 
     def __init__(self, ctx: WebContext, poster: WebhookPoster, mailer: Mailer | None = None) -> None:
         self._web_context = ctx
@@ -42,7 +42,7 @@ class OutboundSender:
         self._stopping = False
 
     def look(self, target: str) -> None:
-        """Start sending this target's due notices; if that is running, it polls once more."""
+        """Start sending this target's notices, or poll once more if that is running."""
         if target in self._tasks:
             self._again.add(target)
         elif not self._stopping:
@@ -50,12 +50,12 @@ class OutboundSender:
             task.add_done_callback(lambda _: self._tasks.pop(target, None))
 
     def found(self, target: str) -> None:
-        """A poll found due notices: start, unless the target has just accepted nothing."""
+        """Like `look`, unless the target has just accepted nothing."""
         if target not in self._resting:
             self.look(target)
 
     async def stop(self, seconds: float) -> None:
-        """Accept nothing new; running attempts may finish within ``seconds``."""
+        """Running attempts may finish within ``seconds``."""
         self._stopping = True
         await shutdown.end_tasks(self._tasks.values(), seconds)
         await self._poster.close()
@@ -82,7 +82,7 @@ class OutboundSender:
         asyncio.get_running_loop().call_later(REST, self._resting.discard, target)
 
     async def _tell(self, notice: OutboundMessage) -> bool:
-        """One attempt. True: it has arrived."""
+        """Returns whether it has arrived."""
         try:
             await self._send(notice)
         except Undeliverable as never:
@@ -110,7 +110,7 @@ class OutboundSender:
         await outbound.mark_dead(self._db, notice, error)
 
     async def _send(self, notice: OutboundMessage) -> None:
-        """Make one attempt. Raises RetryLater and Undeliverable."""
+        """Raises RetryLater and Undeliverable."""
         if notice.webhook is not None:
             with masking.work_for("webhooks"):
                 outcomes = await content(self._web_context, notice)
@@ -122,7 +122,7 @@ class OutboundSender:
         view = await view_of(self._db, notice.request_id)
         url = page_url(self._web_context.public_url, view.id) if view else None
         if view is None or view.decision is not None:
-            return  # no further poll is needed
+            return
         if self._mailer is None or url is None:
             raise RetryLater(
                 "no mail server and public address are set: SIGNOFF_SMTP_URL, SIGNOFF_PUBLIC_URL"

@@ -1,4 +1,4 @@
-"""Signed POSTs to addresses that are checked first: no redirects, no proxy."""
+"""Signed POSTs to checked addresses: no redirects, no proxy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import httpx2
 from agent.domain.webhook_urls import Address, Network, check_address, check_url
 
 FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
-"""Errors of a post beside a timeout."""
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
@@ -29,18 +28,17 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The system's, loaded once per process."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 class SignedPoster:
-    """Posts to the address that a name resolves to now. `allowed`: networks that are refused otherwise."""
+    """`allowed`: networks that are refused otherwise."""
 
     def __init__(self, allowed: Sequence[Network], *, seconds: float) -> None:
         self._allowed = allowed
-        # A proxy from the environment would look the name up again, and could lead elsewhere than what was
-        # checked. No connection is kept: one is known by its address alone, so another name that leads there
-        # would be posted to whoever had shown a certificate for the first.
+        # A proxy from the environment would resolve the name again, perhaps to an unchecked address.
+        # Connections are not kept: they are matched by address alone, so another name with that address would
+        # reuse one whose certificate is for the first name.
         self._client = httpx2.AsyncClient(
             timeout=seconds,
             follow_redirects=False,
@@ -56,7 +54,7 @@ class SignedPoster:
     async def post(
         self, where: str, secret: str, body: bytes, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx2.Response]:
-        """The response, with only its head read. Raises one of `FAILURES`."""
+        """Only the response's head is read. Raises one of `FAILURES`."""
         url = httpx2.URL(where)
         address = await self._address(url)
         timestamp = int(datetime.now(UTC).timestamp())
@@ -77,7 +75,7 @@ class SignedPoster:
             yield answer
 
     async def _address(self, url: httpx2.URL) -> Address:
-        """The address to connect to, and no other. ValueError if it is refused."""
+        """The only address to connect to. Raises ValueError if it is refused."""
         check_url(str(url), self._allowed)
         encrypted = url.scheme == "https"
         port = url.port or (443 if encrypted else 80)
@@ -86,5 +84,5 @@ class SignedPoster:
         addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
         for address in addresses:
             check_address(address, self._allowed, encrypted=encrypted)
-        # With both kinds, IPv4: machines without IPv6 access are more common.
+        # Prefer IPv4: machines without IPv6 access are more common.
         return min(addresses, key=lambda address: address.version)

@@ -1,5 +1,3 @@
-"""One signed POST for each notice."""
-
 from __future__ import annotations
 
 import asyncio
@@ -21,7 +19,7 @@ TIMEOUT = 10.0
 
 
 class WebhookPoster:
-    """Posts notices. `allowed`: networks that are refused otherwise."""
+    """`allowed`: networks that are refused otherwise."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._poster = SignedPoster(allowed, seconds=TIMEOUT)
@@ -30,7 +28,7 @@ class WebhookPoster:
         await self._poster.close()
 
     async def post(self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]) -> None:
-        """Deliver the notice. Raises RetryLater, or Undeliverable if the receiver is gone (410)."""
+        """Raises RetryLater, or Undeliverable if the receiver is gone (410)."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 status, asked = await self._post(notice, webhook, content)
@@ -48,7 +46,6 @@ class WebhookPoster:
     async def _post(
         self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]
     ) -> tuple[int, str | None]:
-        """Status and Retry-After; the rest is not read."""
         body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
         headers = {"Signoff-Event": notice.event.value, "Signoff-Delivery": str(notice.id)}
         async with self._poster.post(webhook.url, webhook.secret, body, headers) as answer:
