@@ -1,1 +1,1 @@
-"""The Slack front end of Signoff. It imports the agent package, never the reverse."""
+"""The Slack front end. It imports the agent package, never the reverse."""

@@ -53,14 +53,14 @@ from slackbot.web import (
 log = structlog.get_logger(__name__)
 
 KEYLESS = "not-set"
-"""The model client's key if none is set; the model's server decides."""
+"""The model client's key if none is set; local servers may need none."""
 
 SPARE_THREADS = 32
-"""Threads for sync user code beyond one per call: for edits, and calls that outlived their timeout."""
+"""Threads beyond one per call: for edits, and calls that outlived their timeout."""
 
 
 class Service:
-    """One process of Signoff with its roles. Call `start`, `run`, then `stop`.
+    """One process with its roles: call `start`, `run`, then `stop`.
 
     ``policy`` is from the checkpoints file; a database's first start puts it into force.
     """
@@ -121,21 +121,19 @@ class Service:
 
     @property
     def health_port(self) -> int | None:
-        """The separate health routes' port, if SIGNOFF_HEALTH_PORT is set."""
+        """The separate port, if SIGNOFF_HEALTH_PORT is set."""
         return self._health.port
 
     @property
     def port(self) -> int | None:
-        """Once started with the role ``web``."""
         return self._http.port
 
     # --- life -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start every part; wait for Slack if it is unreachable.
+        """Start every part, even while Slack is unreachable.
 
-        Raises SignoffError when a part can never work: a token that Slack rejects, a channel that does not
-        exist.
+        Raises SignoffError when a part can never work: a token that Slack rejects, a missing channel.
         """
         self._failed = asyncio.get_running_loop().create_future()
         await self.db.open()
@@ -166,7 +164,6 @@ class Service:
         )
 
     async def _load_policy(self) -> None:
-        """Load the policy in force; log if the file differs."""
         stored = await policies.put_first(self.db, self._file, by=f"worker:{self.name}")
         with suppress(OutdatedPolicy):  # already logged; votes count and messages are sent
             await self._policies.load()
@@ -188,17 +185,17 @@ class Service:
         self.slack.follow()
 
     def _connections(self) -> int:
-        """This process's maximum of database connections: its pools, and the executor's."""
+        """The maximum, including the executor's."""
         own = self._executor.connections if Role.WORKER in self.settings.roles else 0
         return sum(pool.most for pool in self.db.pools()) + own
 
     async def run(self) -> None:
-        """Wait until cancelled. SignoffError: a part turns out never to work."""
+        """Wait until cancelled. Raises SignoffError when a part can never work."""
         if self._failed is not None:
             await self._failed
 
     async def stop(self) -> None:
-        """Accept no new work, let running work finish within the drain time, then release everything."""
+        """Running work may finish within the drain time."""
         log.info("stopping", action="service.stopping", worker=self.name)
         self._draining = True
         self._scheduler.stop()
@@ -211,7 +208,7 @@ class Service:
             self.slack.stop_delivering(),
         )
         if Role.WEB in self.settings.roles:
-            # Until the load balancer has noticed, requests still arrive and are served.
+            # Requests arrive until the load balancer has noticed.
             await asyncio.sleep(self.settings.pre_stop_seconds)
             await self.slack.stop_listening()
             await self._watch.let_go()
@@ -231,7 +228,6 @@ class Service:
         await self.db.close()
 
     def _notify(self, target: str) -> None:
-        """What the executor does with due notices."""
         self._outbound.found(target)
 
     # --- HTTP -----------------------------------------------------------------------------------------
@@ -279,7 +275,7 @@ class Service:
         return f"no such agents: {', '.join(unknown)}" if unknown else "ok"
 
     def _working(self) -> bool | None:
-        """Whether polling and delivery work; ``None`` without these roles."""
+        """``None`` without these roles."""
         if Role.WORKER not in self.settings.roles:
             return None
         return self._executor.alive and self.slack.delivers

@@ -1,4 +1,4 @@
-"""Configuration from the environment, `.env`, and `*_FILE`. One line per wrong setting."""
+"""Configuration from the environment, `.env`, and `*_FILE`."""
 
 from __future__ import annotations
 
@@ -34,22 +34,21 @@ SECRETS = (
     "OPENAI_API_KEY",
     "SIGNOFF_SMTP_URL",
 )
-"""`<NAME>_FILE` is the path of a file with the secret."""
 
 OURS = "SIGNOFF_"
 SHARED = ("SLACK_", "OPENAI_", "DATABASE_")
-"""Other programs use these, too: reported only if the probably intended setting is missing."""
+"""Other programs use these, too: a variable is reported only if the probably intended setting is missing."""
 ELSEWHERE = frozenset(
     {"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL", "SIGNOFF_URL", "SIGNOFF_KEY", "SIGNOFF_KEY_FILE"}
 )
-"""Read where they are used, before or beside these settings."""
+"""Read elsewhere."""
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SLACK_API = "https://slack.com/api/"
 
 
 class SettingsError(SignoffError):
-    """One line for each missing or wrong setting."""
+    """One line per missing or wrong setting."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -57,8 +56,6 @@ class SettingsError(SignoffError):
 
 
 class Role(StrEnum):
-    """Roles can be split over any number of processes."""
-
     WEB = "web"
     WORKER = "worker"
     SCHEDULER = "scheduler"
@@ -69,8 +66,6 @@ def _named(name: str, **more: Any) -> Any:
 
 
 class Settings(BaseSettings):
-    """Secrets never show in a repr."""
-
     model_config = SettingsConfigDict(extra="ignore", hide_input_in_errors=True, env_ignore_empty=True)
 
     database_url: SecretStr | None = _named("DATABASE_URL", default=None)
@@ -207,7 +202,6 @@ class Settings(BaseSettings):
 
     @property
     def no_mail(self) -> str | None:
-        """Why reviewers cannot get e-mail."""
         missing = [
             name
             for name, value in (
@@ -222,7 +216,7 @@ class Settings(BaseSettings):
     def read_policy(self, source: str, name: str, *, now: datetime | None = None) -> Policy:
         """Parse the policy and check that these settings can enforce it. Raises PolicyError.
 
-        ``now``: for one yet to be applied.
+        ``now``: for a policy that is not applied yet.
         """
         return checkpoints.load(
             source, filename=name, no_mail=self.no_mail, no_lookups=self.no_lookups, now=now
@@ -230,12 +224,11 @@ class Settings(BaseSettings):
 
     @property
     def no_lookups(self) -> str | None:
-        """Why Signoff cannot look up facts."""
         return "set SIGNOFF_FACTS_SECRET" if self.facts_secret is None else None
 
     @property
     def socket_mode(self) -> bool:
-        """Whether the service opens the connection, with an app-level token; else Slack calls `/slack/events`."""
+        """Whether the service connects with an app-level token; else Slack calls `/slack/events`."""
         return self.slack_app_token is not None
 
     @classmethod
@@ -247,7 +240,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Use only the input of `read`, which has merged environment, `.env` and files."""
+        """`read` has already merged all sources."""
         return (init_settings,)
 
 
@@ -256,10 +249,7 @@ def read(
     folder: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Merge ``extra`` (the command line), the environment, then `.env` in the directory.
-
-    SettingsError: one line per wrong setting.
-    """
+    """Merge ``extra`` (the command line), the environment, then `.env` in the directory. Raises SettingsError."""
     where = (folder or Path.cwd()) / ".env"
     try:
         given = {name: value for name, value in dotenv_values(where).items() if value}
@@ -294,7 +284,7 @@ def _unknown(given: Collection[str]) -> Iterator[str]:
 
 
 def _read_files(given: dict[str, str | Any]) -> list[str]:
-    """The content of each `<NAME>_FILE`, under `<NAME>`. Returns the problems."""
+    """Read each `<NAME>_FILE` into `<NAME>`. Returns the problems."""
     problems = []
     for name in SECRETS:
         path = given.pop(f"{name}_FILE", None)
@@ -318,7 +308,6 @@ def _in_one_line(problem: Any) -> str:
 
 
 def _public_address(value: str) -> str:
-    """Strip the trailing slash. Raises ValueError."""
     try:
         parts, _ = urlsplit(value), urlsplit(value).port
     except ValueError:

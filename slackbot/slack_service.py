@@ -1,4 +1,4 @@
-"""The half of a process that talks to Slack. Its parts exist once Slack has identified us."""
+"""The parts of a process that exist once Slack has identified us."""
 
 from __future__ import annotations
 
@@ -35,17 +35,15 @@ log = structlog.get_logger(__name__)
 
 
 CHANNELS_AGAIN = 10.0
-"""Seconds until the channels of a new policy are looked for again."""
+"""Seconds until a new policy's channels are looked up again."""
 
 
 class NotConnected(SignoffError):
-    """Slack has not identified us; what depends on it is tried again later."""
+    """Slack has not identified us yet."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What needs our Slack identity."""
-
     workspace: Workspace
     directory: Directory
     ctx: ListenerContext
@@ -56,7 +54,7 @@ class Parts:
 
 
 class SlackService:
-    """Connects to Slack, if necessary in the background, and stops what that started."""
+    """Connects to Slack, in the background if necessary."""
 
     def __init__(self, settings: Settings, db: Database, policies: PolicyInForce, worker: str) -> None:
         self.parts: Parts | None = None
@@ -71,9 +69,9 @@ class SlackService:
         self._following: asyncio.Task[None] | None = None
 
     async def start(self, services: Services, votes: Votes, failed: asyncio.Future[None]) -> None:
-        """Connect now, or in the background if Slack is away; `failed` is called if it can never work.
+        """Connect now, or in the background while Slack is away; a permanent error then goes to ``failed``.
 
-        Raises SignoffError for a token that Slack rejects and a channel that does not exist.
+        Raises SignoffError for a token that Slack rejects and a missing channel.
         """
         client = self._client
         if client is None:
@@ -90,7 +88,7 @@ class SlackService:
     async def _build(
         self, client: SlackClient, services: Services, votes: Votes, workspace: Workspace
     ) -> None:
-        """Build the parts, then let Slack in. Raises SlackError, too."""
+        """Build the parts, then accept Slack's requests. Raises SlackError, too."""
         settings = self._settings
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._find_channels(client, directory)
@@ -128,7 +126,7 @@ class SlackService:
         )
 
     async def _find_channels(self, client: SlackClient, directory: Directory) -> None:
-        """Names of channels become ids; a missing channel could hide a request from everybody."""
+        """Resolve channel names. Raises for a missing channel: it could hide a request from everybody."""
         named = dict.fromkeys(self._policies.last_loaded.channels, str(self._settings.checkpoints))
         if self._settings.channel:
             named[self._settings.channel] = "SIGNOFF_CHANNEL"
@@ -140,7 +138,6 @@ class SlackService:
                     raise SignoffError(f"{said_in}: {error}") from None
 
     def _delivery_settings(self, workspace: Workspace) -> tuple[Destination | None, int]:
-        """Who is told of trouble, and how many cards are posted."""
         return self._admin_of(workspace), self._policies.last_loaded.defaults.cards_per_minute
 
     def _admin_of(self, workspace: Workspace) -> Destination | None:
@@ -148,11 +145,10 @@ class SlackService:
         return Destination(workspace.team_id, channel) if channel else None
 
     def admin(self) -> Destination | None:
-        """The operators' channel; ``None``: none, or Slack has not been reached."""
+        """The operators' channel, once Slack has been reached."""
         return self._admin_of(self.parts.workspace) if self.parts else None
 
     def follow(self) -> None:
-        """Find a new policy's channels, and use its settings."""
         if self.parts is None or self._client is None:
             return
         if self._following is not None:
@@ -172,7 +168,7 @@ class SlackService:
                 return
 
     def destination(self, channel: str | None) -> Destination:
-        """A rule's channel. Raises NotConnected until Slack has identified us."""
+        """Raises NotConnected until Slack has identified us."""
         if self.parts is None:
             raise NotConnected("Slack has not been reached yet, so nobody can be asked")
         name = channel or self._policies.last_loaded.defaults.channel or self._settings.channel
@@ -181,14 +177,14 @@ class SlackService:
         return Destination(self.parts.workspace.team_id, self._channels[name])
 
     def connection(self) -> SlackConnection | None:
-        """What the web asks Slack with; None until Slack has identified us."""
+        """``None`` until Slack has identified us."""
         if self.parts is None:
             return None
         ctx = self.parts.ctx
         return SlackConnection(self.parts.workspace.team_id, ctx.directory, ctx.client, ctx.permalinks)
 
     async def events(self, request: Request) -> Response:
-        """Slack's requests; until it has identified us, Slack is told to come back."""
+        """Answer 503 until Slack has identified us: it retries."""
         if self.parts is None:
             return PlainTextResponse("", status_code=503)
         if self.parts.edge is None:
@@ -197,7 +193,6 @@ class SlackService:
 
     @property
     def health(self) -> str:
-        """`connected`, or what is wrong."""
         if self._client is None:
             return "not configured"
         if self.parts is None:
@@ -208,7 +203,7 @@ class SlackService:
 
     @property
     def delivers(self) -> bool:
-        """Whether every channel is looked after; true while there is none."""
+        """Whether polling works; true before Slack has been reached."""
         return self.parts is None or self.parts.poller.alive
 
     async def stop_connecting(self) -> None:
@@ -223,19 +218,17 @@ class SlackService:
             await self.parts.poller.stop(self._settings.drain_seconds)
 
     async def stop_listening(self) -> None:
-        """Take nothing more from Socket Mode; HTTP ends with its server."""
+        """HTTP stops with its server."""
         if self.parts is not None and self.parts.sockets is not None:
             await self.parts.sockets.stop()
 
     async def finish(self) -> None:
-        """Let the work in the background end."""
         if self.parts is not None:
             await self.parts.ctx.background.finish()
             await self.parts.ctx.homes.stop()
             await self.parts.drain.reviewers.stop()
 
     async def close(self) -> None:
-        """Close the connections to Slack."""
         if self._client is not None:
             await self._client.close()
 

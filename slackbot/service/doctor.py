@@ -39,7 +39,6 @@ MODEL_PATIENCE = 60.0
 """Seconds: a local server may have to load the model first."""
 
 DEAD_SHOWN = 5
-"""Given-up messages named here; `signoff deliveries` lists all."""
 
 SILENCE = timedelta(minutes=15)
 """Such a gap in events means that the service was stopped, or the database is a restored copy."""
@@ -47,8 +46,6 @@ SILENCE = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``remedy`` says how to fix it, unless it is ``well``."""
-
     part: str
     well: bool
     detail: str
@@ -58,7 +55,7 @@ class Finding:
 async def examine(
     configured: Settings, policy: Policy | SignoffError, database: Database | None, url: str | None
 ) -> AsyncIterator[Finding]:
-    """Run all checks in turn; a failure is a finding. ``policy`` may be the error that prevents loading it."""
+    """A failure is a finding. ``policy`` may be the error that prevents loading it."""
     for name in configured.unknown:
         yield Finding("settings", False, f"there is no setting {name}", "correct its name, or remove it")
     yield _checkpoints(policy)
@@ -110,7 +107,7 @@ async def _database(configured: Settings, database: Database | None, url: str | 
 
 
 async def _policy(configured: Settings, file: Policy, database: Database) -> tuple[Finding, Policy]:
-    """The policy in force, if loadable here."""
+    """The policy in force, or the file's."""
     stored = await policies.in_force(database)
     if stored is None:
         return Finding("policy", True, "none is in force; the first start puts the file in force"), file
@@ -131,7 +128,7 @@ async def _policy(configured: Settings, file: Policy, database: Database) -> tup
 
 
 async def _backlog(database: Database) -> Finding:
-    """Work that the next start begins. After a long silence, a restored database may hold work already done."""
+    """Work that the next start begins. A restored database may hold work already done."""
     found = await database.read(views.backlog)
     begins = {
         "calls that run": found.calls - found.outdated,
@@ -157,7 +154,6 @@ async def _backlog(database: Database) -> Finding:
 
 
 async def _dead(database: Database) -> Finding:
-    """Messages that Slack refused."""
     found = await undelivered.list_dead(database, DEAD_SHOWN + 1)
     if not found:
         return Finding("messages", True, "none was given up")
@@ -168,7 +164,7 @@ async def _dead(database: Database) -> Finding:
 
 
 async def _schedules(configured: Settings, database: Database) -> Finding:
-    """Schedules whose agents are loaded nowhere start nothing."""
+    """A schedule whose agent is loaded nowhere starts nothing."""
     if not (named := await schedules.unknown_agents(database, [])):
         return Finding("schedules", True, "there are none")
     try:
@@ -265,7 +261,6 @@ async def _group(client: SlackClient, group: str) -> Finding:
 
 
 async def find_model(configured: Settings) -> Finding:
-    """Whether the provider is reachable, accepts the key, and has the model."""
     key = configured.openai_api_key
     if key is None:
         return Finding("model", False, "OPENAI_API_KEY is not set", "set it (any text for a local server)")
@@ -293,7 +288,7 @@ def _model_trouble(error: OpenAIError, name: str, address: str) -> str:
 
 
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
-    """Ask for the model; if the server has no `GET /models/{id}`, send a short prompt. Raises OpenAIError."""
+    """Send a short prompt if the server has no `GET /models/{id}`. Raises OpenAIError."""
     try:
         await client.models.retrieve(name)
     except APIStatusError as error:

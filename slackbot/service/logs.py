@@ -1,4 +1,4 @@
-"""Logs: one event per line with a stable ``action`` key, as text or JSON, secrets masked."""
+"""Logs: one masked event per line with a stable ``action`` key, as text or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slackbot import masking
 QUIET = {
     "apscheduler": logging.WARNING,
     "httpx": logging.WARNING,
-    # At DEBUG these print whole payloads, in which only a checkpoint's `redact` may make a value secret.
+    # At DEBUG these print whole payloads, with values that only a checkpoint's `redact` makes secret.
     "openai": logging.INFO,
     "httpcore": logging.INFO,
     "httpcore2": logging.INFO,
@@ -31,7 +31,7 @@ QUIET = {
     "uvicorn": logging.WARNING,
     "psycopg": logging.WARNING,
 }
-"""Libraries that log too much, or more than anybody may read."""
+"""Libraries that log too much, or more than may be read."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _OF_LINES = ("exception", "stack")
@@ -39,7 +39,7 @@ _CONTROL_IN_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\
 
 
 def configure(level: str = "INFO", form: str = "text") -> None:
-    """Write records of structlog and the standard library to standard error, in one format."""
+    """Send structlog and the standard library to standard error in one format."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -79,13 +79,13 @@ def configure(level: str = "INFO", form: str = "text") -> None:
 
 
 class _Lines:
-    """Writes structlog lines directly; a standard library record per line takes twice the time."""
+    """A standard library record per line would take twice the time."""
 
     def __init__(self, handler: logging.StreamHandler[TextIO], *_: object) -> None:
         self._handler = handler
 
     def write(self, line: str) -> None:
-        """Like a handler, raises nothing: a full disk must not block decisions."""
+        """Raises nothing: a full disk must not block decisions."""
         with suppress(OSError, ValueError):
             self._handler.stream.write(f"{line}\n")
             self._handler.flush()
@@ -94,9 +94,9 @@ class _Lines:
 
 
 def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:
-    """External text cannot start a line or move the cursor. Line breaks in tracebacks stay.
+    """Escape control characters: external text must not start a line or move the cursor.
 
-    Values are written for people: lists as words, None as nothing.
+    Tracebacks keep their line breaks.
     """
     return {
         key: (_CONTROL_IN_LINES if key in _OF_LINES else _CONTROL).sub(_seen, value)

@@ -23,17 +23,17 @@ from slackbot.reviewing.run_starts import ChannelUnknown, NotStarted, Requester
 from slackbot.web import SlackConnection
 
 AGAIN = 10.0
-"""Seconds until a start is retried that waits for Slack, or a process with its agent."""
+"""Seconds until a retry if Slack, or a process with the agent, is missing."""
 
 log = structlog.get_logger(__name__)
 
 
 class NotNow(Exception):
-    """It is not known yet whether the run may start."""
+    """Whether the run may start is not known yet."""
 
 
 class ScheduledStarts:
-    """One process's sweep of schedules; the database allows each time once."""
+    """The sweep of schedules; the database allows each time once."""
 
     def __init__(self, services: Services, connected: Callable[[], SlackConnection | None]) -> None:
         self._services = services
@@ -76,7 +76,7 @@ class ScheduledStarts:
         return await schedules.start(db, schedule, at or schedule.next_at, due.now, run, missed) is not None
 
     async def _prepared(self, schedule: Schedule) -> NewRun:
-        """The run to start. Raises NotNow, NotAMember and NotStarted."""
+        """Raises NotNow, NotAMember and NotStarted."""
         agent, slack = self._services.registry.find(schedule.agent), self._connected()
         if agent is None or slack is None:
             raise NotNow(f"no agent named {schedule.agent} is loaded here (SIGNOFF_AGENTS)")
@@ -99,7 +99,7 @@ class ScheduledStarts:
             raise
 
     def _without_rights(self, schedule: Schedule) -> NewRun:
-        """The failed run for a time at which nothing could start."""
+        """The failed run of a time at which nothing could start."""
         agent, home = self._services.registry.find(schedule.agent), self._services.destination(None)
         return NewRun(
             agent=schedule.agent,

@@ -1,4 +1,4 @@
-"""The timer for sweeps. Sweeps are idempotent, and the database knows what is due: any number of timers may run."""
+"""The timer for sweeps. Any number may run: sweeps are idempotent, and the database knows what is due."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 Sweep = Callable[[Database], Awaitable[int]]
 
 LOOK = 1.0
-"""Seconds between two polls for due sweeps."""
+"""Seconds between polls for due sweeps."""
 
 OVERDUE: dict[str, Sweep] = {
     "expire": requests.expire_due,
@@ -45,7 +45,6 @@ OVERDUE: dict[str, Sweep] = {
     "orphans": runs.end_orphans,
     "search": partial(search.store_words, words_of=words_of_request),
 }
-"""The sweeps that a poll starts."""
 
 EVERY: dict[str, tuple[Sweep, float]] = {
     "pauses": (deliveries.bound_pauses, 60.0),
@@ -58,10 +57,7 @@ EVERY: dict[str, tuple[Sweep, float]] = {
 
 
 class Scheduler:
-    """Runs sweeps until stopped. ``age``: for health checks.
-
-    ``admin``: the operators' channel, once known.
-    """
+    """Runs sweeps until stopped. ``admin``: the operators' channel, once known."""
 
     def __init__(
         self,
@@ -101,7 +97,7 @@ class Scheduler:
 
     @property
     def age(self) -> float | None:
-        """Seconds since a sweep last ended; ``None`` before the first."""
+        """Seconds since a sweep last ended, for health checks."""
         return None if self._swept is None else monotonic() - self._swept
 
     def start(self) -> None:
@@ -120,7 +116,6 @@ class Scheduler:
         return await observations.report_week(db, self.policy, self._admin())
 
     async def _look(self) -> None:
-        """Start due sweeps that are not running."""
         await self._run("look", self._begin_due)
 
     async def _begin_due(self, db: Database) -> int:
@@ -139,7 +134,7 @@ class Scheduler:
         try:
             found = await sweep(self._db)
         except asyncio.CancelledError:
-            return  # stopped midway: nothing was written; APScheduler would log a failure
+            return  # nothing was written; APScheduler would log a failure
         except Exception as error:  # for example a deadlock: the next sweep finds the same work
             log.warning(
                 "a sweep failed; the next one retries",

@@ -1,7 +1,7 @@
 """OpenTelemetry traces, enabled by its standard variables.
 
-Spans of runs, requests and external executions are made from the database after they end. An unreachable receiver, or a
-bug here, costs only spans.
+Spans of runs, requests and external executions are made from the database after they end. A failure here costs only
+spans.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LOOK = 0.5
-"""Seconds between two polls for ended work."""
+"""Seconds between polls for ended work."""
 
 TRIES = 6
-"""Polls for work that has not ended in the database; then its transaction was rolled back."""
+"""Polls after which work that has not ended in the database counts as rolled back."""
 
 _OVER = (RunStatus.COMPLETED, RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 class Ids:
-    """Set by `agent.tracing`, otherwise random."""
+    """Ids from `agent.tracing`, otherwise random."""
 
     def generate_span_id(self) -> int:
         return tracing.wanted_span.get() or random.getrandbits(64) or 1
@@ -53,7 +53,6 @@ class Ids:
 
 
 def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether OpenTelemetry's standard variables request traces."""
     off = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     none = environment.get("OTEL_TRACES_EXPORTER", "otlp").strip().lower() != "otlp"
     named = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -61,7 +60,7 @@ def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def exporting(worker: str) -> TracerProvider | None:
-    """The OTLP exporter over HTTP, from the environment; None, with a log line, without the extra."""
+    """The OTLP exporter over HTTP; ``None``, with a log line, without the extra."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
@@ -75,7 +74,7 @@ def exporting(worker: str) -> TracerProvider | None:
 
 
 def new_provider(worker: str) -> TracerProvider:
-    """Its spans have our ids; without an exporter."""
+    """A provider whose spans have our ids; without an exporter."""
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - an extra
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.id_generator import IdGenerator  # noqa: PLC0415
@@ -87,8 +86,6 @@ def new_provider(worker: str) -> TracerProvider:
 
 
 class Telemetry:
-    """Tracks work that ends in this process, and creates its spans."""
-
     def __init__(self, db: Database, provider: TracerProvider) -> None:
         self._db = db
         self._provider = provider
@@ -97,7 +94,7 @@ class Telemetry:
 
     @classmethod
     def of(cls, db: Database, worker: str) -> Self | None:
-        """From the environment; None: traces are off."""
+        """``None``: traces are off."""
         provider = exporting(worker) if is_wanted() else None
         return None if provider is None else cls(db, provider)
 
@@ -128,7 +125,6 @@ class Telemetry:
                 log.exception("spans of ended work were not created", action="tracing.failed")
 
     async def look(self) -> None:
-        """Create spans of noted work that has ended."""
         for _ in range(len(self._noted)):
             each = self._noted.popleft()
             tell = {"run": self._run, "request": self._request, "attempt": self._attempt}[each.kind]
@@ -172,7 +168,7 @@ class Telemetry:
         return True
 
     async def _attempt(self, request_id: UUID) -> bool:
-        """Trace an external execution from claim to report or time-out."""
+        """From claim to report or time-out."""
         request = await self._db.read(views.request_view, request_id)
         attempt = request.execution if request else None
         if request is None or attempt is None or attempt.finished_at is None:
