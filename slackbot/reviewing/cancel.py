@@ -1,4 +1,4 @@
-"""Cancel a run, on every path: look up the person's role; the use case decides."""
+"""Cancel a run: look up the person's role; the use case decides."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ NO_SUCH_RUN = "There is no such run, or it is not one that you may cancel."
 async def cancel(
     db: Database, directory: Directory, person: Person, run_id: UUID, *, path: str, as_reviewer: bool = True
 ) -> bool:
-    """End the run, also for reviewers of its requests (``as_reviewer``). False: it had ended. NotFound, Refused."""
+    """End the run, also for reviewers of its requests (``as_reviewer``). False: it had ended. Raises NotFound and
+    Refused."""
     _, by, channels = await _standing(db, directory, person, run_id, as_reviewer=as_reviewer)
     return await runs.cancel(db, run_id, by, channels, path=path)
 
 
 async def may_cancel(db: Database, directory: Directory, person: Person, run_id: UUID) -> bool:
-    """Whether a button is useful; the use case decides."""
+    """For buttons only: the use case decides."""
     try:
         known, by, channels = await _standing(db, directory, person, run_id, as_reviewer=True)
     except NotFound:
@@ -42,7 +43,6 @@ async def _standing(
     known = await db.read(views.cancel_context, run_id)
     if known is None or known.team_id != directory.own_team_id:
         raise NotFound(NO_SUCH_RUN)
-    # The requester needs no role; others can only be reviewers.
     audiences = () if person == known.requester or not as_reviewer else known.audiences
     standing, scope = await asyncio.gather(
         directory.identify(person), reviewer_scope(directory, person, audiences)

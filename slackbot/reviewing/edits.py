@@ -1,5 +1,3 @@
-"""Changed arguments to a new revision, the same on every path."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Checks of a grant's use that need Slack and the secret scan: are its givers still reviewers?"""
+"""Checks of a grant's use that need Slack and the secret scan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Connected(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SlackGrantChecks:
-    """``connection`` returns ``None`` until our Slack identity is known."""
+    """``connection`` returns ``None`` until Slack has identified us."""
 
     connection: Callable[[], Connected | None]
 
@@ -35,5 +35,4 @@ class SlackGrantChecks:
         return await connected.directory.standings(people, approvers, channel_id)
 
     async def is_scanned(self, call: CallToCover) -> bool:
-        """Whether the whole call was checked for secrets in time."""
         return await is_scanned(call.action.arguments, call.facts.values, call.rule.redact)

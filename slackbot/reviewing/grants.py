@@ -1,5 +1,3 @@
-"""Give, preview and revoke grants, the same on every path."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +43,7 @@ ENDED = "This grant has already ended."
 
 
 async def limits_for(services: Services, view: RequestView) -> GrantLimits:
-    """The bounds of a grant from this request. Raises ``GrantRefused`` if there can be none."""
+    """Raises ``GrantRefused`` if the request allows no grant."""
     limits = _policy(services).grants
     if limits is None or not view.allow_grants or view.grant is not None:
         raise GrantRefused(NONE_HERE)
@@ -63,7 +61,6 @@ def _policy(services: Services) -> Policy:
 
 
 def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]]:
-    """The allowed values of arguments, where the tool lists them."""
     try:
         schema = schema_of(registry, view)
     except NotFound:
@@ -73,7 +70,7 @@ def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]
 
 
 async def preview(db: Database, view: RequestView, terms: GrantTerms) -> tuple[Preview, list[DecidedCall]]:
-    """Compare the latest decided calls with these terms, including rejected ones that match."""
+    """Matching rejected calls are listed, too."""
     decided = await db.read(views.decided_calls, view.team_id, view.agent, view.action.tool)
     grant = _as_grant(view, terms)
     matching = [each for each in decided if grant.mismatch(_decided_call(each)) is None]
@@ -91,8 +88,8 @@ async def save(
 ) -> None:
     """Count the approval of the request, then propose the grant and count the approval there, too.
 
-    A failure in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused``, whose sentence says
-    so if the approval counts.
+    A failure in between leaves no grant. Raises ``Refused`` (recorded), and ``GrantRefused``, whose sentence says so
+    if the approval counts.
     """
     policy_epoch = _policy(services).epoch
     limits = await limits_for(services, view)
@@ -120,7 +117,6 @@ async def save(
 
 
 async def revocable(db: Database, directory: Directory, person: Person) -> list[LiveGrant]:
-    """Live grants that this person may revoke."""
     if (standing := await directory.identify(person)).refusal is not None:
         raise Refused(standing.refusal)
     found = [each for each in await db.read(views.live_grants) if each.team_id == directory.own_team_id]
@@ -132,7 +128,6 @@ async def revocable(db: Database, directory: Directory, person: Person) -> list[
 
 
 async def revocable_lines(db: Database, directory: Directory, person: Person) -> list[GrantLine]:
-    """Their lines in a list, masked."""
     found = await revocable(db, directory, person)
     texts = await clean_value([each.description for each in found])
     return [
@@ -142,7 +137,7 @@ async def revocable_lines(db: Database, directory: Directory, person: Person) ->
 
 
 async def revoke(db: Database, directory: Directory, person: Person, grant_id: UUID, path: str) -> bool:
-    """End a grant; False: it had ended. Raises ``Refused`` (recorded) and ``NotFound``."""
+    """False: it had ended. Raises ``Refused`` (recorded) and ``NotFound``."""
     known = await db.read(views.vote_context, grant_id)
     if known is None or known.team_id != directory.own_team_id:
         raise NotFound("there is no such grant")

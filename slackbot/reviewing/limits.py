@@ -14,11 +14,11 @@ from signoff.values import Person
 from slackbot.cards.limit_list import LimitLine
 
 MAX_AGENTS = 10
-"""Per limit, those with the most use first."""
+"""Those with the most use."""
 
 
 async def visible(db: Database, policy: Policy, person: Person) -> list[LimitLine]:
-    """The limits in the policy's order. Other requesters' use is shown to operators only."""
+    """In the policy's order. Other requesters' use is shown to operators only."""
     shared = [limit for limit in policy.limits if limit.per != "requester"]
     found = await limits.by_subject(db, shared, most=MAX_AGENTS) if shared else []
     own = [Use(limit, limit.subject("", person), None) for limit in policy.limits if limit.per == "requester"]

@@ -1,4 +1,4 @@
-"""Lists of what a person may see, the same on every surface; each page is looked up again."""
+"""Lists of what a person may see. Each page looks up current rights."""
 
 from __future__ import annotations
 
@@ -31,26 +31,25 @@ Line = TypeVar("Line", bound=RequestLine)
 
 BATCH = 100
 MAX_BATCHES = 5
-"""How far one page looks for visible lines, behind the first two pages' worth; the next page goes on from there."""
+"""How far one page looks for visible lines; the next page continues there."""
 
 MAX_COUNTED = 1000
-"""The maximum count on a page, so that it stays quick."""
+"""Keeps counts quick."""
 
 EVERY_ONE = 1_000_000_000
-"""Beyond any real number: the count is exact."""
+"""For exact counts."""
 
 MAX_CHOICES = 200
-"""Latest requests whose agents, rules, people and channels a filter offers."""
+"""Latest requests that supply the choices of a filter."""
 
 EVERYTHING = RequestFilter()
 
 GOING = frozenset({RunStatus.WORKING, RunStatus.PENDING_APPROVAL})
-"""States in which a run can be cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """A page with secrets masked, its neighbours, and ``count`` over all pages if counted."""
+    """A masked page; ``count`` covers all pages."""
 
     lines: Sequence[T] = ()
     back: Cursor | None = None
@@ -65,14 +64,12 @@ class FilterChoices:
     agents: Sequence[str] = ()
     checkpoints: Sequence[str] = ()
     requesters: Sequence[str] = ()
-    """Their user ids."""
+    """User ids."""
     channels: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PersonalLists:
-    """The lists of one person."""
-
     db: Database
     directory: Directory
     person: Person
@@ -101,7 +98,7 @@ class PersonalLists:
         wanted: RequestFilter = EVERYTHING,
         order: RequestOrder = RequestOrder.OLDEST,
     ) -> tuple[ListPage[RequestLine], ListPage[HistoryLine]]:
-        """What waits for this person, and what they may see that others decide; both counted."""
+        """What waits for this person, and visible requests that others decide; both counted."""
         audiences = await self._audiences()
         scope = await reviewer_scope(self.directory, self.person, audiences)
         return await asyncio.gather(
@@ -110,7 +107,6 @@ class PersonalLists:
         )
 
     async def asked_by_me(self, at: Cursor, size: int) -> ListPage[RequestLine]:
-        """Asked on this person's behalf, newest first."""
         found = await self.db.read(views.requests_of, self.person, size + 1, at.after)
         return await self._page(found, at, size)
 
@@ -124,7 +120,6 @@ class PersonalLists:
         *,
         batches: int = MAX_BATCHES,
     ) -> ListPage[HistoryLine]:
-        """What a filter finds and this person may see."""
         return await self._visible(self._fetch(kind, wanted, order), at, size, batches)
 
     async def count(self, kind: RequestKind, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
@@ -133,20 +128,17 @@ class PersonalLists:
         return Count(sum(each.number for each in counts), more)
 
     async def count_for_me(self, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
-        """The number on all pages of `waiting_for_me`."""
         scope = await self._scope()
         theirs = (self._team, self.person.user_id, scope.roles, scope.channels)
         return await self.db.read(views.count_waiting_for, *theirs, at_most, wanted)
 
     async def count_for_others(self, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
-        """What this person may see that others decide."""
         audiences = await self._audiences()
         scope = await reviewer_scope(self.directory, self.person, audiences)
         theirs = await self._seen_by(scope, audiences)
         return await self.db.read(views.count_waiting_for_others, *theirs, wanted, at_most)
 
     async def choices(self, kind: RequestKind) -> FilterChoices:
-        """Filter values among the latest of this kind that this person may see."""
         found = await self.db.read(views.filter_choices, self.person, kind, MAX_CHOICES)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
@@ -158,7 +150,6 @@ class PersonalLists:
         )
 
     async def latest_decided(self, size: int) -> Sequence[HistoryLine]:
-        """The latest outcomes that this person may see."""
         if not size:
             return ()
         return (await self.found(RequestKind.DECIDED, EVERYTHING, Cursor(), size, batches=1)).lines
@@ -173,7 +164,6 @@ class PersonalLists:
         return await visible_runs(self.directory, self.person, found)
 
     def cancellable(self, runs: Sequence[RunView]) -> frozenset[UUID]:
-        """Their own runs that can still be cancelled."""
         return frozenset(run.id for run in runs if run.requester == self.person and run.status in GOING)
 
     @property
@@ -224,7 +214,7 @@ class PersonalLists:
     async def _counts(
         self, kind: RequestKind, wanted: RequestFilter, at_most: int
     ) -> tuple[list[views.AudienceCount], bool]:
-        """Visible requests by audience; and whether there are more than were counted."""
+        """Visible requests by audience; and whether there are more."""
         found = await self.db.read(views.audience_counts, self.person, kind, wanted, at_most + 1)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
@@ -260,12 +250,12 @@ class PersonalLists:
     async def _page(
         self, found: Sequence[Line], at: Cursor, size: int, count: Count | None = None
     ) -> ListPage[Line]:
-        """The first of these lines; one more than ``size`` means another page."""
+        """One line more than ``size`` means another page."""
         forward = at.forward(found[size - 1].id) if len(found) > size else None
         return ListPage(await self._clean(found[:size]), at.back, forward, count)
 
     async def _clean(self, found: Sequence[Line]) -> Sequence[Line]:
-        """Mask secrets. Only the whole request tells some in a reason."""
+        """Mask secrets; those in a reason are known only from the whole request."""
         with_reason = [line.id for line in found if isinstance(line, HistoryLine) and line.reason]
         if not with_reason:
             return await clean_lines(found)
@@ -274,6 +264,6 @@ class PersonalLists:
 
 
 async def without_secrets(db: Database, runs: Sequence[RunView]) -> list[RunView]:
-    """Copies of runs that can be shown: what their calls hide is hidden in their texts, too."""
+    """What a run's calls hide is hidden in its texts, too."""
     values = await db.read(views.values_of, [run.id for run in runs])
     return await clean_runs(runs, values=values)

@@ -1,5 +1,3 @@
-"""Members of the workspace may start agents, write to them and list what waits."""
-
 from __future__ import annotations
 
 from agent.domain.errors import Refusal, Refused

@@ -1,4 +1,4 @@
-"""Pause and resume agents, on every path: workspace administrators may."""
+"""Pause and resume agents, as workspace administrators may."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def pause(
 
 
 async def resume(db: Database, directory: Directory, person: Person, agent: str | None) -> bool:
-    """Resume this agent, or end the stop of all. False: there was no such stop. Raises Refused."""
+    """End this stop. False: there was none. Raises Refused."""
     await _check_administrator(directory, person)
     return await stop_switch.resume(db, agent, by=person)
 

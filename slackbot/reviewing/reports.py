@@ -1,5 +1,3 @@
-"""Reports: about everything for administrators, else about what the reader may see."""
-
 from __future__ import annotations
 
 from agent.database.pools import Database
@@ -12,7 +10,7 @@ from slackbot.slack_api.directory import Directory
 
 
 async def report_for(db: Database, directory: Directory, person: Person, days: int) -> Report:
-    """`Report.everything`: it covers the whole workspace."""
+    """Administrators get everything, others what they may see."""
     everything = await directory.is_admin(person)
     found = [] if everything else await db.read(views.report_audiences, directory.own_team_id, days)
     seen = await seen_audiences(directory, person, found)

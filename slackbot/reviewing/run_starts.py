@@ -1,5 +1,3 @@
-"""Start a run, on every path: who may start which agent where."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -32,8 +30,6 @@ class ChannelUnknown(NotStarted):
 
 
 class RunOptions(TypedDict, total=False):
-    """Optional parts of a run's start."""
-
     channel_id: str | None
     start_key: str | None
     session_id: str | None
@@ -43,7 +39,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """A run's requester, and how that is known. No person: nobody in Slack."""
+    """A run's requester, and how that is known; no person: nobody in Slack."""
 
     person: Person | None
     asserted: Literal["slack", "key-owner", "on-behalf", "schedule", "none"]
@@ -58,7 +54,7 @@ async def prepare(
     principal: str,
     **options: Unpack[RunOptions],
 ) -> NewRun:
-    """A run of this agent in a channel's thread, one per ``start_key``. Raises NotAMember and NotStarted."""
+    """A run in a channel's thread, one per ``start_key``. Raises NotAMember and NotStarted."""
     if len(task) > MAX_TASK:
         raise NotStarted(f"This task has {len(task):,} characters; the limit is {MAX_TASK:,}.")
     await check_member(directory, requester.person)
@@ -87,7 +83,7 @@ async def start(
     principal: str,
     **options: Unpack[RunOptions],
 ) -> StartOutcome:
-    """Start such a run, once per ``start_key``. Raises NotAMember and NotStarted."""
+    """Start a run as `prepare` describes it."""
     new = await prepare(services, directory, agent, task, requester, principal, **options)
     return await runs.start(services.db, new)
 

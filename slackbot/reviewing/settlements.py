@@ -20,7 +20,7 @@ async def settle(
     verdict: Literal["retry", "done"],
     path: str,
 ) -> int:
-    """Settle this request's last attempt, or vote for Retry: how many more. Raises as ``requests.settle``."""
+    """Settle the last attempt. Returns how many more votes Retry needs. Raises as ``requests.settle``."""
     execution = view.execution
     if execution is None:
         raise Conflict("nothing in this request is in doubt")
@@ -31,5 +31,5 @@ async def settle(
             return await requests.settle(
                 db, execution.id, standings[person], verdict, others=list(standings.values()), path=path
             )
-        except requests.NewVoters as since:  # one for each person who presses at the same time
+        except requests.NewVoters as since:
             earlier.update(since.people)

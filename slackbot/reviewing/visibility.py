@@ -1,4 +1,4 @@
-"""Who may see what: their own requests, their channels', and those that they may decide."""
+"""People see their own requests, their channels', and those that they may decide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Line = TypeVar("Line", bound=RequestLine)
 
 
 async def view_refusal(directory: Directory, person: Person, view: RequestView) -> Refusal | None:
-    """Why this person may not view this request. In doubt they may not."""
+    """In doubt a person may not view the request."""
     member = await directory.identify(person)
     if member.refusal is not None or view.team_id != directory.own_team_id:
         return member.refusal or Refusal.UNKNOWN_REQUEST
@@ -46,7 +46,7 @@ async def visible_request(
 
 @dataclass(frozen=True, slots=True)
 class ReviewerScope:
-    """Id, `roles` (user groups) and `channels`; `doubt`: why a look-up failed."""
+    """`roles`: the person's id and user groups. `doubt`: why a look-up failed."""
 
     roles: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Audience(Protocol):
 async def reviewer_scope(
     directory: Directory, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
 ) -> ReviewerScope:
-    """This person's standing among (approvers, channel id). Doubtful memberships are left out."""
+    """Doubtful memberships are left out."""
     standings = await directory.standing_in(person, audiences)
     roles = {role for each in standings for role in each.roles} - {CHANNEL}
     named = zip(audiences, standings, strict=True)
@@ -75,14 +75,13 @@ async def reviewer_scope(
 
 
 async def channels_of(directory: Directory, person: Person, channel_ids: Collection[str]) -> frozenset[str]:
-    """Channels that this person is in; failed look-ups are left out."""
+    """Failed look-ups are left out."""
     ordered = sorted(channel_ids)
     standings = await directory.standing_in(person, [([CHANNEL], channel_id) for channel_id in ordered])
     return frozenset(channel_id for channel_id, each in zip(ordered, standings, strict=True) if each.roles)
 
 
 async def visible_lines(directory: Directory, person: Person, lines: Sequence[Line]) -> list[Line]:
-    """Requests that this person may see, by `view_refusal`."""
     seen = await visible_audiences(directory, person, lines)
     return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
 
@@ -100,7 +99,7 @@ async def visible_audiences(
 async def seen_audiences(
     directory: Directory, person: Person, audiences: Collection[tuple[tuple[str, ...], str]]
 ) -> frozenset[tuple[tuple[str, ...], str]]:
-    """(approvers, channel id) among these whose requests this person may see; in doubt they may not."""
+    """As `visible_audiences`, without the rights of administrators."""
     ordered = list(audiences)
     asked = [([*approvers, CHANNEL], channel_id) for approvers, channel_id in ordered]
     standings = await directory.standing_in(person, asked)
@@ -108,7 +107,7 @@ async def seen_audiences(
 
 
 async def visible_runs(directory: Directory, person: Person, runs: Sequence[RunView]) -> list[RunView]:
-    """This person's runs, and those of their channels; all for an administrator."""
+    """This person's runs and those of their channels; all for an administrator."""
     if await directory.is_admin(person):
         return list(runs)
     named = {run.channel_id for run in runs if run.channel_id}

@@ -1,4 +1,4 @@
-"""A vote, on every path: look up current rights; the use case decides."""
+"""Vote: look up current rights; the use case decides."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NewVote:
 
 
 async def vote_context(db: Database, directory: Directory, request_id: UUID) -> VoteContext:
-    """The request's facts before a vote. Raises Refused."""
+    """Raises Refused."""
     known = await db.read(views.vote_context, request_id)
     if known is None or known.team_id != directory.own_team_id:
         raise Refused(Refusal.UNKNOWN_REQUEST)
@@ -56,7 +56,7 @@ async def vote_context(db: Database, directory: Directory, request_id: UUID) -> 
 async def cast_vote(
     votes: Votes, directory: Directory, vote: NewVote, known: VoteContext | None = None
 ) -> requests.VoteOutcome:
-    """Vote. Raises Refused (recorded); after any other error it is unknown whether the vote was recorded."""
+    """Raises Refused (recorded); after any other error it is unknown whether the vote was recorded."""
     with votes.db.precedence.at_work(Rank.PERSON):
         known = known or await vote_context(votes.db, directory, vote.request_id)
         while True:
