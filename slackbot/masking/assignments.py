@@ -1,5 +1,3 @@
-"""Secrets identified only by the preceding name: `password=…`, `Authorization: Bearer …`."""
-
 from __future__ import annotations
 
 import re
@@ -69,13 +67,12 @@ def assignments(text: str) -> Iterator[TextSpan | None]:
 
 
 def _lowered(text: str) -> str:
-    """Lower each character in place: a few capitals have two small letters."""
+    """Keep the length: a few capitals have two small letters."""
     low = text.lower()
     return low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def _places(low: str, words: Sequence[str]) -> list[int]:
-    """Where any of these words begins, in order."""
     found = []
     for word in words:
         position = low.find(word)
@@ -121,7 +118,7 @@ def _value(text: str, name: str, begin: int, end: int) -> Iterator[TextSpan]:
 
 
 def _closing(text: str, start: int, quote: str) -> int:
-    """Where the quotation ends; a backslash before the mark, beyond those of the opening one, escapes it."""
+    """A backslash before the mark, beyond those of the opening one, escapes it."""
     mark, slashes = quote[-1], len(quote) - 1
     position = text.find(mark, start)
     while position >= 0:

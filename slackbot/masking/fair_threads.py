@@ -15,12 +15,12 @@ T = TypeVar("T")
 THREADS = 3
 
 CARDS = "cards"
-"""What is drawn for channels: one message at a time in each, so it needs no share."""
+"""Work for channels: each sends one message at a time, so it needs no share."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """One sender's work. ``used``: its share of thread time, in seconds, comparable between lanes."""
+    """``used``: thread time in seconds, comparable between lanes."""
 
     waiting: deque[tuple[Future[Any], Callable[[], Any]]] = field(default_factory=deque)
     used: float = 0.0
@@ -39,7 +39,7 @@ class FairThreads:
         self._least = 0.0  # when the last sender was served
 
     def submit(self, work: Callable[[], T], sender: str | None) -> Future[T]:
-        """Run this in turn; cancelling the future drops work that has not begun."""
+        """Cancelling the future drops work that has not begun."""
         future: Future[T] = Future()
         with self._lock:
             lane = self._lane(sender)
@@ -50,7 +50,6 @@ class FairThreads:
         return future
 
     def _step(self) -> None:
-        """One piece of work, if any may begin."""
         with self._lock:
             lane = self._next()
             if lane is None:

@@ -1,4 +1,4 @@
-"""Mask secrets in logs, tracebacks and command line output, within a fifth of a card's time."""
+"""Mask secrets in logs, tracebacks and command line output."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BUDGET = 0.1
 """Seconds per log event or message."""
 
 MAX_WORDS = 1000
-"""Words without a secret that are remembered."""
+"""Remembered words without a secret."""
 
 _WORD = re.compile(r"[a-z_. ]{1,40}")
 _harmless: set[str] = set()
 
-# Of these names, an id, a time or a word of ours is shown without a search; other text is searched.
+# Under these names, ids, times and words of ours are shown without a search; other text is searched.
 _OF_OURS = frozenset(
     {
         "action",
@@ -41,7 +41,7 @@ _OF_OURS = frozenset(
     | {"timestamp", "tool", "attempt", "outcome", "revision", "head", "head_seq", "calls"}
 )
 _COUNTS = frozenset({"tokens"})
-"""A number under such a name is a count; a text may be a secret."""
+"""Names of counts. A text there may be a secret."""
 
 _ID_HASH_OR_TIME = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
@@ -60,7 +60,6 @@ def clean_now(text: str, *, assigned: bool = True) -> str:
 
 
 def clean_error(error: BaseException) -> str:
-    """Its type, then its words as far as they may be shown."""
     message = str(error)
     return clean_now(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
@@ -93,7 +92,7 @@ def _cleaned(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _remembered(text: str, spans: Sequence[TextSpan]) -> Sequence[TextSpan]:
-    """Keys, action names and our own words come with every event: one search is enough."""
+    """Remember short words: the same ones come with every event."""
     if not spans and len(_harmless) < MAX_WORDS and _WORD.fullmatch(text):
         _harmless.add(text)
     return spans

@@ -1,5 +1,3 @@
-"""The search words of a request: those that people may read."""
-
 from __future__ import annotations
 
 import re
@@ -18,14 +16,14 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 def search_words(text: str) -> list[str]:
-    """The different words of a text, folded, in order: `Refund 1,499.50` has refund, 1499 and 50."""
+    """The different words, folded, in order: `Refund 1,499.50` has refund, 1499 and 50."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     found = _WORD.findall(_THOUSANDS.sub("", folded))
     return list(dict.fromkeys(word[:LONGEST_WORD] for word in found))
 
 
 async def words_of_request(view: RequestView) -> list[str]:
-    """The most significant first."""
+    """The most significant first; masked values are left out."""
     with work_for("search"):  # in its turn: nobody waits
         clean = await clean_view(view)
     words: dict[str, None] = {}
@@ -47,7 +45,6 @@ def _texts(view: RequestView) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Keys and values, in order."""
     match value:
         case Mapping():
             for key, member in value.items():

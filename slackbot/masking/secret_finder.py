@@ -1,7 +1,6 @@
 """Secrets in a text: tokens by shape, private keys, and values behind a secret's name.
 
-Takes time in proportion to the text, and looks at the clock between steps: what was not searched in time counts as
-secret.
+The time is in proportion to the text. What was not searched in time counts as secret.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ LONGEST = 1_000_000
 """Characters of one text that are checked; the rest is masked unread."""
 
 HINTED = 200
-"""Up to this length, a text is first asked whether any search could find something."""
+"""Characters up to which a text is first checked for hints."""
 
 Clock = Callable[[], float]
 
 
 class SecretFinder:
-    """Finds secrets, and `hidden` values, until its time is up.
+    """Finds secrets and `hidden` values until its time is up.
 
-    `assigned`: what follows a name like `api_key` is a secret. `sure`: so many characters of short texts are
-    searched however late it is.
+    `assigned`: what follows a name like `api_key` is a secret. `sure`: characters of short texts that are searched
+    however late it is.
     """
 
     def __init__(
@@ -60,13 +59,13 @@ class SecretFinder:
         self._sure = sure
 
     def also(self, hidden: Sequence[tuple[str, str]]) -> SecretFinder:
-        """A finder that looks for these, too, within the same time."""
+        """A finder of these values, too, within the same time."""
         other = copy(self)
         other._hidden = tuple(dict.fromkeys((*self._hidden, *hidden)))  # noqa: SLF001 - its own kind
         return other
 
     def __call__(self, text: str) -> Sequence[TextSpan]:
-        """Where this text has secrets; the whole text if there was no time."""
+        """Secrets in this text; the whole text if there was no time."""
         if not text or text.isspace():
             return ()
         if len(text) <= HINTED and not self._hidden and not _may_hold_secret(text):
@@ -116,7 +115,7 @@ def _named_in_json(text: str) -> Sequence[tuple[str, str]]:
 
 
 def everything(text: str) -> Sequence[TextSpan]:
-    """Mask texts completely: the fallback when nothing could be checked."""
+    """Mask all: the fallback when nothing could be checked."""
     return [TextSpan(0, len(text), NOT_SCANNED)] if text else ()
 
 
@@ -126,14 +125,14 @@ _BEGIN = re.compile(rf"(?:-{{2,5}} ?)?BEGIN {_KEY}(?: ?-{{2,5}})?")
 _END = re.compile(rf"(?:-{{2,5}} ?)?END {_KEY}(?: ?-{{2,5}})?")
 _PUTTY = re.compile(r"PuTTY-User-Key-File-\d")
 _PUTTY_END = re.compile(r"Private-(?:MAC|Hash): ?[0-9a-f]*")
-# What may stand in a key's text: base64, line breaks (also escaped) and headers such as "DEK-Info: AES,1F".
+# Base64, line breaks (also escaped) and headers such as "DEK-Info: AES,1F".
 _BODY = re.compile(r"[A-Za-z0-9+/=:,\-\s\\]*")
 _NOT_BODY = re.compile(r"[^A-Za-z0-9+/=:,\-\s\\]")
 _LONGEST_KEY = 20_000
 
 
 def private_keys(text: str) -> Iterator[TextSpan]:
-    """Keys from BEGIN to END; one cut off at either end, as far as it goes."""
+    """Keys from BEGIN to END, or the part that is not cut off."""
     if "PRIVATE KEY" in text:
         yield from _private_keys(text)
     if "PuTTY-User-Key-File-" in text:
@@ -196,5 +195,5 @@ _HINTS = re.compile(
 
 
 def _may_hold_secret(text: str) -> bool:
-    """Whether a search can find anything: each begins with one of these hints."""
+    """Each secret begins with one of these hints."""
     return _HINTS.search(text) is not None

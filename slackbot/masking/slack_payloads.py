@@ -1,7 +1,6 @@
 """The last search of what goes to Slack: masks what a surface forgot.
 
-Only a token's shape can give it away here; `views` knows the meanings. Masks are no longer than what they replace,
-because Slack limits every text.
+It knows only the shapes of tokens. Masks are no longer than what they replace, because Slack limits every text.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _ADDRESSES = frozenset({"url", "image_url", "slack_file", "thumb_url"})
 
 
 class CleanAck(AsyncAck):
-    """Acknowledgements with content: commands' cards, modals, field errors."""
+    """Masks acknowledgements with content: commands' cards, modals, field errors."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,10 +1,9 @@
 """Tokens by shape: the token plugins of `detect-secrets`, and what they leave open.
 
-The plugins' patterns are used, not their `analyze_string`: that returns values without places, and for a pattern with a
-group only the group (of a GitHub token it yields "ghp"). Left out are plugins that go by entropy or by a preceding word
-(order numbers and digests would be masked), that take twelve letters after "AP" for a password (Artifactory), and those
-with quadratic patterns (npm, SoftLayer, Cloudant): a regular expression holds the interpreter until it is done, so
-every pattern here takes linear time.
+Only the plugins' patterns are used: their `analyze_string` returns values without places, and of a pattern with a
+group only the group (of a GitHub token "ghp"). Left out are plugins that would mask order numbers and digests
+(entropy, a preceding word), Artifactory (twelve letters after "AP"), and quadratic patterns (npm, SoftLayer,
+Cloudant): a regular expression holds the interpreter until it is done, so every pattern takes linear time.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Token:
     mixed: bool = False
 
     def find(self, text: str) -> Iterator[TextSpan]:
-        """Where a text with one of the anchors has such tokens."""
+        """Requires a text with one of the anchors."""
         for found in self.pattern.finditer(text):
             start, end = found.span(self.group)
             if self.apart and (_touches(text, start - 1) or _touches(text, end)):
@@ -72,7 +71,7 @@ _GITLAB = (
     "glagent-",
 )
 
-# kind, detect-secrets' plugin, anchors, group of the secret, must it stand apart
+# kind, plugin, anchors, group of the secret, apart
 _PLUGINS = (
     ("azure-key", AzureStorageKeyDetector(), ("AccountKey=",), 0, False),
     ("url-password", BasicAuthDetector(), ("://",), 1, False),
@@ -89,7 +88,7 @@ _PLUGINS = (
     ("twilio-key", TwilioKeyDetector(), ("AC", "SK"), 0, True),
 )
 
-# kind, anchors, pattern; lenient in length, to find cut tokens, too
+# kind, anchors, pattern; lenient in length, to find cut tokens
 _OWN = (
     ("github-token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{16,}"),
     ("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{16,}"),
@@ -126,7 +125,7 @@ TOKENS: tuple[Token, ...] = (
         for pattern in plugin.denylist
     ),
     *(Token(kind, anchors, re.compile(pattern)) for kind, anchors, pattern in _OWN),
-    # OpenAI, Anthropic and others: "sk-" and a long word; "task-force-…" and "sk-learn-something" are none.
+    # Of OpenAI, Anthropic and others. Excludes "task-force-…" and "sk-learn-something".
     Token("api-key", ("sk-",), re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}"), mixed=True),
     # A password may have any character but spaces and quotes, even an unencoded "@" or "/"; a port is none.
     Token(
@@ -136,11 +135,11 @@ TOKENS: tuple[Token, ...] = (
         group=1,
     ),
 )
-"""What is recognised by shape alone and lies within one word."""
+"""Recognised by shape alone, within one word."""
 
 
 def aws_secrets(text: str) -> Iterator[TextSpan]:
-    """The other half of an AWS key: forty characters in quotes, soon after "aws" and a word for key."""
+    """An AWS secret: forty characters in quotes, soon after "aws" and a word for key."""
     for found in _QUOTED_40.finditer(text):
         before = text[max(0, found.start() - 60) : found.start()].lower()
         if "aws" in before and any(word in before for word in _AWS_WORDS):

@@ -1,7 +1,7 @@
 """Copies of views, runs and lines in which no secret can be read.
 
-Long work is done in threads, within a bounded time: no click waits for it. What was not searched in time is masked
-whole, and says so; a page of short texts never is. People go before cards, cards before API keys, which take turns.
+Long work runs in threads, within a bounded time: no click waits for it. What was not searched in time is masked whole,
+and says so; a page of short texts never is. People go before cards, cards before API keys, which take turns.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _GRACE = 0.25
 """Seconds beyond the budget that people wait for a thread."""
 
 _PATIENCE = 5.0
-"""Seconds beyond the budget that a sender's work waits for its turn."""
+"""Seconds beyond the budget that a sender waits for its turn."""
 
 _KEPT = 128
 _SMALL = 20_000
 _made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
-"""The last few views with their masked copies, up to 20,000 bytes of action."""
+"""The last views with their masked copies, up to 20,000 bytes of action each."""
 
 _SMALL_TEXT = 2000
-"""Characters that are searched at once, for few hidden values: a thread would take longer."""
+"""Characters that are searched at once: a thread would take longer."""
 
 _threads = FairThreads("secrets")
 _late = ThreadPoolExecutor(max_workers=1, thread_name_prefix="masks")
@@ -57,7 +57,7 @@ _sender: ContextVar[str | None] = ContextVar("sender", default=None)
 
 @contextmanager
 def work_for(sender: str) -> Iterator[None]:
-    """Let what is masked in this block take its turn among senders' work: nobody waits for it."""
+    """Masking in this block takes its turn among senders: nobody waits for it."""
     token = _sender.set(sender)
     try:
         yield
@@ -68,9 +68,9 @@ def work_for(sender: str) -> Iterator[None]:
 async def off_the_loop(
     work: Callable[[Find], T], hidden: Hidden | Callable[[], Hidden] = (), *, budget: float = BUDGET
 ) -> T:
-    """Do this with a finder, in a thread; when none is free in time, with one that masks everything."""
+    """Run ``work`` with a finder in a thread. If none is free in time, the finder masks everything."""
     sender = _sender.get()
-    # For a card the processor time counts, twice as much: a late search would only be repeated.
+    # A card has twice the budget, in processor time: a late search would only be repeated.
     clock, seconds = (time.thread_time, 2 * budget) if sender == CARDS else (time.monotonic, budget)
 
     def look() -> T:
@@ -89,7 +89,7 @@ async def off_the_loop(
 
 
 async def clean_view(view: RequestView) -> RequestView:
-    """A view with a `MaskedAction` if something is hidden; cached."""
+    """The result has a `MaskedAction` if something is hidden."""
     earlier = _made.get(view.id)
     if earlier is not None and (earlier[0] is view or earlier[0] == view):
         return earlier[1]
@@ -122,7 +122,7 @@ async def clean_runs(
 
 
 async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | None = None) -> list[Line]:
-    """Lines without tokens, and without what ``hidden`` has for each (`hidden_values`).
+    """Mask tokens, and what ``hidden`` has for each line (`hidden_values`).
 
     A stored description has nothing that `redact` means; what people wrote may.
     """
@@ -141,8 +141,6 @@ async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | Non
 async def clean_description(
     text: str, action: Action, facts: Mapping[str, Any] | None, redact: Sequence[str]
 ) -> str:
-    """Text about an action, without values that their keys, or `redact`, hide in it."""
-
     def hidden() -> Hidden:
         values = (("args", action.arguments), ("facts", facts))
         found = [pair for root, value in values for pair in redact_by_name(value, redact, root).hidden]
@@ -154,14 +152,14 @@ async def clean_description(
 
 
 async def clean_value(value: T, hidden: Hidden = ()) -> T:
-    """Any JSON value: a line's body, a tool's result."""
+    """Any JSON value."""
     return await off_the_loop(lambda find: redact_value(value, find=find).value, hidden)
 
 
 async def is_scanned(
     arguments: Mapping[str, Any], facts: Mapping[str, Any] | None, redact: Sequence[str]
 ) -> bool:
-    """Whether an action and its facts were checked for secrets completely and in time."""
+    """Whether the check for secrets was complete and in time."""
 
     def look(find: Find) -> bool:
         shown = redact_value(arguments, find=find, redact=redact)
@@ -173,12 +171,11 @@ async def is_scanned(
 
 
 async def clean_text(text: str, hidden: Hidden = ()) -> str:
-    """Any text: an answer, an error, a file."""
     return await off_the_loop(lambda find: mask(text, find(text)), hidden)
 
 
 def hidden_in(view: RequestView) -> Hidden:
-    """Values of this request that only their keys, or the checkpoint's `redact`, make secret."""
+    """Values that only their keys, or the checkpoint's `redact`, make secret."""
     found: list[tuple[str, str]] = []
     for root, value in (
         ("args", view.action.arguments),
@@ -199,7 +196,7 @@ async def hidden_values(view: RequestView) -> Hidden:
 
 
 def hidden_in_run(values: RunValues | None) -> Hidden:
-    """Values of a run's calls that only their keys, or a checkpoint's `redact`, make secret."""
+    """As `hidden_in`, of a run's calls."""
     if values is None:
         return ()
     found: list[tuple[str, str]] = []
@@ -210,7 +207,7 @@ def hidden_in_run(values: RunValues | None) -> Hidden:
 
 
 def _parsed(encoded: str | bytes) -> Any:
-    """What is not JSON has no names that could hide anything."""
+    """What is not JSON has no keys."""
     try:
         return json.loads(encoded)
     except (ValueError, RecursionError):
@@ -218,7 +215,6 @@ def _parsed(encoded: str | bytes) -> Any:
 
 
 def _for(run: RunView, values: Mapping[UUID, RunValues], find: Find) -> Find:
-    """One that masks everything needs to know nothing."""
     mine = values.get(run.id)
     return find.also(hidden_in_run(mine)) if mine is not None and isinstance(find, SecretFinder) else find
 
@@ -251,7 +247,7 @@ def _view(view: RequestView, find: Find) -> RequestView:
 
 
 def _is_small(view: RequestView) -> bool:
-    """Whether `_view` is done soon; counts no further than it has to."""
+    """Counts no further than it has to."""
     execution, decision = view.execution, view.decision
     left: list[Any] = [
         view.action.arguments,
@@ -293,12 +289,12 @@ def _change(change: Change, view: RequestView, find: Find) -> Change:
 
 
 def _changed(path: str, value: Any, view: RequestView, find: Find) -> RedactedValue:
-    """Checked at its own path: the keys around a value may make it a secret."""
+    """At its own path: the keys around a value may make it a secret."""
     return redact_value(value, find=find, redact=view.redact, steps=tuple(_steps(path)))
 
 
 def _steps(path: str) -> Iterator[Step]:
-    """Reads back what `signoff.json_paths.written` wrote."""
+    """Reads what `signoff.json_paths.written` wrote."""
     for name, index, key in _STEP.findall(path):
         yield name or (int(index) if index else json.loads(key))
 
@@ -321,7 +317,6 @@ def _line(line: Line, find: Find) -> Line:
 
 
 def _texts(line: RequestLine) -> dict[str, str | None]:
-    """Its texts, by their fields."""
     said = {"description": line.description, "label": line.label}
     return said | {"reason": line.reason} if isinstance(line, HistoryLine) else said
 
