@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BURST = 4
-"""Calls that may follow each other quickly after a rest."""
+"""Calls in a burst."""
 
 
 @dataclass
@@ -17,6 +17,6 @@ class Allowance:
     paid_until: float = 0.0
 
     def spend(self, now: float) -> float:
-        """Record a call; returns the seconds until the next."""
+        """Returns the seconds until the next call."""
         self.paid_until = max(self.paid_until, now) + self.pace
         return max(self.step, self.paid_until - (BURST - 1) * self.pace - now)

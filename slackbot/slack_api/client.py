@@ -29,7 +29,7 @@ DEFAULT_PAUSE = 30.0
 """Seconds after a 429 without Retry-After."""
 
 MAX_CODE = 80
-"""Of an error code; Slack's have 40 at most, and whatever answers in its place is told to people."""
+"""Characters of an error code. Slack's have 40 at most; people see what answers instead."""
 
 _SHOWN = (
     "chat.",
@@ -70,8 +70,6 @@ class SlackUnavailable(SlackError):
 
 
 class SlackRefused(SlackError):
-    """`code` is Slack's error code, `meaning` what follows."""
-
     def __init__(self, method: str, code: str, *, needed: object = None, status: int = 0) -> None:
         reason = f"{code} (it needs {needed})" if needed else code
         super().__init__(f"{method}: Slack refuses: {reason}", status=status)
@@ -89,7 +87,6 @@ class SlackClient(AsyncWebClient):
         self._blocked_until: dict[tuple[str, ...], float] = {}
 
     def keep_connections(self) -> None:
-        """Keep connections open between calls until `close`."""
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
 
     async def close(self) -> None:
@@ -116,7 +113,7 @@ class SlackClient(AsyncWebClient):
         return answer
 
     async def respond(self, response_url: str, **message: Any) -> None:
-        """Post to a click's or command's `response_url` (it works 5 times within 30 minutes)."""
+        """Post to a `response_url`, which works 5 times within 30 minutes."""
         webhook = AsyncWebhookClient(response_url, TIMEOUT, session=self.session, retry_handlers=[])
         with translated("response_url", "its address"):
             async with asyncio.timeout(TIMEOUT):
@@ -151,7 +148,7 @@ def translated(method: str, address: str) -> Iterator[None]:
 
 
 def _failure(method: str, answer: Any) -> SlackError:
-    """Read Slack's answer, or the HTTP library's own when the body could not be read."""
+    """``answer`` is Slack's, or the HTTP library's if the body could not be read."""
     data = getattr(answer, "data", None)
     data = data if isinstance(data, dict) else {}
     code = str(data.get("error") or "")[:MAX_CODE]

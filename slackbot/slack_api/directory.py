@@ -1,7 +1,7 @@
 """Who may act, and which of a request's reviewers they are.
 
-Slack shows buttons to everybody in the channel and says nothing of a clicker's rights. They are looked up when needed,
-and every doubt is a refusal of its own kind.
+Slack shows buttons to everybody in the channel and says nothing of a clicker's rights, so they are looked up. Every
+doubt is a refusal of its own kind.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _REQUIRED_FLAGS = (
     "is_ultra_restricted",
 )  # of every member of ours
 _ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
-_SLACKBOT = "USLACKBOT"  # a bot of which users.info says is_bot = false
+_SLACKBOT = "USLACKBOT"  # users.info says is_bot = false
 
 
 class Directory:
     """Slack's people, groups and channels, as fresh as a decision needs them.
 
-    `budget`: seconds for one question with all its look-ups, without a retry; one that fails or is late refuses.
-    `max_age`: of an answer.
+    `budget`: seconds for one question with all its look-ups, without a retry; a failed or late one refuses.
+    `max_age`: of an answer, in seconds.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Directory:
         self._channels = CachedAnswer(questions.channel, max_age, clock)
 
     async def identify(self, person: Person) -> Standing:
-        """Whether this person may act here at all; no roles are looked at. Never raises."""
+        """Whether this person may act at all; roles are not looked up. Never raises."""
         return Standing(person, refusal=await self._refusal(person, self._deadline()))
 
     async def is_admin(self, person: Person) -> bool:
@@ -95,7 +95,7 @@ class Directory:
     async def standing_in(
         self, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
     ) -> list[Standing]:
-        """`standing` for each of these (approvers, channel id), asking once for each group and channel."""
+        """`standing` for each (approvers, channel id), asking once for each group and channel."""
         asked = [
             {entry: (entry, channel_id if entry == CHANNEL else "") for entry in entries}
             for entries, channel_id in audiences
@@ -141,7 +141,7 @@ class Directory:
         return None if unknown else found
 
     async def names(self, slack_ids: Iterable[str]) -> Names:
-        """The names that Slack returns in time; for display only. Never raises."""
+        """Names that Slack returns in time; for display only. Never raises."""
         deadline = self._deadline()
         ids = set(slack_ids) - {CHANNEL}
         people = sorted(each for each in ids if not each.startswith("S"))
@@ -181,7 +181,7 @@ class Directory:
         return None
 
     async def resolve_channel(self, name_or_id: str) -> str:
-        """The id of `C0REVIEW`, `#reviews` or `reviews`; for the start: no budget. Raises NotFound and SlackError."""
+        """The id of `C0REVIEW`, `#reviews` or `reviews`. No budget. Raises NotFound and SlackError."""
         name = name_or_id.removeprefix("#")
         if name == name_or_id and name.isupper():  # Slack's rule: channel names are lower case
             return name_or_id
@@ -202,15 +202,15 @@ class Directory:
         raise NotFound(f"There is no channel #{name} that the bot can see.")
 
     def forget_person(self, user_id: str) -> None:
-        """Their account has changed (`user_change`)."""
+        """For `user_change`."""
         self._accounts.forget(user_id)
 
     def forget_group(self, group_id: str) -> None:
-        """Its members have changed (`subteam_members_changed`)."""
+        """For `subteam_members_changed`."""
         self._groups.forget(group_id)
 
     def forget_channel(self, channel_id: str) -> None:
-        """Somebody joined or left, or it was shared, archived or renamed."""
+        """For members who join or leave, and a channel shared, archived or renamed."""
         self._members.forget(channel_id)
         self._channels.forget(channel_id)
 
@@ -218,13 +218,13 @@ class Directory:
         return asyncio.get_running_loop().time() + self._budget
 
     async def _refusal(self, person: Person, deadline: float) -> Refusal | None:
-        """What disqualifies this person, whatever is asked; the first reason."""
+        """The first reason that disqualifies this person."""
         return (await self._look_up([person], (), deadline))[0][0]
 
     async def _look_up(
         self, people: Sequence[Person], places: Collection[tuple[str, str]], deadline: float
     ) -> tuple[list[Refusal | None], dict[tuple[str, str], frozenset[str] | Refusal]]:
-        """What speaks against each person, and the people for whom each (entry of `approvers`, channel id) stands."""
+        """Each person's refusal, and the people for whom each (entry of `approvers`, channel id) stands."""
         members = [person for person in people if self._outsider(person) is None]
         circles = {place: source for place in places if (source := self._source(*place)) is not None}
         asked: list[tuple[CachedAnswer[str, Any], str]] = [
@@ -238,7 +238,7 @@ class Directory:
         return refusals, named | dict(zip(circles, answers[len(members) :], strict=True))
 
     def _outsider(self, person: Person) -> Refusal | None:
-        """What speaks against this person before Slack is asked."""
+        """The refusal of a person before Slack is asked."""
         if person.user_id == self.own_bot_user_id:
             return Refusal.OUR_BOT
         if person.team_id != self.own_team_id:
@@ -246,7 +246,7 @@ class Directory:
         return Refusal.BOT if person.user_id == _SLACKBOT else None
 
     def _source(self, entry: str, channel_id: str) -> tuple[CachedAnswer[str, frozenset[str]], str] | None:
-        """Where an entry's people are listed; None: it is this person's id."""
+        """Where an entry's people are listed; None: a user id."""
         if entry == CHANNEL:
             return self._members, channel_id
         return (self._groups, entry) if entry.startswith("S") else None
@@ -264,7 +264,7 @@ class Directory:
         return None
 
     def _with_roles(self, person: Person, circles: Mapping[str, frozenset[str] | Refusal]) -> Standing:
-        """Roles come from what is known. Where none fits, what is not known may be why: then it refuses."""
+        """Roles come from known circles. If none fits, an unknown one refuses."""
         known = {entry: circle for entry, circle in circles.items() if not isinstance(circle, Refusal)}
         roles = frozenset(entry for entry, circle in known.items() if person.user_id in circle)
         if roles:

@@ -6,8 +6,6 @@ from enum import Enum
 
 
 class Meaning(Enum):
-    """The consequence of a code."""
-
     SLOW_DOWN = "Slack wants silence for a while"
     PASSING = "Slack's own trouble; it may have taken the message all the same"
     CHANNEL = "people have to mend the channel"
@@ -43,7 +41,7 @@ _OF_A_MESSAGE = ("invalid_blocks", "invalid_metadata", "metadata_")  # prefixes 
 
 
 def meaning_of(code: str, method: str) -> Meaning:
-    """The meaning of a code for this method. Of a message, `no_permission` may mean its channel."""
+    """Of a message, `no_permission` may mean its channel."""
     if code.startswith(_OF_A_MESSAGE):
         return Meaning.MESSAGE
     found = _MEANINGS.get(code, Meaning.UNKNOWN)

@@ -20,11 +20,11 @@ LOOKUP_LIMIT = 5.0
 PAGE_LIMIT = 200
 """Pages of one listing (1,000 entries each) after which Slack's answer is not believed."""
 
-_MAX_ANSWERS = 4096  # beyond this many, answers that are too old are dropped
+_MAX_ANSWERS = 4096  # beyond this, old answers are dropped
 
 
 class CachedAnswer(Generic[K, V]):
-    """Responses by key, for `max_age` seconds since the request, one look-up per key at a time, no failures."""
+    """Answers for `max_age` seconds since the request. One look-up per key at a time; failures are not cached."""
 
     def __init__(
         self,
@@ -39,12 +39,11 @@ class CachedAnswer(Generic[K, V]):
         self._tasks: dict[K, asyncio.Task[V]] = {}
 
     def kept(self, key: K) -> tuple[V] | None:
-        """The cached response; None: `get` would look it up."""
         answer = self._answers.get(key)
         return (answer[1],) if answer is not None and self._clock() - answer[0] < self._max_age else None
 
     async def get(self, key: K) -> V:
-        """The result; raises what the look-up raises. Giving up early leaves it to other waiters."""
+        """Raises what the look-up raises. Giving up early leaves it to other waiters."""
         if (kept := self.kept(key)) is not None:
             return kept[0]
         task = self._tasks.get(key)
@@ -54,7 +53,7 @@ class CachedAnswer(Generic[K, V]):
         return await asyncio.shield(task)
 
     def forget(self, key: K) -> None:
-        """Look it up again next time; a response in progress is not cached."""
+        """A response in progress is not cached, either."""
         self._answers.pop(key, None)
         self._tasks.pop(key, None)
 
@@ -71,7 +70,7 @@ class CachedAnswer(Generic[K, V]):
         if self._tasks.get(key) is task:
             del self._tasks[key]
         if not task.cancelled():
-            task.exception()  # everybody who waited may have gone: nobody else would retrieve it
+            task.exception()  # all waiters may have gone: nobody else would retrieve it
 
     def _make_room(self) -> None:
         if len(self._answers) >= _MAX_ANSWERS:
@@ -80,7 +79,7 @@ class CachedAnswer(Generic[K, V]):
 
 
 class SlackLookups:
-    """They raise SlackError, from which nothing may be concluded."""
+    """Raises SlackError, from which nothing may be concluded."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client
@@ -105,13 +104,12 @@ class SlackLookups:
         return frozenset() if answer is None else _ids(answer.get("users"))
 
     async def handles(self, _: str) -> Mapping[str, str]:
-        """Names of the workspace's user groups, by id."""
+        """Names of user groups, by id."""
         answer = await self._ask("usergroups.list", {}, unknown=set())
         groups = answer.get("usergroups") if answer is not None else None
         return {str(group["id"]): str(group.get("handle") or group["id"]) for group in groups or []}
 
     async def members(self, channel_id: str) -> frozenset[str]:
-        """Ids of a channel's members, all pages."""
         found: set[str] = set()
         cursor = ""
         for _ in range(PAGE_LIMIT):
@@ -137,7 +135,7 @@ class SlackLookups:
         return channel
 
     async def _ask(self, method: str, args: dict[str, Any], unknown: set[str]) -> AsyncSlackResponse | None:
-        """Slack's answer, or `None` for an error listed in `unknown`."""
+        """`None`: an error listed in `unknown`."""
         try:
             return await self._client.api_call(method, data=args)  # aiohttp retries GET
         except SlackRefused as error:

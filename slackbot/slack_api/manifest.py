@@ -1,5 +1,3 @@
-"""The Slack app's manifest, for Socket Mode or HTTP."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,7 +7,7 @@ from urllib.parse import urlsplit
 from signoff.errors import SignoffError
 
 EVENTS_PATH = "/slack/events"
-"""Where Slack posts everything in HTTP mode."""
+"""Where Slack posts in HTTP mode."""
 
 
 def path() -> Path:
@@ -29,7 +27,6 @@ def read() -> dict[str, Any]:
 
 
 def bot_scopes() -> list[str]:
-    """The app's scopes."""
     scopes: list[str] = read()["oauth_config"]["scopes"]["bot"]
     return scopes
 

@@ -1,5 +1,3 @@
-"""Post messages, update them, and find them again."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +13,7 @@ PAGES = 5
 
 
 class Messenger:
-    """Posts, updates and finds messages. Everything raises SlackError."""
+    """All methods raise SlackError."""
 
     def __init__(self, client: SlackClient, own_bot_user_id: str) -> None:
         self._client = client

@@ -26,12 +26,12 @@ LEEWAY = 60
 
 
 class NotVouched(SignoffError):
-    """Slack does not validly identify this person; why, as a sentence."""
+    """Slack does not validly identify this person; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenID:
-    """Our app as Slack's OpenID provider knows it. ``origin``: the provider's, `https://slack.com`."""
+    """``origin``: the provider's, `https://slack.com`."""
 
     origin: str
     client_id: str
@@ -39,7 +39,7 @@ class OpenID:
 
     @classmethod
     def at(cls, api_url: str, client_id: str, client_secret: SecretStr) -> OpenID:
-        """The provider beside a Web API: a stand-in has both, like Slack."""
+        """The provider beside a Web API, as Slack and the stand-in have it."""
         parts = urlsplit(api_url)
         return cls(f"{parts.scheme}://{parts.netloc}", client_id, client_secret)
 
@@ -57,7 +57,7 @@ class OpenID:
         return f"{self.origin}{AUTHORIZE}?{urlencode(query)}"
 
     async def person(self, client: SlackClient, code: str, nonce: str, back: str) -> Person:
-        """Who came back with this code. Raises NotVouched."""
+        """Raises NotVouched."""
         try:
             answer = await client.openid_connect_token(
                 client_id=self.client_id,
@@ -74,7 +74,7 @@ class OpenID:
         return self.read(str(answer.get("id_token") or ""), keys, nonce)
 
     def read(self, id_token: str, keys: dict[str, Any], nonce: str) -> Person:
-        """The person of an id token, after checking signature and claims (3.1.3.7). Raises NotVouched."""
+        """Check signature and claims of an id token (3.1.3.7). Raises NotVouched."""
         must = jwt.JWTClaimsRegistry(
             leeway=LEEWAY,
             iss={"essential": True, "value": self.origin},

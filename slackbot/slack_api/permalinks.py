@@ -22,7 +22,7 @@ Message = tuple[str, str]
 
 
 class Permalinks:
-    """`chat.getPermalink`, asked once per message; a link that cannot be had is left out."""
+    """`chat.getPermalink`, asked once per message; failed links are left out."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client
@@ -41,8 +41,7 @@ class Permalinks:
     async def with_card_links(self, view: RequestView) -> RequestView:
         """Add the addresses of other cards to a view, as far as there are any.
 
-        These are the card on which an expired request is asked again, and the one on which the action was
-        rejected before.
+        These are the cards on which an expired request is asked again, and on which the action was rejected before.
         """
         again, rejected = view.asked_again, view.rejected_before
         cards = [
