@@ -1,4 +1,4 @@
-"""Keep open App Homes up to date: poll every two seconds, publish on change, once per person and `PACE`."""
+"""Keep open App Homes up to date: poll twice a second, publish on change, once per person and `PACE`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from slackbot.slack_api.permalinks import Permalinks
 log = logging.getLogger(__name__)
 
 LOOK = 0.5
-"""Minimum seconds between polls of the database, and between two drawings for one person."""
+"""Minimum seconds between polls, and between two drawings for one person."""
 
 PACE = 2.0
 """Average seconds between drawings for one person."""
@@ -42,7 +42,7 @@ REMEMBERED = 6 * 3600.0
 """Seconds after which a Home that was not opened again is no longer updated. Slack does not report closing."""
 
 MOST = 500
-"""People whose Homes are updated; those opened longest ago are dropped."""
+"""Those opened longest ago are dropped."""
 
 AT_ONCE = 4
 
@@ -57,8 +57,6 @@ HASH_CONFLICT = "hash_conflict"
 
 @dataclass
 class HomeViewer:
-    """A person with an open Home, and the position in its lists."""
-
     person: Person
     allowance: Allowance
     waiting: Cursor = field(default_factory=Cursor)
@@ -67,11 +65,11 @@ class HomeViewer:
     not_before: float = 0.0
     stale: bool = True
     shown: bytes = b""
-    hash: str = ""  # Slack's hash of our last published view
+    hash: str = ""  # Slack's, of our last published view
 
 
 class AppHomes:
-    """The open Homes. `opened`, `turned` and `touched` return at once; one task publishes."""
+    """`show`, `turn_to` and `refresh` return at once; one task publishes."""
 
     def __init__(
         self,
@@ -101,13 +99,12 @@ class AppHomes:
 
     @property
     def open(self) -> int:
-        """The number of Homes updated here."""
         return len(self._viewers)
 
     # --- what listeners say -----------------------------------------------------------------------------
 
     def show(self, person: Person) -> None:
-        """Draw the first page of an opened Home, even if it does not differ."""
+        """Draw the first page, even if it does not differ."""
         before = self._viewers.pop(person, None) or self._viewer(person)
         self._viewers[person] = HomeViewer(
             person, before.allowance, opened_at=self._clock(), not_before=before.not_before
@@ -123,7 +120,6 @@ class AppHomes:
         self._ensure_running()
 
     def refresh(self, person: Person) -> None:
-        """Show what the person did there, as soon as the pace allows."""
         viewer = self._viewers.setdefault(person, self._viewer(person))
         viewer.stale, viewer.opened_at = True, self._clock()
         self._ensure_running()
@@ -132,7 +128,6 @@ class AppHomes:
         return HomeViewer(person, Allowance(self._look_every, self._pace))
 
     async def stop(self) -> None:
-        """Release everything."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -146,7 +141,6 @@ class AppHomes:
             self._task = asyncio.create_task(self._watch(), name="homes")
 
     async def _watch(self) -> None:
-        """Run as long as there is a Home to update."""
         while self._viewers:
             self._wake.clear()
             try:
@@ -162,7 +156,6 @@ class AppHomes:
                     await self._wake.wait()
 
     async def _look(self) -> None:
-        """Mark every Home as outdated if anything happened since the last poll."""
         if self._clock() - self._looked_at < self._look_every:
             return
         self._looked_at = self._clock()
@@ -205,7 +198,6 @@ class AppHomes:
             log.warning("a Home was not drawn: %s", type(error).__name__, extra={"action": "home_failed"})
 
     async def _publish_notice(self, viewer: HomeViewer) -> None:
-        """Publish a plain Home after Slack has refused one."""
         view = {"type": "home", "blocks": notice_modal("Home", NOT_SHOWN)["blocks"]}
         viewer.shown, viewer.hash = b"", ""
         with suppress(SlackError, TimeoutError):
@@ -263,7 +255,7 @@ class AppHomes:
         )
 
     async def _with_places(self, person: Person, lines: Sequence[RequestLine]) -> list[RequestView]:
-        """Add the nonces for buttons here, and mask secrets."""
+        """Add nonces for buttons, and mask secrets."""
         waiting_views = await self._db.read(views.request_views, [line.id for line in lines])
         nonces = await requests.create_places(self._db, [view.id for view in waiting_views], "home", person)
         placed = [replace(view, place_nonce=nonces[view.id]) for view in waiting_views if view.id in nonces]
@@ -272,7 +264,6 @@ class AppHomes:
 
 
 def _pages(viewer: HomeViewer, which: str, page: ListPage[Any]) -> Pages:
-    """Back and Next of one list; the other list keeps its position."""
     here = {"waiting": viewer.waiting, "mine": viewer.mine}
 
     def to(cursor: Cursor | None) -> str | None:

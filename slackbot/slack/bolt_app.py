@@ -1,5 +1,3 @@
-"""The Bolt application, with settings that Signoff's guarantees need."""
-
 from __future__ import annotations
 
 import copy
@@ -25,8 +23,8 @@ def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str)
     """An application for one workspace, for both modes. The ids come from `auth.test`.
 
     * `process_before_response`: a listener ends before Slack is answered, so an exception becomes a 500 (no
-      acknowledgement over a socket), for events too, which Bolt would otherwise acknowledge first: Slack then sends
-      the event again. It also saves Bolt's polling for the acknowledgement, 10 ms each time.
+      acknowledgement over a socket), for events too, which Bolt would otherwise acknowledge first; Slack then sends the
+      event again. It also saves 10 ms of Bolt's polling for the acknowledgement.
     * A given authorization: Bolt would call `auth.test` during the first click, and answer 200 if that fails.
     * Our own events are not ignored: a deleted card of ours is one.
     * No request verification: `slackbot.slack.signed_http` does it in front of Bolt, and a socket has none.
@@ -61,7 +59,7 @@ def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str)
 async def _count_withheld_events(
     body: dict[str, object], next_: Callable[[], Awaitable[BoltResponse]]
 ) -> BoltResponse | None:
-    """Answer `app_rate_limited`: it has no event, so no Bolt listener would see it."""
+    """Handle `app_rate_limited`, which has no event for a listener."""
     if body.get("type") != "app_rate_limited":
         await next_()
         return None
@@ -74,13 +72,13 @@ async def _count_withheld_events(
 
 
 async def _answer_cleanly(context: AsyncBoltContext, next_: Callable[[], Awaitable[BoltResponse]]) -> None:
-    """Check responses to Slack (a card, a form) for secrets like any message."""
+    """Mask secrets in responses to Slack."""
     context["ack"] = CleanAck()
     await next_()
 
 
 async def _on_error(error: Exception) -> None:
-    """Slack gets a failure. Deliberate errors need no traceback."""
+    """Deliberate errors need no traceback."""
     expected = isinstance(error, SignoffError | TimeoutError)
     log.error(
         "a listener failed: %s",
@@ -91,7 +89,7 @@ async def _on_error(error: Exception) -> None:
 
 
 def _log() -> logging.Logger:
-    """Bolt's log without its warning about SLACK_BOT_TOKEN, which `authorize` uses."""
+    """Drop Bolt's warning about SLACK_BOT_TOKEN, which `authorize` uses."""
     log = logging.getLogger("slackbot.bolt")
     log.addFilter(_is_relevant)
     return log

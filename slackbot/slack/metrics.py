@@ -1,5 +1,3 @@
-"""Prometheus metrics of what comes in from Slack."""
-
 from __future__ import annotations
 
 from prometheus_client import Counter, Histogram

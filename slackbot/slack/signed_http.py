@@ -1,7 +1,7 @@
-"""The guard in front of Bolt's HTTP endpoint: nothing unsigned gets past it, no body gets into a log.
+"""The guard in front of Bolt's HTTP endpoint: it admits only signed requests and logs no body.
 
 The rules are Slack's, "Verifying requests from Slack": `v0=` + HMAC-SHA256 over `v0:{timestamp}:{body}`, at most five
-minutes old. Bolt's own verification is off: it answers 500 to a timestamp that is no number, and logs refused bodies.
+minutes old. Bolt's own verification is off: it answers 500 to a malformed timestamp, and logs refused bodies.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MAX_BODY = 1_000_000
 """Bytes. Slack's largest payloads (a submission with 250 KB of view) stay well below."""
 
 MAX_SSL_CHECK = 500
-"""Bytes read of what is not signed: enough for `ssl_check=1` and the old verification token."""
+"""Bytes read of an unsigned body: enough for `ssl_check=1` and the old verification token."""
 
 SSL_CHECK_SECONDS = 0.5
-"""For them to arrive; they come with their headers."""
+"""Seconds for an unsigned body, which comes with its headers."""
 
 MAX_AGE = 300
 """Seconds that a timestamp may be off (Slack's rule for replays)."""
@@ -49,8 +49,6 @@ _UNESCAPED = tuple((f"%{ord(character):02X}", character) for character in '"{}[]
 
 
 class SignedEndpoint:
-    """One endpoint for events, interactions and commands. Needs a signing secret."""
-
     def __init__(
         self,
         app: AsyncApp,
@@ -67,11 +65,10 @@ class SignedEndpoint:
         self._clock = clock
 
     def route(self) -> Route:
-        """`POST /slack/events`, for Starlette or FastAPI."""
         return Route(EVENTS_PATH, self.handle, methods=["POST"])
 
     async def handle(self, request: Request) -> Response:
-        """401: not signed now. 413: too long. 400: unreadable. 404: nobody listens. 200, empty: Slack's certificate
+        """401: unsigned or outdated. 413: too long. 400: unreadable. 404: no listener. 200, empty: Slack's certificate
         check."""
         stamp = self._fresh_stamp(request)
         claimed = _only(request, b"x-slack-signature")
@@ -110,17 +107,17 @@ async def _acknowledged() -> None:
     point("after_ack")
 
 
-_ACKNOWLEDGED = BackgroundTask(_acknowledged)  # runs after the answer
+_ACKNOWLEDGED = BackgroundTask(_acknowledged)
 
 
 def _only(request: Request, name: bytes) -> bytes | None:
-    """A header's one value in raw bytes; `None` when missing or repeated."""
+    """A header's value; `None` when missing or repeated."""
     values = [value for key, value in request.headers.raw if key.lower() == name]
     return values[0] if len(values) == 1 else None
 
 
 async def _read(request: Request, most: int) -> bytes | None:
-    """The whole body, or `None` as soon as it is too long or will never be whole."""
+    """`None`: too long, or incomplete."""
     body = bytearray()
     try:
         async for chunk in request.stream():
@@ -133,7 +130,7 @@ async def _read(request: Request, most: int) -> bytes | None:
 
 
 async def _read_unsigned(request: Request) -> bytes | None:
-    """What may be a certificate check. A stranger's promise of a body is not waited for."""
+    """Do not wait for a stranger's body."""
     try:
         async with asyncio.timeout(SSL_CHECK_SECONDS):
             return await _read(request, MAX_SSL_CHECK)
@@ -142,7 +139,7 @@ async def _read_unsigned(request: Request) -> bytes | None:
 
 
 def _is_ssl_check(body: bytes | None) -> bool:
-    """Whether Slack only looks at our certificate, as for slash commands."""
+    """Whether Slack only checks our certificate, as for slash commands."""
     if body is None or len(body) > MAX_SSL_CHECK:
         return False
     try:
@@ -153,7 +150,7 @@ def _is_ssl_check(body: bytes | None) -> bool:
 
 
 def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
-    """Parse the payload, or None. Bolt would lose a command whose text has the word "payload"."""
+    """`None` if unreadable. Bolt would lose a command whose text has the word "payload"."""
     try:
         said = _parsed(body.decode(), _only(request, b"content-type") or b"")
         if not _is_whole(said):
@@ -167,7 +164,7 @@ def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
 
 
 def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
-    """An event's JSON object, a form's `payload`, or a command's fields. Raises ValueError."""
+    """Raises ValueError."""
     if content_type.split(b";")[0].strip().lower() != b"application/json":
         form: dict[str, Any] = form_fields(text)
         if "command" in form:
@@ -182,15 +179,15 @@ def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
 def form_fields(text: str) -> dict[str, str]:
     """A URL-encoded form's fields, each with its last value. Raises ValueError.
 
-    `parse_qsl` decodes escapes one by one, in Python. JSON's commonest ones are replaced before: none of their
-    characters has a meaning in a form, so the rest decodes the same.
+    `parse_qsl` decodes escapes one by one, in Python, so JSON's commonest are replaced before: none of their
+    characters has a meaning in a form.
     """
     for escape, character in _UNESCAPED:
         text = text.replace(escape, character)
     return dict(parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict"))
 
 
-# What listeners rely on in each kind of payload: a field's path, and its type.
+# What listeners rely on in each kind of payload: a field's path and type.
 _WHOLE: dict[str, tuple[tuple[tuple[str, ...], type], ...]] = {
     "block_actions": (
         (("user", "id"), str),
@@ -205,7 +202,7 @@ _COMMAND = tuple(((name,), str) for name in ("command", "team_id", "user_id", "c
 
 
 def _is_whole(said: dict[str, Any]) -> bool:
-    """Whether a payload has what its kind always has; kinds without a listener may look as they like."""
+    """Kinds without a listener are not checked."""
     needed = _COMMAND if "command" in said else _WHOLE.get(str(said.get("type")), ())
     actions = said.get("actions") if said.get("type") == "block_actions" else [{}]
     fitting = isinstance(actions, list) and bool(actions) and all(isinstance(each, dict) for each in actions)
@@ -213,7 +210,7 @@ def _is_whole(said: dict[str, Any]) -> bool:
 
 
 def _is_expected(said: Mapping[str, Any]) -> bool:
-    """Whether somebody listens to this kind. Bolt would hand other kinds with a button's id to its listener."""
+    """Whether a listener exists. Bolt would hand other kinds with a button's id to its listener."""
     return "command" in said or said.get("type") in (*_WHOLE, "url_verification")
 
 

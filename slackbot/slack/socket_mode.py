@@ -28,19 +28,19 @@ _TICKET = re.compile(r"(ticket|app_id)=[^&'\"\s]+")
 
 @dataclass(frozen=True, slots=True)
 class SocketHealth:
-    """`connections`: how many Slack counts for the app; `crowded`: others take part of the traffic."""
+    """`connections`: how many Slack counts for the app."""
 
     connected: bool
     connections: int | None
 
     @property
     def crowded(self) -> bool:
-        """Whether Slack counts more connections than this process has opened."""
+        """Whether other processes take part of the traffic."""
         return self.connections is not None and self.connections > OPENED
 
 
 class SocketMode:
-    """One connection for one Bolt app. `ping_interval` (seconds) is also the pause between attempts."""
+    """`ping_interval` (seconds) is also the pause between attempts."""
 
     def __init__(self, app: AsyncApp, app_token: str, api_url: str, *, ping_interval: float = 5.0) -> None:
         sdk_log = logging.getLogger(f"{__name__}.sdk")
@@ -91,7 +91,7 @@ class SocketMode:
         ]
 
     async def stop(self) -> None:
-        """Close the connection; what is being handled goes on, unacknowledged."""
+        """Running listeners continue, unacknowledged."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -104,7 +104,7 @@ class SocketMode:
         while True:
             self._connected = await handler.client.is_connected()
             if not self._connected:
-                handler.client.wss_uri = None  # so that the next attempt asks for a new address
+                handler.client.wss_uri = None  # the next attempt asks for a new address
             await asyncio.sleep(self._ping_interval / 5)
 
     async def _on_message(
@@ -133,7 +133,7 @@ class SocketMode:
 
 
 def _one_line(record: logging.LogRecord) -> bool:
-    """The SDK logs failed attempts with a traceback, and the address with its ticket: neither helps."""
+    """Drop the traceback of failed attempts, and the ticket in the address."""
     record.msg = _TICKET.sub(r"\1=…", record.getMessage())
     record.args = ()
     record.exc_info = None

@@ -1,5 +1,3 @@
-"""`/agent`: start agents, show runs, cancel them."""
-
 from __future__ import annotations
 
 from agent.store import views

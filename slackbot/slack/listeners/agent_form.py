@@ -35,8 +35,6 @@ NOT_KNOWN = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Register the agent choice and the submission."""
-
     @app.action(ACTION_AGENT)
     async def chosen(ack: AsyncAck, body: dict[str, Any]) -> None:
         await ack()
@@ -78,7 +76,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def show_form(ctx: ListenerContext, said: SlashCommand) -> bool:
-    """Open the form for who typed the command; the run belongs to that channel. False: Slack did not open it."""
+    """The run belongs to the command's channel. False: Slack did not open the form."""
     return await show(ctx, said.body, agent_modal(forms(ctx), carry=said.channel_id)) is not None
 
 
@@ -87,7 +85,6 @@ def forms(ctx: ListenerContext) -> list[AgentForm]:
 
 
 def _with_inputs(task: str, inputs: Mapping[str, Any]) -> str:
-    """The typed text, then each input by name."""
     named = [f"{name}: {_text(value)}" for name, value in inputs.items()]
     return "\n\n".join(part for part in (task, "\n".join(named)) if part)
 

@@ -1,5 +1,3 @@
-"""An agent's full answer, for people who may see its run."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -52,7 +50,7 @@ def begin(ctx: ListenerContext, body: Mapping[str, Any], view_id: str, query: Ma
 
 
 async def _answer(ctx: ListenerContext, person: Person, run_id: UUID, turn: int, page: int) -> Shown:
-    """The answer. Raises Refused for people who may not see it."""
+    """Raises Refused for people who may not see the run."""
     await check_member(ctx.directory, person)
     async with ctx.db.connection() as connection:
         run = await views.run_view(connection, run_id)

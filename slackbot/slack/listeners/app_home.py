@@ -1,5 +1,3 @@
-"""A person opens App Home."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""`/approvals`: what waits, and what was decided."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime

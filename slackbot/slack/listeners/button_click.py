@@ -1,5 +1,3 @@
-"""From a payload to a `ButtonClick`, and to the request on its card."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -28,13 +26,13 @@ class ButtonClick:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> ButtonClick | None:
-        """Read a `block_actions` payload; `None` for a button that Signoff never made."""
+        """`None` for a button that Signoff never made."""
         value = parse_button_value(body["actions"][0].get("value"))
         return None if value is None else cls(person_of(body), value, _place(value.nonce, body))
 
     @classmethod
     def resume(cls, body: Mapping[str, Any], carried: str) -> ButtonClick | None:
-        """Read the submission of a modal that contains `carry`; it counts at the pressed button's place."""
+        """Read the submission of a modal that contains `carry`."""
         text, *place = carried.split(" ")
         value = parse_button_value(text)
         match place:
@@ -53,7 +51,7 @@ class ButtonClick:
 
     @property
     def path(self) -> str:
-        """The path, for the audit log."""
+        """For the audit log."""
         return _BY_BUTTON[self.place.surface]
 
     def vote(self, verdict: Verdict, path: str, reason: str | None = None) -> NewVote:
@@ -75,7 +73,7 @@ def _place(nonce: str, body: Mapping[str, Any]) -> Place:
 
 
 async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
-    """The request of a button in its own place, by nonce, channel and (once known) `ts`; Refused elsewhere."""
+    """The request of a button by nonce, channel and (once known) `ts`. Raises Refused for a button in another place."""
     found = await ctx.db.read(views.request_at, click.value.request_id, click.place.nonce)
     if found is None or found[0].team_id != ctx.directory.own_team_id:
         raise Refused(Refusal.UNKNOWN_REQUEST)

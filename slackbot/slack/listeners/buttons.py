@@ -19,11 +19,11 @@ from slackbot.slack.listeners.modals import tell
 GONE = "It no longer exists."
 
 Work = Callable[[ListenerContext, dict[str, Any]], Awaitable[str | None]]
-"""Does a button's work; returns what to tell the person besides."""
+"""A button's work; returns a reply for the person."""
 
 
 def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) -> None:
-    """Register a button. Slack shows a failure, unacknowledged, on the button."""
+    """Slack shows a failure, unacknowledged, on the button."""
 
     @app.action(action_id)
     async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
@@ -43,8 +43,6 @@ def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) 
 
 
 def on_id(work: Callable[[ListenerContext, dict[str, Any], UUID], Awaitable[str | None]]) -> Work:
-    """Work on a button whose value is an id."""
-
     async def with_id(ctx: ListenerContext, body: dict[str, Any]) -> str | None:
         found = parse_id(body["actions"][0].get("value"))
         return await work(ctx, body, found) if found else OLD_BUTTON

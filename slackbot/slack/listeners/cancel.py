@@ -1,5 +1,3 @@
-"""Cancel a run, for its requester or reviewers of what it waits for."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -23,13 +21,11 @@ OVER = "This run had already ended, so there was nothing to cancel."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """The button in lists of runs."""
-
     add_button(app, ctx, ACTION_CANCEL_RUN, on_id(_cancel))
 
 
 async def _cancel(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> str | None:
-    """Redraw App Home instead of replying."""
+    """In App Home, redraw instead of replying."""
     outcome = await cancel(ctx, person_of(body), run_id, PATH)
     if (body.get("view") or {}).get("type") != "home" or outcome != CANCELLED:
         return outcome
@@ -38,7 +34,7 @@ async def _cancel(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> s
 
 
 async def cancel(ctx: ListenerContext, person: Person, run_id: UUID, path: str) -> str:
-    """Returns the sentence to show. Raises Refused (recorded)."""
+    """Returns the reply. Raises Refused (recorded)."""
     try:
         cancelled = await cancellation.cancel(ctx.db, ctx.directory, person, run_id, path=path)
     except NotFound:

@@ -40,6 +40,6 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def _only_a_link(body: dict[str, object]) -> bool:
-    """A `url` button opens in the browser and also sends an action; nothing else is needed."""
+    """A `url` button opens in the browser and also sends an action."""
     actions = body.get("actions")
     return isinstance(actions, list) and bool(actions) and "url" in actions[0]

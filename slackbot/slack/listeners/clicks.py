@@ -1,5 +1,3 @@
-"""The buttons of a request."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
@@ -46,7 +44,6 @@ ASKED_AGAIN = "Asking again; a new card follows here if people still have to dec
 NOT_IN_DOUBT = "This was already settled, or is no longer in doubt."
 
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | None]]
-"""Work of a request's button, from its click and payload."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
@@ -107,7 +104,7 @@ async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[s
 async def _open_form(
     ctx: ListenerContext, click: ButtonClick, body: dict[str, Any], form: Callable[[RequestView, str], Shown]
 ) -> str | None:
-    """A trigger lives for three seconds, so nobody is looked up first: rights are checked at the submission."""
+    """Look nobody up: a trigger lives for three seconds. The submission checks rights."""
     view = await clean_view(await card_of(ctx, click))
     return None if await show(ctx, body, form(view, click.carry())) else FORM_NOT_OPENED
 

@@ -1,5 +1,3 @@
-"""A slash command as it was typed."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,7 +23,7 @@ class SlashCommand:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> SlashCommand:
-        """Read a slash command's form. Its `team_id` is the team in which the person typed."""
+        """`team_id` is the team in which the person typed."""
         verb, rest = split(unescape(body.get("text") or ""))
         person = Person(body["team_id"], body["user_id"])
         return cls(person, body["channel_id"], body["trigger_id"], verb.lower(), rest, body)

@@ -1,5 +1,3 @@
-"""What listeners share: services, and replies beside the acknowledgement."""
-
 from __future__ import annotations
 
 import asyncio
@@ -36,7 +34,7 @@ class BackgroundTasks:
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self, seconds: float = 2.0) -> None:
-        """Wait at shutdown; slow work is dropped."""
+        """Slow work is dropped after ``seconds``."""
         await shutdown.end_tasks(self._tasks, seconds)
 
     async def _log_errors(self, work: Coroutine[Any, Any, object]) -> None:
@@ -65,15 +63,14 @@ class ListenerContext:
 
     @property
     def agents(self) -> Registry:
-        """The agents that this process serves."""
         return self.services.registry
 
     def reply_ephemeral(self, body: Mapping[str, Any], text: str) -> None:
-        """Reply only to the person who acted, where they acted; the original message stays."""
+        """Reply only to the person who acted, where they acted."""
         self.background.start(self._reply_ephemeral(body, text))
 
     def post(self, channel_id: str, card: Card, thread_ts: str | None = None) -> None:
-        """Write in a conversation of only the app and one person."""
+        """For conversations of only the app and one person."""
         self.background.start(
             self.client.chat_postMessage(
                 channel=channel_id,
@@ -86,7 +83,7 @@ class ListenerContext:
         )
 
     def post_ephemeral(self, channel_id: str, user_id: str, card: Card, thread_ts: str | None = None) -> None:
-        """Write to one person in a channel, for events, which have no response_url."""
+        """For events, which have no response_url."""
         self.background.start(
             self.client.chat_postEphemeral(
                 channel=channel_id,

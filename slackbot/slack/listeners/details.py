@@ -57,7 +57,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], request_id: UUID | None) -> None:
-    """Open the modal at once, and look its content up after the acknowledgement."""
+    """Open the modal at once, and look up its content after the acknowledgement."""
     if request_id is None:
         await ack()
         tell(ctx, body, OLD_BUTTON)
@@ -72,7 +72,6 @@ async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], reque
 
 
 async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: UUID, page: int = 1) -> None:
-    """Draw a page of the details into this person's modal, or why they may not see it."""
     await modals.fill(ctx, view_id, HEADING, _details(ctx, person, request_id, page))
 
 
@@ -82,7 +81,7 @@ def show_change(
     """Redraw a person's own outdated surface, and the channel's card if it was ``outdated``."""
     if click.place.surface == "modal":
         view = body["view"]
-        # A form lies on top of the details that it came from.
+        # A form lies on top of its request's details.
         view_id = view["id"] if body.get("type") == "block_actions" else view.get("previous_view_id")
         if view_id:
             ctx.background.start(fill(ctx, view_id, click.person, click.value.request_id))
@@ -101,7 +100,6 @@ async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page:
 
 
 async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:
-    """The address of the run's thread."""
     if not view.run_channel_id or not view.run_thread_ts:
         return None
     thread = (view.run_channel_id, view.run_thread_ts)
@@ -109,7 +107,7 @@ async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:
 
 
 async def _send_file(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> None:
-    """Send the file to the person's own conversation with the app, not to the channel."""
+    """To the person's own conversation with the app, not to the channel."""
 
     async def send() -> None:
         await card_of(ctx, click)

@@ -12,7 +12,6 @@ from slackbot.slack.listeners.unstorable_texts import objection
 
 
 async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
-    """Start the requested agent, which opens its own thread, or explain what can be written."""
     async with asyncio.timeout(ctx.budget):
         reply = await _start(ctx, message)
     if reply is not None:

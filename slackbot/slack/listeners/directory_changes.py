@@ -1,5 +1,3 @@
-"""Invalidate look-ups when Slack reports changed people or channels."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -14,7 +14,7 @@ PATH = "slack_edit"
 
 
 async def form_for(ctx: ListenerContext, view: RequestView, click: ButtonClick) -> Shown:
-    """The form to edit. Raises Refused if there is nothing (left) to edit, and NotFound."""
+    """Raises Refused if there is nothing (left) to edit, and NotFound."""
     if not view.allow_edit:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
     if (refused := eligibility.state_refusal(view, click.value.revision)) is not None:

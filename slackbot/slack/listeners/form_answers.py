@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NOT_COUNTED = "Not counted"
-"""Heading for somebody whose form or click had no effect."""
+"""Heading for a form or click without effect."""
 
 
 @dataclass(frozen=True, slots=True)

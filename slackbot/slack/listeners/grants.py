@@ -33,7 +33,6 @@ FORM_NOT_OPENED = (
 
 
 async def open_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
-    """The first step."""
     view = await card_of(ctx, click)
     try:
         limits = await grants.limits_for(ctx.services, view)
@@ -73,7 +72,6 @@ async def preview(ctx: ListenerContext, click: ButtonClick, submitted: dict[str,
 
 
 async def save(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, Any]) -> FormError | None:
-    """The approval, and the grant."""
     view = await card_of(ctx, click)
     _, _, entered = (submitted.get("private_metadata") or "").partition("\n")
     outcome = json.loads(entered)
@@ -96,7 +94,6 @@ async def revoke(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any])
 
 
 async def revoke_listed(ctx: ListenerContext, body: dict[str, Any], grant_id: UUID) -> str | None:
-    """App Home is drawn again."""
     if (body.get("view") or {}).get("type") == "home":
         outcome = await _revoke(ctx, body, grant_id, HOME_PATH)
         ctx.homes.refresh(person_of(body))

@@ -43,7 +43,7 @@ _KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
 
 
 class UnclearQuery(SignoffError):
-    """The text suggests a valid query. `meant`: the probable word, or the query with it."""
+    """`meant`: the probable word, or the query with it."""
 
     def __init__(self, problem: str, meant: str | None = None) -> None:
         super().__init__(problem)

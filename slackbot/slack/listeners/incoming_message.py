@@ -1,5 +1,3 @@
-"""A person's message as typed."""
-
 from __future__ import annotations
 
 import re
@@ -33,7 +31,7 @@ class IncomingMessage:
 
     @classmethod
     def read(cls, event: Mapping[str, Any], ctx: ListenerContext) -> IncomingMessage | None:
-        """`None` unless a person has just written it: edits, joins, bots, our own."""
+        """`None` unless a person wrote it now: for edits, joins, bots and our own."""
         user = event.get("user")
         if event.get("subtype") not in _MESSAGE_SUBTYPES or event.get("bot_id") or not isinstance(user, str):
             return None

@@ -1,4 +1,4 @@
-"""Buttons below lists: each page is looked up again for who presses them."""
+"""Buttons below lists. Each page looks up current rights."""
 
 from __future__ import annotations
 
@@ -99,5 +99,4 @@ async def _in_answer(ctx: ListenerContext, body: dict[str, Any], what: str, quer
 
 
 async def _page(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> Card | str:
-    """The page, or a message in its place."""
     return await in_time(listing.page(ctx, person_of(body), what, query), FAILED) or OLD_BUTTON

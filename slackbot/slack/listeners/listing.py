@@ -50,7 +50,7 @@ async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    """Waiting requests that this person may see; behind a digest (`agent` or `key`), those without a card first."""
+    """Behind a digest (`agent` or `key`), requests without a card come first."""
     agent, key, folded = query.get("agent", ""), query.get("key", ""), _FOLDED.get(query.get("folded", ""))
     wanted = RequestFilter(agent=agent, key=key, folded=folded)
     page = await _lists(ctx, person).found(RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.OLDEST)
@@ -70,7 +70,6 @@ async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _history(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    """Decided requests by agent, user, status and since; with links to threads."""
     wanted = _filter(ctx.directory.own_team_id, query)
     page = await _lists(ctx, person).found(RequestKind.DECIDED, wanted, _at(query), PAGE)
     links = await ctx.permalinks.of([line.thread for line in page.lines if line.thread])
@@ -104,7 +103,6 @@ async def page(ctx: ListenerContext, person: Person, what: str, query: Query) ->
 
 
 async def recent_runs(ctx: ListenerContext, person: Person) -> Card:
-    """The latest visible runs; the person's own can be cancelled here."""
     lists = _lists(ctx, person)
     seen = await lists.latest_runs()
     shown = await without_secrets(ctx.db, seen[:PAGE])
@@ -120,7 +118,7 @@ def _at(query: Query) -> Cursor:
 
 
 def _filter(team_id: str, query: Query) -> RequestFilter:
-    """ValueError for content that no list of Signoff writes."""
+    """Raises ValueError for content that no list of Signoff writes."""
     return RequestFilter(
         agent=query.get("agent", ""),
         person=Person(team_id, query["user"]) if "user" in query else None,

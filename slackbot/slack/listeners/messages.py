@@ -1,4 +1,4 @@
-"""What people write: replies in an agent's thread go to its run, mentions and direct messages start agents.
+"""Replies in an agent's thread go to its run; mentions and direct messages start agents.
 
 A word in a request's thread decides nothing. Exceptions are not caught: Slack then sends the event again, and the
 message's place is the key by which it counts once.
@@ -91,7 +91,7 @@ async def _replace_deleted(ctx: ListenerContext, channel_id: str, ts: str) -> No
 
 
 async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) -> bool:
-    """Give the message to the thread's run; False: no run's. `tell`: answer refused writers, for one of two events."""
+    """False: no run's thread. `tell`: answer refused writers, for one of two events."""
     team_id = ctx.directory.own_team_id
     async with asyncio.timeout(ctx.budget):
         run_id = await ctx.db.read(views.run_in_thread, team_id, message.channel_id, message.thread_ts or "")
@@ -104,7 +104,6 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
 
 
 async def _add(ctx: ListenerContext, run_id: UUID, message: IncomingMessage) -> str | None:
-    """Why the run does not get this."""
     try:
         await check_member(ctx.directory, message.person)
         if problem := objection(message.words):

@@ -1,4 +1,4 @@
-"""What a person is shown beside the acknowledgement. Modals open empty before look-ups: triggers live three seconds."""
+"""Replies to one person beside the acknowledgement. Modals open empty before look-ups: triggers live three seconds."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ TIMER_MARGIN = 0.01
 FAILED = "This could not be looked up. Please close it and try again."
 
 Shown = dict[str, Any]
-"""A view, as the Web API takes it."""
 
 
 async def show(ctx: ListenerContext, body: Mapping[str, Any], view: Shown) -> str | None:
-    """Open a modal on top of the one in which the person acted, if any. Its id; `None`: Slack did not."""
+    """Open a modal, on top of the current one if any. Returns its id; `None`: Slack did not open it."""
     inside = (body.get("view") or {}).get("type") == "modal"
     opening = ctx.client.views_push if inside else ctx.client.views_open
     try:
@@ -41,12 +40,12 @@ async def show(ctx: ListenerContext, body: Mapping[str, Any], view: Shown) -> st
 
 
 async def show_empty(ctx: ListenerContext, body: Mapping[str, Any], heading: str) -> str | None:
-    """Open a modal that says "one moment", to be drawn into. Its id; `None`: Slack did not open it."""
+    """Open a modal to be filled later. Returns its id; `None`: Slack did not open it."""
     return await show(ctx, body, skeleton_modal(heading))
 
 
 async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
-    """Replace what a modal shows, after silences that Slack asks for; nothing when it has been closed."""
+    """Replace a modal's content, after the pauses that Slack asks for. A closed modal is ignored."""
     for attempt in range(1, DRAWN + 1):
         try:
             await ctx.client.views_update(view_id=view_id, view=view)
@@ -63,7 +62,7 @@ async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
 
 
 async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) -> T | str:
-    """The result of work behind an acknowledgement; a sentence where it is refused, fails or takes too long."""
+    """The result, or a sentence if the work is refused, fails or takes too long."""
     try:
         async with asyncio.timeout(seconds):
             return await work
@@ -77,7 +76,7 @@ async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) ->
 async def fill(
     ctx: ListenerContext, view_id: str, heading: str, work: Awaitable[Shown], failed: str = FAILED
 ) -> None:
-    """Draw what this makes into a modal, or why it makes nothing."""
+    """Draw the result of ``work``, or why there is none."""
 
     async def made() -> None:
         await draw(ctx, view_id, await work)
@@ -87,7 +86,7 @@ async def fill(
 
 
 def tell(ctx: ListenerContext, body: Mapping[str, Any], sentence: str) -> None:
-    """Tell only the person who acted: below the message, or in a modal where there is none."""
+    """Reply only to the person who acted: below the message, or in a modal where there is none."""
     if body.get("response_url"):
         ctx.reply_ephemeral(body, refusal_text(sentence))
     else:

@@ -1,5 +1,3 @@
-"""`/agent pause` and `/agent resume`, for administrators of the workspace."""
-
 from __future__ import annotations
 
 from agent.usecases.pause import active_pauses
@@ -14,12 +12,12 @@ ALL = ("", "all", "*", "everything")
 
 
 async def pause(ctx: ListenerContext, said: SlashCommand) -> Card:
-    """Stop one agent, or all. Raises Refused unless for an administrator."""
+    """Raises Refused unless for an administrator."""
     return await _turn(ctx, said, stop=True)
 
 
 async def resume(ctx: ListenerContext, said: SlashCommand) -> Card:
-    """Resume one agent, or end the stop of all. Raises Refused."""
+    """Raises Refused unless for an administrator."""
     return await _turn(ctx, said, stop=False)
 
 

@@ -1,5 +1,3 @@
-"""Resume a failed run, in its thread."""
-
 from __future__ import annotations
 
 import asyncio
@@ -26,7 +24,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _resume(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> str | None:
-    """Returns what to tell the person besides. Raises Refused (recorded)."""
+    """Returns a reply for the person. Raises Refused (recorded)."""
     person = person_of(body)
     by, administrator = await asyncio.gather(ctx.directory.identify(person), ctx.directory.is_admin(person))
     thread = thread_of(body["container"])

@@ -1,5 +1,3 @@
-"""Start an agent for somebody, the same by command, mention and direct message."""
-
 from __future__ import annotations
 
 import difflib
@@ -16,13 +14,11 @@ from slackbot.slack.listeners.context import ListenerContext
 
 
 def closest_name(word: str, known: Iterable[str]) -> str | None:
-    """The one that was probably meant."""
     close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
     return close[0] if close else None
 
 
 def split(text: str) -> tuple[str, str]:
-    """The first word and the rest, both stripped."""
     first, rest = [*text.split(maxsplit=1), "", ""][:2]
     return first, rest.strip()
 
@@ -35,7 +31,7 @@ def unescape(text: str) -> str:
 async def start(
     ctx: ListenerContext, person: Person, words: str, *, channel_id: str, start_key: str, by: str
 ) -> Card:
-    """Start the agent named by the first word, with the rest as its task; `start_key` makes a repetition one run."""
+    """Start the agent named by the first word; ``start_key`` makes a repetition one run."""
     name, task = split(words)
     agent = ctx.agents.find(name)
     if agent is None or not task:
@@ -47,7 +43,7 @@ async def start(
 async def begin(
     ctx: ListenerContext, person: Person, agent: Agent, task: str, *, channel_id: str, start_key: str, by: str
 ) -> Card | str:
-    """The card that says so, or a sentence that says why not."""
+    """The card of the start, or a sentence that says why not."""
     try:
         started = await run_starts.start(
             ctx.services,
@@ -68,7 +64,6 @@ async def begin(
 
 
 def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
-    """What was wrong: a name that no agent has, or a missing task."""
     names = [agent.name for agent in ctx.agents]
     known = f"There are: {', '.join(names)}." if names else "No agents are loaded."
     near = closest_name(name, names) if name and name not in names else None

@@ -31,7 +31,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 async def _settle(
     verdict: Literal["retry", "done"], ctx: ListenerContext, body: dict[str, Any], execution_id: UUID
 ) -> str | None:
-    """Returns what to tell the person besides. Raises Refused (recorded)."""
+    """Returns a reply for the person. Raises Refused (recorded)."""
     person = person_of(body)
     settler, administrator = await asyncio.gather(
         ctx.directory.identify(person), ctx.directory.is_admin(person)
@@ -52,5 +52,5 @@ async def _settle(
 
 
 def thread_of(container: Mapping[str, Any]) -> tuple[str, str]:
-    """Where the button was; empty without a thread, which fits no run."""
+    """The button's place; empty without a thread, which fits no run."""
     return str(container.get("channel_id") or ""), str(container.get("thread_ts") or "")

@@ -31,8 +31,6 @@ _WHEN_FAILED = {"run": NOT_KNOWN_STARTED, "cancel": NOT_KNOWN_CANCELLED}
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """`/agent` and `/approvals`."""
-
     def command(name: str, verbs: Mapping[str, Verb], hidden: Mapping[str, Verb]) -> None:
         @app.command(name)
         async def command(ack: AsyncAck, body: dict[str, Any]) -> None:
@@ -49,7 +47,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _safely(ctx: ListenerContext, said: SlashCommand, act: Verb) -> Card | None:
-    """The answer, or a true word about its failure: an unanswered command shows only an error code."""
+    """Answer failures, too: an unanswered command shows only an error code."""
     try:
         async with asyncio.timeout(ctx.budget):
             return await act(ctx, said)

@@ -1,4 +1,4 @@
-"""Refuse texts that cannot be stored, and tell the person. `messages` asks `objection` itself."""
+"""Refuse texts that cannot be stored. `messages` calls `objection` itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from slackbot.slack.listeners.modals import tell
 
 
 def objection(text: str) -> str | None:
-    """What to tell the writer of a text that cannot be stored."""
     problem = unstorable(text)
     return (
         problem and f"This text {problem}, which cannot be stored. Please remove it and send the text again."
@@ -42,7 +41,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def _errors_of_form(body: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with a submitted form, by block_id."""
+    """Problems by block_id."""
     if body.get("type") != "view_submission":
         return {}
     values: dict[str, Any] = body["view"]["state"].get("values") or {}
@@ -50,7 +49,6 @@ def _errors_of_form(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _first_objection(value: Any) -> str | None:
-    """The objection to the first text that cannot be stored."""
     left = [value]
     while left:
         match left.pop():
