@@ -1,5 +1,3 @@
-"""The form behind a bare `/agent`: agent, task, declared inputs."""
-
 from __future__ import annotations
 
 import hashlib
@@ -17,7 +15,7 @@ MAX_TASK = 3000
 
 @dataclass(frozen=True, slots=True)
 class AgentForm:
-    """An agent that can be started. `inputs`: the JSON schema of its named inputs."""
+    """`inputs`: the JSON schema of its named inputs."""
 
     name: str
     description: str = ""
@@ -26,7 +24,7 @@ class AgentForm:
 
 @dataclass(frozen=True, slots=True)
 class RunForm:
-    """A submission's content; with `errors` (by block_id), nothing may start."""
+    """A submission; with `errors` (by block_id), nothing may start."""
 
     agent: str
     task: str
@@ -37,7 +35,7 @@ class RunForm:
 def agent_modal(
     agents: Sequence[AgentForm], chosen: str | None = None, *, carry: str = "", task: str = ""
 ) -> Json:
-    """The form with the inputs of `chosen` or of the first agent; redraw it for another `ACTION_AGENT`."""
+    """Inputs are of `chosen` or of the first agent; redraw the form for another `ACTION_AGENT`."""
     if not agents:
         return notice_modal("Run an agent", "No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
     agent = _find(agents, chosen) or agents[0]

@@ -16,11 +16,10 @@ MAX_ANSWER_LINES = 30
 _NO_LIMIT = 2**62
 
 PAGE_OF_ANSWER = "answer"
-"""Page values of this modal; their query has `run`, `turn` and `page`."""
+"""Page values with `run`, `turn` and `page`."""
 
 
 def answer_line(words: str, body: Mapping[str, Any], delivery_id: object | None) -> Card:
-    """The thread line, with a button to the rest."""
     answer = str(body.get("text") or "")
     shown = inert.paragraph(answer, MAX_ANSWER, MAX_ANSWER_LINES) or "(nothing)"
     rows = [
@@ -35,7 +34,7 @@ def answer_line(words: str, body: Mapping[str, Any], delivery_id: object | None)
 
 
 def answer_modal(run_id: UUID, turn: int, text: str, page: int) -> Json:
-    """One page of the full answer, from 1, or the nearest."""
+    """The page (from 1) or the nearest."""
     whole = inert.paragraph(text, _NO_LIMIT, _NO_LIMIT)
     content = [blocks.rich_text(blocks.quote(*blocks.texts(piece))) for piece in paging.pieces(whole)]
     pages = paging.in_pages(content)

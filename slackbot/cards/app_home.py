@@ -1,8 +1,3 @@
-"""App Home: what waits for its reader, with buttons, and their requests, runs and decisions.
-
-If there are any, also live grants and limits over time.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -26,15 +21,14 @@ MAX_HOME_FACTS = 500
 MAX_HOME_ARGUMENTS = 700
 
 PAGE_OF_HOME = "home"
-"""Page values of this view."""
 
 
 @dataclass(frozen=True, slots=True)
 class HomeView:
     """One person's App Home.
 
-    `waiting`: what this person may decide now, with nonces of its places here; `waiting_count`: on all pages, None
-    if not counted. `cancellable`: runs that they may end. `links`: thread addresses of decided requests.
+    `waiting`: what this person may decide now, with nonces of its places here; `waiting_count`: on all pages, None if
+    not counted. `cancellable`: runs that they may end. `links`: thread addresses of decided requests.
     """
 
     waiting: Sequence[RequestView] = ()
@@ -89,7 +83,7 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
 
 
 def _waiting(view: RequestView, names: Names) -> list[Json]:
-    """The shortest form of a request that can be decided on; the rest is in Details."""
+    """The shortest form in which a request can be decided."""
     withheld = unreadable(view)
     counted = status_words.progress(status_words.approvals(view), view.approvals_required)
     line = blocks.section(

@@ -27,15 +27,14 @@ _LINK = re.compile(r"https://[!#-;=?-\[\]_a-z~]{1,2000}\Z", re.ASCII)  # printab
 _DATE_FORMAT = "{date_short_pretty} at {time}"
 
 
-# ---------------------------------------------------------------- pieces of rich text
 def text(content: str, *, bold: bool = False, code: bool = False, italic: bool = False) -> Json:
-    """Plain text. Make external text visible (`inert.line`) first."""
+    """Make external text visible (`inert.line`) first."""
     style = {name: True for name, on in (("bold", bold), ("code", code), ("italic", italic)) if on}
     return {"type": "text", "text": content, **({"style": style} if style else {})}
 
 
 def texts(content: str) -> list[Json]:
-    """Split long text into pieces that Slack accepts and shows as one."""
+    """Pieces that Slack accepts and shows as one text."""
     pieces, rest = [], content
     while rest:
         piece, _ = inert.cut(rest, TEXT_LIMIT)
@@ -45,7 +44,7 @@ def texts(content: str) -> list[Json]:
 
 
 def mention(person_or_group: str) -> Json:
-    """A user or user group by id; an invalid id becomes plain text."""
+    """An invalid id becomes plain text."""
     if _USER.match(person_or_group):
         return {"type": "user", "user_id": person_or_group}
     if _GROUP.match(person_or_group):
@@ -54,7 +53,6 @@ def mention(person_or_group: str) -> Json:
 
 
 def person(who: Person | None, nobody: str = "somebody") -> Json:
-    """A mention of a person, or a plain name."""
     return mention(who.user_id) if who else text(nobody)
 
 
@@ -64,14 +62,13 @@ def requester(behalf: Behalf) -> Json:
 
 
 def channel(channel_id: str) -> Json:
-    """A channel's name as a link."""
     if _CHANNEL.match(channel_id):
         return {"type": "channel", "channel_id": channel_id}
     return text(inert.line(channel_id, 60))
 
 
 def moment(at: datetime) -> Json:
-    """A time in the reader's zone; UTC in clients that cannot convert it."""
+    """In the reader's zone; UTC in clients that cannot convert it."""
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
@@ -81,7 +78,7 @@ def moment(at: datetime) -> Json:
 
 
 def link(url: str, label: str) -> Json:
-    """A link to Signoff or Slack; an unsafe address becomes plain text."""
+    """An unsafe address becomes plain text."""
     if _LINK.match(url):
         return {"type": "link", "url": url, "text": label}
     return text(label)
@@ -100,56 +97,50 @@ def moment_mrkdwn(at: datetime) -> str:
     return f"<!date^{int(at.timestamp())}^{_DATE_FORMAT}|{formats.moment(at)}>"
 
 
-# ---------------------------------------------------------------- parts of a rich text block
 def section(*pieces: Json) -> Json:
-    """One line or paragraph. Drops empty texts, which Slack refuses."""
+    """Drops empty texts, which Slack refuses."""
     return {"type": "rich_text_section", "elements": [piece for piece in pieces if piece.get("text") != ""]}
 
 
 def bullets(items: Iterable[Json], indent: int = 0) -> Json:
-    """Sections as a list; `indent` is 0 to 8."""
+    """`indent` is 0 to 8."""
     deeper = {"indent": indent} if indent else {}
     return {"type": "rich_text_list", "style": "bullet", "elements": list(items), **deeper}
 
 
 def quote(*pieces: Json) -> Json:
-    """A quotation of external text."""
     return {"type": "rich_text_quote", "elements": [piece for piece in pieces if piece.get("text") != ""]}
 
 
 def preformatted(content: str) -> Json:
-    """Preformatted text."""
     return {"type": "rich_text_preformatted", "elements": texts(content)}
 
 
-# ---------------------------------------------------------------- blocks
 def rich_text(*parts: Json) -> Json:
     return {"type": "rich_text", "elements": list(parts)}
 
 
 def header(content: str) -> Json:
-    """A title; must already be inert."""
+    """The title must already be inert."""
     return {"type": "header", "text": plain(content, HEADER_LIMIT)}
 
 
 def context(mrkdwn: str) -> Json:
-    """Small print by Signoff: ids, numbers and times, never external text."""
+    """For ids, numbers and times, never external text."""
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn, "verbatim": True}]}
 
 
 def labelled(content: str, accessory: Json | None = None) -> Json:
-    """Plain text with a button beside it."""
     made: Json = {"type": "section", "text": plain(inert.line(content, 400), 400)}
     return made | ({"accessory": accessory} if accessory else {})
 
 
 def divider() -> Json:
-    """A divider."""
     return {"type": "divider"}
 
 
 def actions(*buttons: Json) -> list[Json]:
-    """A row of buttons as a list of blocks; empty without buttons, because Slack refuses an empty row."""
+    """A list of blocks, empty without buttons, because Slack refuses an empty row."""
     return [{"type": "actions", "elements": list(buttons)}] if buttons else []
 
 
@@ -164,7 +155,7 @@ def button(
 def input_block(
     block_id: str, label: str, element: Json, *, optional: bool = False, hint: str | None = None
 ) -> Json:
-    """A labelled input. The caller chooses the id by which the submission is read."""
+    """The submission is read by ``block_id``."""
     made: Json = {"type": "input", "block_id": block_id, "label": plain(inert.line(label, 150), 150)}
     made |= {"element": element, "optional": optional}
     return made | ({"hint": plain(inert.line(hint, 300), 300)} if hint else {})
@@ -176,7 +167,6 @@ def option(label: str, value: str) -> Json:
 
 
 def confirm(title: str, question: str, yes: str, *, style: str) -> Json:
-    """A dialog before a click takes effect."""
     return {
         "title": plain(title, 100),
         "text": plain(question, 300),
@@ -192,7 +182,7 @@ def plain(content: str, limit: int) -> Json:
 
 
 def size(part: Any) -> int:
-    """The total weight of the texts, for Slack's limit over all blocks."""
+    """The weight of all texts, for Slack's limit over all blocks."""
     if isinstance(part, list):
         return sum(map(size, part))
     if not isinstance(part, dict):
@@ -202,7 +192,7 @@ def size(part: Any) -> int:
 
 
 def with_ids(blocks: Sequence[Json], state: str) -> list[Json]:
-    """Set each `block_id` from place and content: Slack wants a new one for a changed block."""
+    """Derive each `block_id` from place and content: Slack wants a new one for a changed block."""
     named = []
     for position, block in enumerate(blocks):
         content = json.dumps([state, block], sort_keys=True).encode()

@@ -33,7 +33,7 @@ MAX_ADDRESS = 3000
 
 
 def row(view: RequestView, names: Names, *, approvable: bool, details: bool = True) -> list[Json]:
-    """Buttons for the place `view.place_nonce`, if any. `approvable`: everything that would run can be read."""
+    """Buttons need `view.place_nonce`. `approvable`: everything that would run can be read."""
     if not view.place_nonce:
         return blocks.actions(*_link(view))
     made = _decide(view, names, approvable) or _ask_again(view) or _settle(view) or _revoke(view)
@@ -43,7 +43,7 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
 
 
 def plain_row(view: RequestView) -> list[Json]:
-    """Buttons of a plain card: no Approve."""
+    """A plain card has no Approve."""
     if not view.place_nonce:
         return []
     value = button_value(view)
@@ -53,14 +53,13 @@ def plain_row(view: RequestView) -> list[Json]:
 
 
 def turning(pages: Pages) -> list[Json]:
-    """Back and Next, as a list of blocks."""
     back = [blocks.button("‹ Back", ACTION_PAGE_BACK, pages.back)] if pages.back else []
     forward = [blocks.button("Next ›", ACTION_PAGE, pages.forward)] if pages.forward else []
     return blocks.actions(*back, *forward)
 
 
 def subject(view: RequestView) -> str:
-    """The request's description or tool name. Not inert yet."""
+    """The description or tool name, not inert yet."""
     return view.description if inert.line(view.description, 10) else view.action.tool
 
 
@@ -82,7 +81,7 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 
 
 def _may_allow(view: RequestView) -> bool:
-    """Whether similar calls may be allowed: not for an edited call, nor for another grant."""
+    """Excludes edited calls and other grants."""
     return view.allow_grants and view.grant is None and view.revision == 1 and view.editor is None
 
 
@@ -129,7 +128,7 @@ def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
 
 
 def _confirmation(view: RequestView, names: Names) -> Json | None:
-    """A confirmation with object, money and requester, from high risk on."""
+    """A confirmation from high risk on, with object, money and requester."""
     if view.risk < Risk.HIGH:
         return None
     money = scalars.amounts(view.facts, view.description)

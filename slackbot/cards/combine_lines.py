@@ -14,7 +14,7 @@ MAX_TEXT = 3000
 
 
 def combine_lines(lines: Sequence[Card], *, delivery_id: object | None = None) -> Card:
-    """The lines in order, first shortened, then counted; metadata names the first delivery."""
+    """Later lines are first shortened, then counted; metadata names the first delivery."""
     if not lines:
         raise ValueError("no line to show")
     if len(lines) == 1:
@@ -39,7 +39,6 @@ def _how_many_fit(lines: Sequence[Card]) -> int:
 
 
 def _in_short(line: Card) -> list[Json]:
-    """Signoff's sentence without quotations, and its buttons."""
     said = blocks.rich_text(line.blocks[0]["elements"][0])
     return [said, *(each for each in line.blocks if each["type"] == "actions")]
 

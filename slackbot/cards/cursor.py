@@ -1,5 +1,3 @@
-"""A position in a list, small enough for a button's value."""
-
 from __future__ import annotations
 
 import re
@@ -24,11 +22,9 @@ class Cursor:
 
     @property
     def back(self) -> Cursor | None:
-        """The previous page; `None` on the first."""
         return Cursor(self.steps[:-1]) if self.steps else None
 
     def forward(self, last: UUID) -> Cursor:
-        """The page after this id."""
         return Cursor((*self.steps, last)[-LONGEST:])
 
     def __str__(self) -> str:

@@ -22,12 +22,11 @@ from slackbot.cards.request import (
 from slackbot.cards.values import ACTION_FILE, Json, Names, button_value
 
 PAGES_BEFORE_FILE = 5
-"""From this size on, a file is offered, too."""
 MAX_READABLE = 3_000
 _NO_LIMIT = 2**62
 
 PAGE_OF_DETAILS = "details"
-"""Page values of this modal; their query has `request`, `revision` and `page`."""
+"""Page values with `request`, `revision` and `page`."""
 
 
 def details_modal(
@@ -37,7 +36,7 @@ def details_modal(
     names: Names | None = None,
     permalink: str | None = None,
 ) -> Json:
-    """One page, from 1, or the nearest; with the card's buttons if `view.place_nonce` names a place."""
+    """The page (from 1) or the nearest; with the card's buttons if `view.place_nonce` names a place."""
     names = names or Names()
     pages = paging.in_pages(list(_content(view, names, permalink)))
     page = max(1, min(page, len(pages)))
@@ -56,7 +55,7 @@ def details_modal(
 
 
 def details_text(view: RequestView) -> str:
-    """Everything as plain text; what is exact in the modal is exact here."""
+    """Everything as plain text, as exact as the modal."""
     standing = f"{status_words.of_request(view.standing)} · request {view.id} · revision {view.revision}"
     parts = [f"{inert.line(title(view), 2000)}\n{standing}"]
     parts += [f"{label}\n{text}" for label, text in _texts(view)]
@@ -67,7 +66,6 @@ def details_pages(view: RequestView) -> int:
     return len(paging.in_pages(list(_content(view, Names(), None))))
 
 
-# ---------------------------------------------------------------- what there is, in order
 def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator[Json]:
     if inert.weight(inert.line(title(view), 100_000)) > blocks.HEADER_LIMIT:  # the header is cut
         yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500) or "…")))
@@ -102,7 +100,7 @@ def _boxes(label: Json, text: str) -> Iterator[Json]:
 
 
 def _quoted_words(view: RequestView, names: Names) -> Iterator[tuple[str, str]]:
-    """Words of agents and people, labelled; hidden characters made visible, otherwise exact."""
+    """Hidden characters are made visible; the text is otherwise exact."""
     for vote in view.votes:
         if vote.reason:
             what = "Note" if vote.verdict is Verdict.APPROVE else "Reason"
@@ -155,7 +153,7 @@ def _call(call: Any) -> str:
 
 
 def _lines(text: str) -> str:
-    """Later lines are indented, so that none can pass for the next speaker's."""
+    """Indent later lines: none can pass for the next speaker's."""
     return inert.paragraph(text, _NO_LIMIT, _NO_LIMIT).replace("\n", "\n    ")
 
 

@@ -1,10 +1,8 @@
-"""Durations in words."""
-
 from __future__ import annotations
 
 
 def seconds(amount: float) -> str:
-    """A duration in words; tenths of a second below a minute."""
+    """Tenths of a second below a minute."""
     amount = max(0.0, amount)
     if amount < 0.05:
         return "less than 0.1 s"

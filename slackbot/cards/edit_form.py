@@ -1,5 +1,3 @@
-"""The form in which a reviewer edits arguments, and its submission."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -25,7 +23,7 @@ _NOTHING = "None of these arguments can be edited here."
 
 
 def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json:
-    """Inputs for the (masked) arguments of `view`, by the tool's JSON schema; redacted ones as text."""
+    """Inputs for the (masked) arguments, by the tool's JSON schema; redacted ones as text."""
     rows = form.inputs(edit_fields(view, schema))
     editable = any(row["type"] == "input" for row in rows)
     message = _INTRO if view.editor_may_approve else f"{_INTRO} {_SOMEONE_ELSE}"
@@ -47,7 +45,7 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
 
 
 def edit_fields(view: RequestView, schema: Mapping[str, Any]) -> list[form.Field]:
-    """The same inputs outside Slack. `view` shows arguments as people may see them."""
+    """The inputs outside Slack; `view` shows arguments as people may see them."""
     masked = view.action.hidden if isinstance(view.action, MaskedAction) else ()
     return _fields(view.action.arguments, schema, (*view.redact, *masked))
 
@@ -76,7 +74,7 @@ def edit_errors(
     problem: str,
     path: str = "$",
 ) -> dict[str, str]:
-    """Show an error at an input, so that the form stays open with its content.
+    """Show an error at an input: the form stays open with its content.
 
     At the input for `path`, else the first changed one, else the first. `view` is the submission's: Slack refuses
     errors for other blocks.

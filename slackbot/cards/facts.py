@@ -1,5 +1,3 @@
-"""The source of a request's facts, in words."""
-
 from __future__ import annotations
 
 from agent.domain.facts import FactsSource

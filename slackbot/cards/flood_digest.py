@@ -1,4 +1,4 @@
-"""The digest card: a sender's many requests behind a button."""
+"""A sender's many requests behind a button."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackbot.cards.values import ACTION_LIST, Card, Json, metadata, page_value
 MAX_TOOLS = 8
 
 PAGE_OF_WAITING = "waiting"
-"""Page values of a digest; their query has `agent` or `key`.
+"""Page values with `agent` or `key`.
 
 `folded` is `yes` on the first pages, and `no` after the last request without a card.
 """
@@ -32,7 +32,7 @@ class FloodDigest:
 
 
 def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None) -> Card:
-    """Each request behind it is decided separately."""
+    """Requests behind the digest are decided one by one."""
     whose = _sender(digest.sender)
     if not digest.waiting:
         return _ended_digest_card(digest.sender, delivery_id)
@@ -57,7 +57,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
 
 
 def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object | None = None) -> Card:
-    """An outdated digest links to the message that replaced it."""
+    """Link to the message that replaced an outdated digest."""
     sentence = f"More requests from {_sender(sender)} have come since. The list is now in "
     place = blocks.link(newer, "a newer message") if newer else blocks.text("a newer message")
     rows = [blocks.rich_text(blocks.section(blocks.text(sentence), place, blocks.text(".")))]

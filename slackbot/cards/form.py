@@ -1,4 +1,4 @@
-"""A form built from a JSON schema and current values, and its values read back.
+"""A form from a JSON schema and current values, and its values read back.
 
 Values that cannot be represented exactly get no input, and an untouched input returns its exact value. Limits: Slack's
 reference, "Block elements" (`initial_value` 3,000).
@@ -34,12 +34,12 @@ _LEAVE_OUT = object()
 
 
 class InvalidFieldInput(Exception):
-    """The text says why, to be shown below the input."""
+    """The text is shown below the input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A property with its input's id and initial value, or why it has none (`fixed`)."""
+    """`fixed` says why the property has no input."""
 
     block_id: str
     property: SchemaProperty
@@ -50,7 +50,7 @@ class Field:
 def fields(
     schema: Mapping[str, Any], values: Mapping[str, Any], prefix: str, redacted: Callable[[str], bool]
 ) -> list[Field]:
-    """All properties; nobody may see or change those in `redacted`."""
+    """Nobody may see or change properties in `redacted`."""
     found = properties(schema, values)
     return [_field(f"{prefix}:{at}", each, redacted(each.name)) for at, each in enumerate(found)]
 
@@ -90,7 +90,6 @@ def read(
     return result, errors
 
 
-# ---------------------------------------------------------------- from values to inputs
 def _field(block_id: str, given: SchemaProperty, is_redacted: bool) -> Field:
     if is_redacted or (given.given and _MASK.search(json_text.compact(given.value))):
         return Field(block_id, given, fixed="redacted, cannot be edited")
@@ -104,7 +103,7 @@ def _field(block_id: str, given: SchemaProperty, is_redacted: bool) -> Field:
 
 
 def _initial(given: SchemaProperty) -> tuple[InputKind, str | None]:
-    """The initial value by kind, or JSON if the kind cannot represent it; None: too long."""
+    """The initial value, as JSON if the kind cannot represent it; None: too long."""
     value = given.value
     if value is None and not (given.kind is InputKind.JSON and given.given):
         return given.kind, ""
@@ -210,7 +209,7 @@ def _choice(value: Any) -> str:
 
 
 def _bounds(given: SchemaProperty) -> Json:
-    """`min_value` and `max_value`, unless the current value violates them: the form could not be submitted."""
+    """Leave out a bound that the current value violates: the form could not be submitted."""
     found = {}
     for name, inclusive, exclusive, step in (
         ("min_value", "minimum", "exclusiveMinimum", 1),
@@ -234,7 +233,6 @@ def _longest(given: SchemaProperty) -> Json:
     return {"max_length": max(1, min(longest, MAX_INITIAL))} if usable and longest is not None else {}
 
 
-# ---------------------------------------------------------------- from inputs to values
 def _entered(field: Field, state: Mapping[str, Any], original: Mapping[str, Any]) -> Any:
     given = field.property
     match given.kind:

@@ -1,5 +1,3 @@
-"""What a reviewer enters in the grant form, and the terms that follow."""
-
 from __future__ import annotations
 
 import json
@@ -25,7 +23,7 @@ _NO_RANGE = "Write the value of this call, or a range such as 1 .. 500."
 
 @dataclass(frozen=True, slots=True)
 class OpenField:
-    """An argument or fact that may be freed, and how: number bounds, ``choices`` or a ``pattern``."""
+    """An argument or fact that may be freed, by number bounds, ``choices`` or a ``pattern``."""
 
     root: str
     name: str
@@ -40,8 +38,6 @@ class OpenField:
 
 @dataclass(frozen=True, slots=True)
 class GrantTerms:
-    """A reviewer's input."""
-
     arguments: Mapping[str, Constraint]
     facts: Mapping[str, Constraint] | None
     anyone: bool
@@ -135,7 +131,7 @@ def _entered(state: Mapping[str, Any]) -> Any:
 
 
 def _constraint(field: OpenField, entered: Any) -> Constraint:
-    """What the form allows for this field. Raises ValueError with a sentence."""
+    """Raises ValueError with a sentence."""
     if entered is None:
         return Exact(field.value)
     if field.pattern is not None:

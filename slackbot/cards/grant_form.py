@@ -1,6 +1,6 @@
 """The grant form: what may differ from the approved call, for whom, how often, until when, up to what sum.
 
-Fields without an input stay exact. The second step is `grant_preview`.
+Fields without an input stay exact.
 """
 
 from __future__ import annotations

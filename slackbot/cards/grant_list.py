@@ -1,5 +1,3 @@
-"""Grants with their *Revoke* buttons, for a command and App Home."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,7 +21,6 @@ class GrantLine:
 
 
 def grant_list(lines: Sequence[GrantLine]) -> Card:
-    """The first twenty grants, and a count of the rest."""
     if not lines:
         return Card("There are no grants that you may revoke.", [])
     heading = blocks.rich_text(blocks.section(blocks.text("Allowed in advance", bold=True)))
@@ -32,7 +29,6 @@ def grant_list(lines: Sequence[GrantLine]) -> Card:
 
 
 def grant_rows(lines: Sequence[GrantLine], most: int) -> list[Json]:
-    """Up to ``most`` grants, each with its button."""
     rows: list[Json] = []
     for each in lines[:most]:
         revoke = blocks.button("Revoke", ACTION_REVOKE_LISTED, str(each.id), "danger")

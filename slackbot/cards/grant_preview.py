@@ -1,4 +1,4 @@
-"""The grant form's second step: what it frees, and which recent decisions it would have covered."""
+"""The second step: what the grant frees, and which recent decisions it would have covered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LINKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Recent decisions compared with a grant; ``links`` lead to rejected ones that match."""
+    """``links`` lead to matching rejected decisions."""
 
     looked_at: int
     approved: int

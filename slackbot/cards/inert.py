@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"(?<=[^\W\d]):(?=\S)|(?<=\d):(?=[^\s\d])")  # not in times
 
 
 def weight(text: str) -> int:
-    """The length that Slack counts: escaped, in UTF-16 units."""
+    """The length that Slack counts."""
     escapes = 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
     units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
     return units + escapes
@@ -53,7 +53,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def line(text: str, limit: int) -> str:
-    """One inert line for plain and rich text: no line breaks, runs of spaces, or status signs."""
+    """One line for plain and rich text: no line breaks, runs of spaces, or status signs."""
     return shortened(one_line(text), limit)
 
 
@@ -64,7 +64,7 @@ def line_and_rest(text: str, limit: int) -> tuple[str, bool]:
 
 
 def paragraph(text: str, limit: int, max_lines: int) -> str:
-    """Inert text of several lines, for quotations: no two blank lines in a row; cut with counts."""
+    """Several lines for quotations: no two blank lines in a row; cut with counts."""
     text = SPACES.sub(" ", visible(text)).strip()
     text = BLANK_LINES.sub("\n\n", text)
     shown = "\n".join(text.split("\n")[:max_lines]).rstrip()
@@ -75,7 +75,7 @@ def paragraph(text: str, limit: int, max_lines: int) -> str:
 
 
 def mrkdwn(text: str, limit: int) -> str:
-    """One inert line for mrkdwn: active characters become look-alikes."""
+    """One line for mrkdwn: active characters become look-alikes."""
     text = one_line(text).translate(_FORMATTING)
     for pattern, sign in ((_SCHEME, "꞉"), (_SHORTCODE, "꞉"), (_UNDERSCORE, "ˍ"), (_DOMAIN_DOT, "․")):
         text = pattern.sub(sign, text)
@@ -84,7 +84,7 @@ def mrkdwn(text: str, limit: int) -> str:
 
 
 def without_links(text: str, limit: int) -> str:
-    """One inert line for e-mail, where clients turn addresses into links."""
+    """One line for e-mail, where clients turn addresses into links."""
     text = _DOMAIN_DOT.sub("․", _SCHEME.sub("꞉", one_line(text)))
     return shortened(text, limit)
 

@@ -1,5 +1,3 @@
-"""Limits over time as a list, for a command and App Home."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -26,7 +24,6 @@ class LimitLine:
 
 
 def limit_list(lines: Sequence[LimitLine]) -> Card:
-    """The first forty limits, and a count of the rest."""
     if not lines:
         return Card("The policy has no limits over time.", [])
     heading = blocks.section(blocks.text("Limits over time", bold=True))
@@ -37,7 +34,6 @@ def limit_list(lines: Sequence[LimitLine]) -> Card:
 
 
 def limits_of(lines: Sequence[LimitLine], most: int) -> Json:
-    """Up to ``most`` limits as bullets."""
     shown = [limit_words(each) for each in lines[:most]]
     if (more := len(lines) - most) > 0:
         shown.append(f"… and {more:,} more: `signoff limits` lists all of them")

@@ -1,4 +1,4 @@
-"""The limits over time at the time of the question, in words."""
+"""The limits over time when the question was asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ WHY = "No room for this without approval."
 
 
 def parts(view: RequestView) -> list[Json]:
-    """One per line; those that caused the question first."""
     shown = [blocks.section(blocks.text(line(view, each))) for each in in_order(view)[:MOST]]
     more = len(view.limits) - len(shown)
     if more > 0:
@@ -25,7 +24,6 @@ def parts(view: RequestView) -> list[Json]:
 
 
 def in_order(view: RequestView) -> list[LimitView]:
-    """Those without room first."""
     return sorted(view.limits, key=lambda each: not each.reached)
 
 

@@ -136,7 +136,7 @@ _RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
 
 
 def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
-    """A line of a request's thread. An unknown kind is shown by name."""
+    """An unknown kind is shown by name."""
     kind = str(body.get("line"))
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
     words, body = _settled(_voted(words, body), body)
@@ -164,10 +164,7 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
 
 
 def run_root(run: RunView, *, card: str | None = None, delivery_id: object | None = None) -> Card:
-    """A run thread's first message: requester, agent, task and status.
-
-    ``card``: the address of the first waiting card.
-    """
+    """``card``: the address of the first waiting card."""
     agent = inert.line(run.chain, 160)
     first = blocks.section(
         blocks.text(run_words(run), bold=True),
@@ -196,7 +193,7 @@ def run_root(run: RunView, *, card: str | None = None, delivery_id: object | Non
 
 
 def run_words(run: RunView) -> str:
-    """A run's status as a sign and few words; names child agents if only they have asked."""
+    """The status as a sign and few words; names child agents if only they have asked."""
     if run.status is RunStatus.COMPLETED and run.asked:
         return (
             f"⏳ Answered; {run.asked:,} {'request waits' if run.asked == 1 else 'requests wait'} for review"
@@ -211,7 +208,6 @@ def run_words(run: RunView) -> str:
 
 
 def until(run: RunView) -> list[Json]:
-    """Until when a run sleeps, appended to its status."""
     if run.sleeping_until is None or run.standing is not Hold.SLEEPING:
         return []
     return [blocks.text(" until "), blocks.moment(run.sleeping_until)]
@@ -247,7 +243,7 @@ def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_i
 
 
 def _people(body: Mapping[str, Any]) -> list[str]:
-    """Mentioned users and groups by id, invalid ones dropped."""
+    """Invalid ids are dropped."""
     given = body.get("people")
     called = given if isinstance(given, list | tuple) else []
     return [each for each in called if isinstance(each, str) and blocks.mention_mrkdwn(each)][:MAX_PEOPLE]
@@ -261,7 +257,6 @@ def _spaced(pieces: Iterable[Json]) -> Iterator[Json]:
 
 
 def _edits(body: Mapping[str, Any]) -> list[Json]:
-    """One argument per line."""
     given = body.get("changes")
     known = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list | tuple) else []
     changed = ((str(each.get("path")), each.get("before"), each.get("after")) for each in known)
@@ -271,7 +266,6 @@ def _edits(body: Mapping[str, Any]) -> list[Json]:
 
 
 def _details(body: Mapping[str, Any]) -> Iterator[Json]:
-    """Person, time, duration, missing votes, tool and request, as far as the fact has them."""
     if isinstance(user := body.get("user"), str) and user:
         yield blocks.text(" by ")
         yield blocks.mention(user)

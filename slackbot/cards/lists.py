@@ -23,7 +23,7 @@ MAX_GUESS = 300
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 _TYPED_PERSON = re.compile(r"<@[UW][A-Z0-9]{1,30}\|([^<>|]{1,80})>", re.ASCII)
 DIRECT = "direct message"
-"""Names, for `usage`, direct messages to the app."""
+"""Names direct messages to the app in `usage`."""
 
 _USAGE = {
     DIRECT: (
@@ -76,7 +76,7 @@ def request_list(
     pages: Pages | None = None,
     count: Count | None = None,
 ) -> Card:
-    """Requests in this order, each with a button to its details; `count`: over all pages, if counted."""
+    """`count`: over all pages, if counted."""
     if not lines:
         return _text_card(empty)
     made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
@@ -89,7 +89,7 @@ def history_list(
     links: Mapping[UUID, str] | None = None,
     pages: Pages | None = None,
 ) -> Card:
-    """Decided requests in this order; `links`: their thread addresses, as Slack gave them."""
+    """`links`: thread addresses from Slack."""
     if not lines:
         return _text_card("No decided request matches.")
     links = links or {}
@@ -98,7 +98,7 @@ def history_list(
 
 
 def request_details(view: RequestView, *, names: Names | None = None) -> Card:
-    """A request without buttons: it is decided on its card."""
+    """Without buttons: a request is decided on its card."""
     bare = request_card(replace(view, place_nonce="", notify=()), names=names, whole=True)
     where = blocks.section(blocks.text("Its card is in "), blocks.channel(view.channel_id))
     made = [*bare.blocks, blocks.rich_text(where)]
@@ -111,7 +111,7 @@ def run_list(
     more: bool = False,
     cancellable: frozenset[UUID] = frozenset(),
 ) -> Card:
-    """Runs with their status, in this order; `cancellable` ones have a Cancel button."""
+    """`cancellable` runs have a Cancel button."""
     if not runs:
         return _text_card("No agent has run yet.")
     made = [row for run in runs[:MAX_ROWS] for row in rows.run(run, cancellable=run.id in cancellable)]
@@ -119,7 +119,6 @@ def run_list(
 
 
 def agent_list(agents: Sequence[AgentLine]) -> Card:
-    """The agents and their tools."""
     if not agents:
         return _text_card("No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
     made = [blocks.rich_text(blocks.bullets(_agent_row(agent) for agent in agents[:MAX_ROWS]))]
@@ -127,7 +126,6 @@ def agent_list(agents: Sequence[AgentLine]) -> Card:
 
 
 def run_started(run: RunView) -> Card:
-    """Confirm `/agent run`, with a link to the thread."""
     where = [blocks.text(" Its thread opens in "), blocks.channel(run.channel_id)] if run.channel_id else []
     name = blocks.text(inert.line(run.agent, 80), bold=True)
     row = blocks.section(name, blocks.text(" has started."), *where)
@@ -135,7 +133,6 @@ def run_started(run: RunView) -> Card:
 
 
 def usage(command: str) -> Card:
-    """All subcommands of a command."""
     known = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
     items = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
     text = inert.mrkdwn(f"How to use it: {'; '.join(what for what, _ in known)}", 1000)
@@ -159,7 +156,7 @@ def misunderstood_command(command: str, problem: str, *, guess: str | None = Non
 
 
 def _copyable(command: str) -> str | None:
-    """The command as typed; None if it cannot be shown exactly."""
+    """None if the command cannot be shown exactly."""
     typed = _TYPED_PERSON.sub(r"@\1", command)
     shown = inert.line(typed, MAX_GUESS)
     return shown if shown == typed else None
@@ -175,7 +172,7 @@ def _in_short(command: str, about: str) -> list[Json]:
 
 
 def refusal_text(sentence: str) -> str:
-    """A refusal for an ephemeral `text`: Signoff's sentence, in which `team/user` ids become mentions."""
+    """A refusal for an ephemeral `text`; `team/user` ids become mentions."""
     return _PERSON.sub(r"<@\1>", inert.escaped(inert.shortened(visible(sentence), 1000)))
 
 

@@ -1,4 +1,4 @@
-"""Views: the frame, a message without inputs, and a placeholder, because a trigger lives for 3 s."""
+"""Modals: the frame, a message, and a placeholder, because a trigger lives for 3 s."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def modal(
 
 
 def skeleton_modal(heading: str) -> Json:
-    """A placeholder, opened at once and replaced with `views.update`."""
+    """A placeholder for `views.update`."""
     return notice_modal(heading, "One moment …")
 
 
 def notice_modal(heading: str, message: str, typed: str | None = None) -> Json:
-    """A message instead of a form; `typed`: the form's input, to be copied."""
+    """`typed`: the form's input, to be copied."""
     rows = [blocks.rich_text(blocks.section(*_named(inert.line(message, 2000) or "…")))]
     if typed:
         rows += [
@@ -64,7 +64,7 @@ def notice_modal(heading: str, message: str, typed: str | None = None) -> Json:
 
 
 def _named(sentence: str) -> Iterator[Json]:
-    """Signoff's sentence, in which `team/user` ids become people; a modal notifies nobody."""
+    """`team/user` ids become mentions; a modal notifies nobody."""
     for at, piece in enumerate(_PERSON.split(sentence)):
         if at % 2:
             yield blocks.mention(piece)
@@ -73,6 +73,5 @@ def _named(sentence: str) -> Iterator[Json]:
 
 
 def list_modal(heading: str, lists: Sequence[Card]) -> Json:
-    """A list in a modal; its paging buttons stay."""
     rows = [block for each in lists for block in each.blocks]
     return modal(heading, blocks.with_ids(rows, heading), close="Close")

@@ -14,7 +14,7 @@ MAX_BOX = 2_900
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Preformatted text, cut at a line end where one is near."""
+    """Pieces end at a line end where one is near."""
     rest = text
     while rest:
         piece, more = inert.cut(rest, MAX_BOX)
@@ -25,7 +25,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def in_pages(content: Sequence[Json]) -> list[list[Json]]:
-    """Split into pages: at least one, which may be empty."""
+    """Returns at least one page, which may be empty."""
     pages: list[list[Json]] = [[]]
     used = 0
     for block in content:
@@ -39,8 +39,6 @@ def in_pages(content: Sequence[Json]) -> list[list[Json]]:
 
 
 def turns(what: str, page: int, pages: int, **query: object) -> Pages:
-    """The targets of Back and Next."""
-
     def to(number: int) -> str | None:
         return page_value(what, **query, page=number) if 1 <= number <= pages else None
 

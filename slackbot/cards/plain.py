@@ -14,7 +14,7 @@ _SHORTENED_LINE = "Slack did not accept the full message. The pages of the run a
 
 
 def plain_request_card(view: RequestView, *, delivery_id: object | None, findable: bool) -> Card:
-    """Title, status, deadline and id, with Details and Reject: nobody approves what is not shown."""
+    """Details and Reject only: nobody approves what is not shown."""
     waiting = view.status is RequestStatus.WAITING
     rows = [
         _section(inert.line(title(view), blocks.HEADER_LIMIT)),
@@ -27,7 +27,6 @@ def plain_request_card(view: RequestView, *, delivery_id: object | None, findabl
 
 
 def plain_message(card: Card, *, findable: bool) -> Card:
-    """A line, root or digest as text only."""
     text = card.text if len(card.text) <= blocks.TEXT_LIMIT else ""
     said = [{"type": "section", "text": {"type": "mrkdwn", "text": text}}] if text else []
     rows = blocks.with_ids([*said, _section(_SHORTENED_LINE)], "plain")

@@ -50,10 +50,7 @@ def request_card(
     delivery_id: object | None = None,
     whole: bool = False,
 ) -> Card:
-    """The card at the place `view.place_nonce`, if any.
-
-    Cut parts are in Details, unless ``whole``.
-    """
+    """The card at the place `view.place_nonce`, if any. Cut parts are in Details, unless ``whole``."""
     names = names or Names()
     withheld = unreadable(view)
     head = [
@@ -79,7 +76,6 @@ def request_card(
 
 
 def _is_open(view: RequestView) -> bool:
-    """Whether it waits, or its outcome is in doubt."""
     doubted = view.execution is not None and view.execution.awaits_settlement
     return view.status is RequestStatus.WAITING or doubted
 
@@ -100,12 +96,12 @@ def named_in(view: RequestView) -> list[str]:
 
 
 def title(view: RequestView) -> str:
-    """Risk first, then the object: `High risk · Refund 1,499.00 for order 7`. Not inert yet."""
+    """`High risk · Refund 1,499.00 for order 7`. Not inert yet."""
     return f"{view.risk.value.capitalize()} risk · {subject(view)}"
 
 
 def fallback(view: RequestView) -> str:
-    """Notification text: risk, object, money, status; while it waits, also the people to notify."""
+    """Notification text; while the request waits, also the people to notify."""
     waiting = view.status is RequestStatus.WAITING
     money = scalars.amounts(view.facts, view.description)
     shown = inert.mrkdwn(f"{title(view)} ({money})" if money else title(view), 1000)
@@ -117,7 +113,6 @@ def fallback(view: RequestView) -> str:
 
 
 def _description(view: RequestView) -> list[Json]:
-    """The full description, if the title had no room."""
     whole = inert.line(title(view), 100_000)
     if inert.weight(whole) <= blocks.HEADER_LIMIT:
         return []
@@ -125,7 +120,6 @@ def _description(view: RequestView) -> list[Json]:
 
 
 def facts_blocks(view: RequestView) -> list[Json]:
-    """Facts with their source, and changes since an earlier approval."""
     parts: list[Json] = []
     if view.previous_facts is not None:
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_CHANGES)
@@ -144,7 +138,6 @@ def facts_blocks(view: RequestView) -> list[Json]:
 
 
 def limits_blocks(view: RequestView) -> list[Json]:
-    """The limits, and which of them caused the question."""
     lines = limits.parts(view)
     return [blocks.rich_text(*lines)] if lines else []
 
@@ -173,7 +166,6 @@ def _arguments(view: RequestView, limit: int) -> list[Json]:
 
 
 def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
-    """Why there is no Approve."""
     if not withheld or view.status is not RequestStatus.WAITING:
         return []
     title = blocks.text("Approve is withheld: ", bold=True)
@@ -181,7 +173,6 @@ def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
 
 
 def origin(view: RequestView, names: Names, permalink: str | None = None) -> list[Json]:
-    """Requester, agents, rule and reviewers."""
     asserted = _asserted(view.requester_asserted)
     agent = f"{inert.line(view.chain, 160)}, version {inert.line(view.agent_version, 40)}"
     run = [blocks.text(" · "), blocks.link(permalink, "its run")] if permalink else []
@@ -212,7 +203,7 @@ def _asserted(by: str) -> str:
 
 
 def _quorum(view: RequestView, names: Names) -> str:
-    """The reviewers by name: a mention would notify people whom the rule does not."""
+    """Reviewers by name: a mention would notify people whom the rule does not."""
     people = [
         "members of this channel" if each == "channel" else inert.line(names.of(each), 40)
         for each in view.approvers
@@ -232,7 +223,7 @@ def _rationale(view: RequestView) -> list[Json]:
 
 
 def small_print(view: RequestView, request: str | None = None) -> str:
-    """Deadline and ids, as mrkdwn; `request`: the displayed id, by default the short one."""
+    """Deadline and ids as mrkdwn; `request`: the displayed id, by default the short one."""
     ids = f"request {request or short_id(view.id)} · revision {view.revision}"
     if view.status is not RequestStatus.WAITING:
         return ids

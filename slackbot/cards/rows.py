@@ -1,5 +1,3 @@
-"""Requests and runs as rows: description, a button, and the status below."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +14,6 @@ MAX_WORDS = 160
 
 
 def request(line: RequestLine) -> list[Json]:
-    """A request with its deadline."""
     return [
         _title(line),
         _below(
@@ -30,7 +27,7 @@ def request(line: RequestLine) -> list[Json]:
 
 
 def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
-    """`link`: its thread address, as Slack gave it."""
+    """`link`: the thread address from Slack."""
     decided = " by " if line.standing is line.status else " · decided by "  # not done by the reviewer
     by = [blocks.text(decided), blocks.person(line.decided_by)] if line.decided_by else []
     at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
@@ -44,7 +41,6 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
 
 
 def run(view: RunView, *, cancellable: bool) -> list[Json]:
-    """A `cancellable` run has a Cancel button."""
     title = f"{inert.line(view.chain, 80)}: {inert.line(view.task, MAX_WORDS)}"
     below = _below(
         [blocks.text(run_words(view), bold=True), *until(view)],
@@ -99,7 +95,7 @@ def _below(*pieces: Json | list[Json]) -> Json:
 
 
 def _dotted(pieces: Iterable[Json | list[Json]]) -> Iterator[Json]:
-    """Join the pieces with dots; a list is one piece."""
+    """A list is one piece."""
     for number, piece in enumerate(pieces):
         if number:
             yield blocks.text(" · ")

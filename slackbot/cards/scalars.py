@@ -21,7 +21,7 @@ _MAX_ITEMS = 30
 
 
 def currency_in(siblings: Mapping[str, Any]) -> str | None:
-    """The currency beside an object's amounts: three capitals."""
+    """The currency beside amounts: three capitals."""
     for name in ("currency", "currency_code"):
         if isinstance(code := siblings.get(name), str) and _CURRENCY.match(code):
             return code
@@ -29,7 +29,7 @@ def currency_in(siblings: Mapping[str, Any]) -> str | None:
 
 
 def words(name: str, value: Any, currency: str | None = None) -> str:
-    """One line; objects and lists of objects as compact JSON."""
+    """Objects and lists of objects become compact JSON."""
     match value:
         case None:
             return "none"
@@ -69,7 +69,7 @@ def amounts(facts: Mapping[str, Any] | None, said: str = "") -> str:
 
 
 def moment_in(value: Any) -> datetime | None:
-    """A time in a text, if Slack can show it: ISO 8601 with its offset."""
+    """A time that Slack can show: ISO 8601 with its offset."""
     if not isinstance(value, str) or not _DATETIME.match(value):
         return None
     try:

@@ -15,8 +15,6 @@ LONG_TEXT = 80
 
 
 class InputKind(Enum):
-    """The kind of input."""
-
     TEXT = "text"
     LONG_TEXT = "long_text"
     CHOICE = "choice"
@@ -30,7 +28,7 @@ class InputKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaProperty:
-    """One resolved property; `given` is False if the value is absent."""
+    """`given` is False if the value is absent."""
 
     name: str
     kind: InputKind
@@ -49,7 +47,7 @@ class SchemaProperty:
 
 
 def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[SchemaProperty]:
-    """The schema's properties in order, then values that it does not name, which stay."""
+    """The schema's properties in order, then values that it does not name."""
     declared = schema.get("properties")
     known = declared if isinstance(declared, Mapping) else {}
     required = schema.get("required")

@@ -1,5 +1,3 @@
-"""A report in a few lines, for `/approvals stats`, and phrases shared with the page."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,13 +8,11 @@ from slackbot.cards.durations import roughly
 from slackbot.cards.values import Card, Json
 
 MOST = 5
-"""Agents, rules and reviewers listed."""
 
 MORE = "The Reports page of your inbox shows all of this in charts: "
 
 
 def stats(report: Report) -> Card:
-    """What waits, how requests were decided, and whether reviewers looked."""
     about = "the whole workspace" if report.everything else "what you may see"
     heading = f"The last {report.days} days, of {about}"
     lines = [

@@ -18,7 +18,6 @@ MAX_EDITS = 1000
 
 
 def parts(view: RequestView) -> list[Json]:
-    """The status, its basis, votes, and edits."""
     return [
         *_standing(view),
         *_rejected_before(view),
@@ -49,7 +48,6 @@ def _rejected_before(view: RequestView) -> Iterator[Json]:
 
 
 def _elsewhere(view: RequestView) -> list[Json]:
-    """Which other program executes it."""
     if view.executor is None or view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED):
         return []
     if view.executor == "*":
@@ -59,7 +57,6 @@ def _elsewhere(view: RequestView) -> list[Json]:
 
 
 def _grant(view: RequestView) -> list[Json]:
-    """Uses and expiry, or how it ended."""
     grant = view.grant
     if grant is None or view.status is not RequestStatus.APPROVED:
         return []
@@ -73,7 +70,6 @@ def _grant(view: RequestView) -> list[Json]:
 
 
 def _edit_summary(view: RequestView) -> list[Json]:
-    """Who edited this revision, and the changes."""
     if view.editor is None and not view.changes:
         return []
     title = blocks.section(
@@ -87,12 +83,12 @@ def _edit_summary(view: RequestView) -> list[Json]:
 
 
 def _paused(view: RequestView) -> list[Json]:
-    """Shown while it matters: decided calls do not begin before the agent is resumed."""
+    """Shown while decided calls do not begin."""
     return paused(view, "no approved call") if view.held_up else []
 
 
 def paused(view: RequestView | RunView, what: str) -> list[Json]:
-    """Who paused the agent, or which one above it, and ``what`` begins no more meanwhile."""
+    """``what`` begins no more until the agent, or the one above it, is resumed."""
     by = _actor(view.paused_by or "")
     why = f": {what} begins until it is resumed"
     which = f" {inert.line(view.paused_agent, 80)}" if view.paused_agent in view.above else ""
@@ -101,7 +97,7 @@ def paused(view: RequestView | RunView, what: str) -> list[Json]:
 
 
 def _actor(recorded: str) -> Json:
-    """A person in Slack, or a program by name, from the audit log."""
+    """A person in Slack, or a program by name."""
     _, _, person = recorded.partition("slack:")
     user = person.partition("/")[2]
     return blocks.mention(user) if user else blocks.text(inert.line(recorded, 80))
@@ -172,7 +168,6 @@ def _approved(view: RequestView) -> Iterator[Json]:
 
 
 def _outside(view: RequestView) -> Iterator[Json]:
-    """Until when the asking program may begin, or that it did not."""
     if view.lapse_at is not None:
         until = blocks.moment(view.lapse_at)
         words = blocks.text("Not started yet: the program that asked may begin until ")
@@ -226,7 +221,6 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
 
 
 def _retry_votes(execution: ExecutionView, needed: int) -> Iterator[Json]:
-    """Votes for Retry, while more are needed."""
     people = execution.retry_voters
     if not people or execution.settled_as is not None or execution.status is not ExecutionStatus.IN_DOUBT:
         return
@@ -253,7 +247,7 @@ def _asked_again(view: RequestView) -> Iterator[Json]:
 
 
 def _by(view: RequestView) -> list[Json]:
-    """ " by @Grace, today at …", as far as known; a moment includes its own "at"."""
+    """ " by @Grace, today at …"; a moment includes its own "at"."""
     decision = view.decision
     if decision is None:
         return []

@@ -1,5 +1,3 @@
-"""A request's status in plain words, wherever rich text does not fit."""
-
 from __future__ import annotations
 
 from agent.domain.limits import written
@@ -8,18 +6,16 @@ from agent.domain.request_view import GrantView, RequestView
 from agent.domain.run import Hold, RunStatus
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry asked for"}
-"""What a person said of an execution in doubt, as its card shows it."""
+"""A person's verdict on an execution in doubt."""
 
 
 def of_request(standing: RequestStatus | ApprovalState) -> str:
-    """Two or three words, the same everywhere."""
     if isinstance(standing, ApprovalState):
         return _APPROVAL_WORDS.get(standing, f"Approved, {standing.value}")
     return _WORDS[standing]
 
 
 def of_run(standing: RunStatus | ExecutionStatus | Hold) -> str:
-    """One to three words, the same everywhere."""
     return _RUN_WORDS[standing]
 
 

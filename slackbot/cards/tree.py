@@ -27,7 +27,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """Depth, line, weight, and omitted characters."""
+    """`left_out`: omitted characters."""
 
     depth: int
     section: Json
@@ -38,7 +38,7 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownValues:
-    """Rich text parts, with the number of omitted values and characters."""
+    """Rich text, with the number of omitted values and characters."""
 
     parts: list[Json]
     values_left_out: int = 0
@@ -46,12 +46,10 @@ class ShownValues:
 
     @property
     def complete(self) -> bool:
-        """Whether every value is complete."""
         return not self.values_left_out and not self.characters_left_out
 
 
 MAX_CHANGES = 20
-"""Lines of changes."""
 
 
 def show_values(values: Mapping[str, Any], limit: int, most: int = 30) -> ShownValues:
@@ -60,19 +58,18 @@ def show_values(values: Mapping[str, Any], limit: int, most: int = 30) -> ShownV
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int) -> ShownValues:
-    """The differences between two look-ups, as `name: before → after`."""
+    """Differences between two look-ups, as `name: before → after`."""
     return _within(limit, MAX_CHANGES, _differences("", before, after, 0))
 
 
 def edits(changed: Iterable[tuple[str, Any, Any]], limit: int) -> ShownValues:
-    """Known changes, as (path, before, after)."""
+    """`changed`: (path, before, after)."""
     rows = (
         row for path, before, after in changed for row in _change(path.removeprefix("$."), before, after, 0)
     )
     return _within(limit, MAX_CHANGES, rows)
 
 
-# ---------------------------------------------------------------- values
 def _members(values: Mapping[str, Any], depth: int) -> Iterator[ValueRow]:
     if depth == 0 and (pair := _pair(values)):
         before, after = pair
@@ -110,7 +107,6 @@ def _line(name: str, said: str, depth: int, value: Any = None) -> ValueRow:
     return _row(depth, pieces, left_out + _cut(name, MAX_NAME)[1])
 
 
-# ---------------------------------------------------------------- changes
 def _pair(values: Mapping[str, Any]) -> tuple[str, str] | None:
     return next((pair for pair in _PAIRS if pair[0] in values and pair[1] in values), None)
 
@@ -161,7 +157,6 @@ def _same(old: Any, new: Any) -> bool:
     return old == new and json_text.compact(old) == json_text.compact(new)
 
 
-# ---------------------------------------------------------------- rows to rich text
 def _within(limit: int, most: int, rows: Iterator[ValueRow]) -> ShownValues:
     kept: list[ValueRow] = []
     used, more = 0, False
@@ -202,6 +197,5 @@ def _label(name: str) -> Json:
 
 
 def _cut(said: str, limit: int) -> tuple[str, int]:
-    """One inert line, and the number of omitted characters."""
     words, is_cut = inert.line_and_rest(said, limit)
     return words, max(1, len(said) - limit) if is_cut else 0

@@ -1,4 +1,4 @@
-"""The values in cards and their answers; these ids are part of every message ever posted."""
+"""Values in cards and their answers. These ids are part of every message ever posted."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ ACTION_ASK_AGAIN = "signoff:ask_again"
 ACTION_RETRY = "signoff:retry"
 ACTION_DONE = "signoff:done"
 ACTION_ANSWER = "signoff:answer"
-"""Opens the full answer; the value is a page value."""
+"""A page value for the full answer."""
 ACTION_RETRY_CALL = "signoff:retry_call"
 ACTION_DONE_CALL = "signoff:done_call"
 ACTION_RESUME_RUN = "signoff:resume_run"
-"""Retry and Mark as done in a run's thread, for a call without a card; the value is the execution's id."""
+"""For a call without a card, in a run's thread; the value of Retry and Mark as done is the execution's id."""
 ACTION_DETAILS = "signoff:details"
 ACTION_APPROVE_COMMENT = "signoff:approve_comment"
 ACTION_EDIT = "signoff:edit"
 ACTION_ALLOW_SIMILAR = "signoff:allow_similar"
 ACTION_REVOKE = "signoff:revoke_grant"
 ACTION_REVOKE_LISTED = "signoff:revoke_listed_grant"
-"""The last one is in a list; its value is the grant's id."""
+"""In a list, the value is the grant's id."""
 ACTION_FILE = "signoff:file"
-"""Everything as a file; a button value like Approve's."""
+"""A button value like Approve's."""
 ACTION_LINK = "signoff:link"
-"""The only URL button; Slack also sends an action for it, which must be acknowledged and means nothing."""
+"""Slack sends an action for this URL button, which must be acknowledged and means nothing."""
 ACTION_OPEN = "signoff:open"
 """Details from a list; the value is only the request's id: a list has no place."""
 ACTION_CANCEL_RUN = "signoff:cancel_run"
 ACTION_LIST = "signoff:list"
-"""Opens a list in a modal; a page value."""
+"""A page value."""
 ACTION_PAGE = "signoff:page"
 ACTION_PAGE_BACK = "signoff:page_back"
-"""Forward and Back need two ids, because an id may occur once in a row; page values."""
+"""Page values. Forward and Back need two ids, because an id may occur once in a row."""
 ACTION_AGENT = "signoff:agent"
-"""Redraws the form with the chosen agent's inputs."""
 
 CALLBACK_REJECT = "signoff:reject_modal"
 CALLBACK_APPROVE = "signoff:approve_modal"
@@ -64,7 +63,7 @@ TASK_INPUT = "signoff:task_input"
 MAX_BUTTON_VALUE = 2000
 
 EVENT_TYPE = "signoff_card"
-"""`event_type` of the metadata on every message."""
+"""`event_type` in every message's metadata."""
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ID = re.compile(rf"{_UUID}\Z", re.ASCII)
@@ -93,14 +92,14 @@ class Names:
     groups: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, slack_id: str) -> str:
-        """A user's or user group's name; external text, so not inert."""
+        """A name is external text, so not inert."""
         name = self.people.get(slack_id) or self.groups.get(slack_id)
         return f"@{name}" if name else slack_id
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The buttons below a list: page values, or None for no button."""
+    """Page values of the buttons below a list; None for no button."""
 
     back: str | None = None
     forward: str | None = None
@@ -108,7 +107,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class ButtonValue:
-    """What a button claims to be about; the use case compares it with what is stored."""
+    """A button's claim, which the use case compares with what is stored."""
 
     nonce: str
     request_id: UUID
@@ -116,7 +115,7 @@ class ButtonValue:
     execution_id: UUID | None = None
 
     def __str__(self) -> str:
-        """The text of `button.value`. ValueError for a nonce that could not be read back."""
+        """The text of `button.value`. Raises ValueError for a nonce that could not be read back."""
         if not _NONCE.match(self.nonce):
             raise ValueError("a place nonce has 8 to 128 characters of A-Z, a-z, 0-9, _ and -")
         execution = f".{self.execution_id}" if self.execution_id else ""
@@ -124,12 +123,12 @@ class ButtonValue:
 
 
 def button_value(view: RequestView, execution_id: UUID | None = None) -> str:
-    """The value of a button at the place for which `view` is drawn."""
+    """A button's value at the place for which `view` is drawn."""
     return str(ButtonValue(view.place_nonce, view.id, view.revision, execution_id))
 
 
 def parse_button_value(text: object) -> ButtonValue | None:
-    """Read a button's value, or a modal's `private_metadata`; None for anything that Signoff never wrote."""
+    """Read a button's value or a modal's `private_metadata`; None for anything that Signoff never wrote."""
     found = _VALUE.match(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -143,7 +142,7 @@ def parse_button_value(text: object) -> ButtonValue | None:
 
 
 def page_value(what: str, **query: object) -> str:
-    """Values return as text, without None. ValueError beyond 2,000 characters."""
+    """Values return as text, without None. Raises ValueError beyond 2,000 characters."""
     known = {name: str(value) for name, value in query.items() if value is not None}
     value = json.dumps([what, known], separators=(",", ":"), sort_keys=True)
     if len(value) > MAX_BUTTON_VALUE:
@@ -152,7 +151,7 @@ def page_value(what: str, **query: object) -> str:
 
 
 def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
-    """None for anything that Signoff never wrote. A claim, like every value."""
+    """None for anything that Signoff never wrote."""
     try:
         what, query = json.loads(text) if isinstance(text, str) else (None, None)
     except (ValueError, TypeError, RecursionError):
@@ -163,12 +162,12 @@ def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
 
 
 def parse_id(text: object) -> UUID | None:
-    """A value that is only an id (`ACTION_OPEN`, `ACTION_CANCEL_RUN` …); None for anything else."""
+    """For `ACTION_OPEN`, `ACTION_CANCEL_RUN` and the like; None if not an id."""
     return UUID(text) if isinstance(text, str) and _ID.match(text) else None
 
 
 def metadata(delivery_id: object | None, **ids: object | None) -> Json:
-    """Metadata by which delivery recognises an unconfirmed post."""
+    """Delivery recognises an unconfirmed post by its metadata."""
     known = {"delivery": delivery_id, **ids}
     payload = {name: str(value) for name, value in known.items() if value is not None}
     return {"event_type": EVENT_TYPE, "event_payload": payload}

@@ -31,11 +31,11 @@ OWN_WORDS_EXCLUDE = (
     "If you write your own words, you cannot approve what this agent proposes after it has read them."
 )
 OWN_WORDS = "signoff:own_words"
-"""So that a required choice never prevents own words."""
+"""A required choice must not prevent own words."""
 
 
 def reject_modal(view: RequestView, carry: str) -> Json:
-    """Asks for a reason: the checkpoint's, own words, or both. `carry` names the button's place."""
+    """`carry` names the button's place."""
     required = "reject" in view.reason_required
     effect = "Rejecting ends this request. The agent and the requester will see the reason."
     if view.own_words_exclude:
@@ -51,7 +51,6 @@ def reject_modal(view: RequestView, carry: str) -> Json:
 
 
 def approve_modal(view: RequestView, carry: str) -> Json:
-    """Asks for an approval's note."""
     required = "approve" in view.reason_required
     then = "such calls run without a question" if view.grant else "it runs"
     effect = f"Once enough people have approved, {then}. The agent and the requester will see the note."
@@ -63,7 +62,7 @@ def approve_modal(view: RequestView, carry: str) -> Json:
 
 
 def reason_of(view: Mapping[str, Any]) -> str | None:
-    """Read a `view_submission`'s `view`: the chosen reason, own words, or both; None if empty."""
+    """From a `view_submission`'s `view`: the chosen reason, own words, or both; None if empty."""
     chosen = _entered(view, CHOICE_BLOCK, CHOICE_INPUT).get("selected_option")
     choice = chosen.get("value") if isinstance(chosen, Mapping) else None
     typed = _entered(view, REASON_BLOCK, REASON_INPUT).get("value")
@@ -92,8 +91,8 @@ def _question(view: RequestView, effect: str) -> list[Json]:
 def _chooser(choices: list[Json], *, required: bool) -> list[Json]:
     """The checkpoint's reasons, as a menu.
 
-    Slack marks optional inputs with "(optional)", so a required one begins with its own choice, which leaves the
-    reason to the words below.
+    Slack marks optional inputs with "(optional)", so a required one begins with a choice that leaves the reason to the
+    words below.
     """
     if not choices:
         return []
