@@ -1,5 +1,3 @@
-"""The HTTP side of the service."""
-
 from slackbot.slack_api.openid import OpenID
 from slackbot.web.application import application
 from slackbot.web.http.context import SlackConnection, WebContext

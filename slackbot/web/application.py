@@ -1,5 +1,3 @@
-"""The web application: routes, problem details, body limits, common headers."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
@@ -39,15 +37,14 @@ API_VERSION = "1"
 """Independent of the service's version."""
 
 API = frozenset({"agentos", "agents", "approve", "events", "executions", "pending", "runs", "webhooks"})
-"""First path segments of the API."""
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 
-"""Bytes of a body. Larger data belongs in a store, with its address in the request."""
+"""Bytes of a body; larger data belongs in a store, with its address in the request."""
 
 
 def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
-    """Our routes, after `more` (Slack's events, health): those are not matched against the whole API first."""
+    """Our routes, after `more` (Slack's events, health), which are then not matched against the whole API first."""
     app = FastAPI(
         title="Signoff",
         version=API_VERSION,
@@ -69,7 +66,7 @@ def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """Shared by all applications of a process: FastAPI takes a while to analyse signatures."""
+    """Cached per process: FastAPI takes a while to analyse signatures."""
     together = APIRouter(
         generate_unique_id_function=openapi.operation_id, dependencies=[Depends(refuse_unstorable)]
     )
@@ -94,7 +91,7 @@ def _routes() -> list[BaseRoute]:
 
 
 class RouteCounter:
-    """Counts responses by route pattern: paths contain ids, so their number is unbounded."""
+    """Counts responses by route pattern, because paths contain ids."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -144,7 +141,7 @@ class BodyLimit:
         self._most = most
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Pass calls without a body on; a waiting call adds no frame."""
+        """Add no frame for calls that wait."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
         headers = dict(scope["headers"])

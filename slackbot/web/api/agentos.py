@@ -1,7 +1,7 @@
 """`/agentos`: the API that Agno's AgentOS client (`agno.client.AgentOSClient`) calls, in AgentOS's exact format.
 
-It differs in who decides: tools are confirmed by a reviewer's own key, never by the key that asked, and confirmed with
-the original arguments: changed ones are refused.
+It differs in who decides: a reviewer's own key confirms tools, never the key that asked, and only with the original
+arguments.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RUN: dict[int | str, dict[str, Any]] = {
 }
 
 Given = Annotated[Key | None, BeforeValidator(lambda value: value or None)]
-"""An optional name; empty is the same as missing."""
+"""Empty is the same as missing."""
 SessionId = Annotated[Key | None, Query(description="Its session; another one is no session of that run.")]
 
 

@@ -1,5 +1,3 @@
-"""`/agentos/sessions`: a key's sessions, in AgentOS's format."""
-
 from __future__ import annotations
 
 import time
@@ -29,7 +27,7 @@ router = APIRouter(prefix="/agentos", route_class=StrictRoute, tags=["AgentOS"])
 _PROBLEMS = documented(401, 403, 404, 422, 429, 503)
 NO_SUCH_SESSION = "There is no such session, or this key did not start it."
 WantedStatus = Annotated[Status, BeforeValidator(str.upper)]
-"""A status filter, in upper or lower case like AgentOS."""
+"""In upper or lower case, like AgentOS."""
 
 NAME = 100
 """Characters of the first message used as the session's name."""
@@ -48,7 +46,7 @@ class SessionLine(ResponseModel):
 
     @classmethod
     def of(cls, first: RunView, last: RunView, **more: Any) -> Self:
-        """From the session's first and last run, with secrets masked."""
+        """From the first and last run, with secrets masked."""
         return cls(
             session_id=first.session_id or str(first.id),
             session_name=first.task[:NAME],
@@ -192,7 +190,7 @@ async def session_run(request: Request, session_id: str, run_id: UUID, caller: R
 
 
 async def _runs(ctx: WebContext, caller: Principal, session_id: str) -> list[UUID]:
-    """The session's runs, at least one. Raises NotFound."""
+    """At least one run. Raises NotFound."""
     found = await ctx.db.read(views.runs_of_session, caller.name, session_id)
     if found:
         return found

@@ -1,4 +1,4 @@
-"""Agents, runs and events in AgentOS's exact format, so that its own client can read them."""
+"""Agents, runs and events in AgentOS's exact format, for its own client."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class AgentOSRun(ResponseModel):
         )
 
     def event(self, name: str, **more: Any) -> str:
-        """A server-sent event of this run."""
+        """A server-sent event."""
         about = {
             "created_at": int(time.time()),
             "event": name,
@@ -177,7 +177,7 @@ class Accepted(ResponseModel):
 
 
 async def agentos_run(ctx: WebContext, run_id: UUID) -> AgentOSRun:
-    """The run's current state. Raises NotFound."""
+    """Raises NotFound."""
     return AgentOSRun.of(await known_run(ctx, run_id))
 
 

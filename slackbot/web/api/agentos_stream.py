@@ -1,5 +1,3 @@
-"""A run's events in AgentOS's format, until the run pauses or ends."""
-
 from __future__ import annotations
 
 import time

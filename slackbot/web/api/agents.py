@@ -1,5 +1,3 @@
-"""`/agents`: start agents, list them, answer their questions, cancel them."""
-
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
@@ -100,7 +98,7 @@ class AgentStatus(ResponseModel):
 
     @classmethod
     def of(cls, line: RunLine) -> Self:
-        """From a line that `clean_run_lines` has masked."""
+        """The line is masked by `clean_run_lines`."""
         run, asked = line.run, [QuestionOut.of(each) for each in line.asked]
         more = f" (and {run.asked - 1} more)" if run.asked > 1 else ""
         return cls.copy_of(
@@ -151,7 +149,6 @@ class Cancelled(ResponseModel):
 
 
 def question(description: str) -> str:
-    """The question for people, as a sentence."""
     return description if description.endswith("?") else f"Should I proceed: {description}?"
 
 
@@ -270,7 +267,7 @@ async def respond_to_agent(
 
 
 def _chosen(line: RunLine, request_id: UUID | None) -> PendingQuestion:
-    """The question that this decision answers. Raises ProblemRaised."""
+    """Raises ProblemRaised."""
     if request_id is not None:
         found = next((each for each in line.asked if each.request_id == request_id), None)
         if found is None:

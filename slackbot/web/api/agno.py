@@ -1,7 +1,6 @@
 """`/runs` in the format of Agno's AgentOS: start a run, see it pause, confirm its tools, continue.
 
-It differs in who decides: tools are confirmed by a reviewer's own key, never by the key that asked, and confirmed with
-the original arguments: changed ones are refused.
+A reviewer's own key confirms tools, never the key that asked, and only with the original arguments.
 """
 
 from __future__ import annotations

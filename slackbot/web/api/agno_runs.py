@@ -1,5 +1,3 @@
-"""What AgentOS clients do with runs, independent of format."""
-
 from __future__ import annotations
 
 import time
@@ -61,10 +59,7 @@ async def say(
     user_id: str | None,
     key: str | None,
 ) -> UUID:
-    """Send a message to the session's run, or start one.
-
-    `user_id` is a Slack user id, for keys with `on_behalf`; any other value is ignored.
-    """
+    """Send a message to the session's run, or start one. `user_id` as in `create_agent_run`."""
     named = user_id if user_id and is_user_id(user_id) else None
     requester = claimed_requester(ctx, caller, named)
     await check_member(ctx.slack.directory, requester.person)
@@ -80,11 +75,7 @@ async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id:
 
 
 async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Sequence[Confirmation]) -> None:
-    """Apply these decisions as votes of the key's owner.
-
-    Each counts on its own, in the given order. The first refused one ends the call; the problem lists those that
-    counted. A key with the scope `request` is refused, and the attempt recorded with the request.
-    """
+    """Apply these decisions as `continue_agent_run` documents."""
     said = [each for each in tools if each.confirmed is not None]
     waiting = _matched(said, await run_tools(ctx, run_id))
     asked = [(tool.request_id, tool.revision) for tool in waiting if tool.request_id and tool.revision]
@@ -117,7 +108,7 @@ async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Seque
 
 
 async def check_agent(ctx: WebContext, caller: Principal, agent: str, run_id: UUID) -> None:
-    """NotFound for another agent's run, or one that this key may not see."""
+    """Raises NotFound for another agent's run, or one that this key may not see."""
     line = await run_for(ctx, caller, run_id)
     if line.run.agent != agent:
         raise NotFound(NO_SUCH_RUN)
@@ -167,7 +158,7 @@ async def _begin(
     requester: Requester,
     key: str | None,
 ) -> UUID:
-    """Start a run. If two calls start one session at once, one finds the other's run."""
+    """If two calls start one session at once, one finds the other's run."""
     if key is None and session_id is not None:
         key = f"session:{agent.name}:{session_id}:{await latest_run(ctx, caller, agent.name, session_id)}"
     started = await start(ctx, caller, agent, message, requester, start_key=key, session_id=session_id)
@@ -175,7 +166,7 @@ async def _begin(
 
 
 def _matched(said: Sequence[Confirmation], tools: Sequence[AgnoTool]) -> list[AgnoTool]:
-    """These decisions' calls, in order. Raises ProblemRaised before any decision counts."""
+    """The calls of these decisions. Raises ProblemRaised before any decision counts."""
     by_id = {tool.tool_call_id: tool for tool in tools}
     matched = []
     for word in said:

@@ -1,5 +1,3 @@
-"""Runs, tools and agents in the format of Agno's AgentOS, with additional fields."""
-
 from __future__ import annotations
 
 import json
@@ -89,7 +87,7 @@ class RunOutput(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run and its tools, masked; `began` says when each tool call was proposed."""
+    """A masked run with its tools; `began`: when each call was proposed."""
 
     run: RunView
     tools: list[AgnoTool]
@@ -107,7 +105,7 @@ class KnownRun:
 
 
 async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:
-    """The current state of the run. Raises NotFound."""
+    """Raises NotFound."""
     run, calls, asked_views, hidden = await _rows(ctx, run_id)
     return KnownRun(
         await clean_run(run, hidden),
@@ -117,7 +115,7 @@ async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:
 
 
 async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
-    """The current state of the run. Raises NotFound."""
+    """Raises NotFound."""
     known = await known_run(ctx, run_id)
     run = known.run
     return RunOutput(
@@ -198,7 +196,7 @@ def _confirmed(view: RequestView) -> bool | None:
 
 
 def _arguments(call: CallView) -> dict[str, Any] | None:
-    """The proposed arguments; ``None`` if they are not a JSON object."""
+    """``None`` if the proposed arguments are not a JSON object."""
     try:
         proposed = json.loads(call.raw_arguments)
     except (ValueError, RecursionError):

@@ -1,5 +1,3 @@
-"""`/approve`: a person's vote, with their own key."""
-
 from __future__ import annotations
 
 from enum import StrEnum

@@ -1,7 +1,7 @@
 """Events for any number of listeners at the cost of one database reader. Ids and states, never a request's content.
 
-Delivery is at least once: each event has a permanent id, and after reconnecting a listener receives events again from
-shortly before its last one, because transactions do not commit in timestamp order.
+Delivery is at least once: each event has a permanent id, and a listener that reconnects gets events again from shortly
+before its last one, because transactions do not commit in timestamp order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OVERLAP = timedelta(seconds=15)
 """How far events may arrive out of order: longer than any of our transactions."""
 
 MAX_MISSED = 10_000
-"""Events replayed after a break; a listener that missed more is told to reload everything."""
+"""Events replayed after a break; a listener that missed more must reload everything."""
 
 MAX_WAITING = 1_000
 """Queue size per listener; a slower one is disconnected and reconnects with its last event id."""
@@ -58,31 +58,28 @@ TYPES: dict[AuditKind, str] = {
     AuditKind.RUN_RESUMED: "run.changed",
     AuditKind.RUN_ENDED: "run.changed",
 }
-"""Event types by kind."""
 
 KINDS = [kind.value for kind in TYPES]
 
 
 @dataclass(frozen=True, slots=True)
 class EventPosition:
-    """The last event that a listener received."""
-
     at: datetime
     id: str
 
     @property
     def subject(self) -> str:
-        """The id of its request or run."""
+        """The request or run."""
         return self.id.split("/")[1]
 
     @property
     def seq(self) -> int:
-        """Its sequence number within the subject."""
+        """Within the subject."""
         return int(self.id.split("/")[2])
 
     @classmethod
     def read(cls, text: str) -> EventPosition:
-        """Parse an event id. Raises ValueError."""
+        """Raises ValueError."""
         if not (found := _ID.fullmatch(text)):
             raise ValueError("is not the id of an event")
         at = datetime.fromisoformat(found[1])
@@ -96,10 +93,8 @@ def event_id(event: Transition) -> str:
 
 
 class Listening(Protocol):
-    """A receiver of events."""
-
     def tell(self, event: Transition) -> bool:
-        """Queue the event. False: the queue is full."""
+        """Return False if the queue is full."""
 
     def end(self) -> None:
         """No more events follow."""
@@ -107,12 +102,11 @@ class Listening(Protocol):
 
 @dataclass(eq=False)
 class Listener:
-    """Queues all events; ``None`` marks the end."""
+    """``None`` marks the end."""
 
     queue: asyncio.Queue[Transition | None] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING + 1))
 
     def tell(self, event: Transition) -> bool:
-        """Queue the event. False: the queue is full."""
         if self.queue.qsize() >= MAX_WAITING:
             self.queue.put_nowait(None)
             return False
@@ -120,7 +114,6 @@ class Listener:
         return True
 
     def end(self) -> None:
-        """No more events follow."""
         if not self.queue.full():
             self.queue.put_nowait(None)
 
@@ -164,7 +157,6 @@ class Feed:
         return None
 
     async def _begin(self) -> None:
-        """Skip everything recorded before now."""
         async with self._db.connection() as connection:
             self._newest = await views.now(connection)
             recent = await views.transitions(connection, KINDS, self._newest - OVERLAP, limit=MAX_MISSED)
@@ -198,7 +190,6 @@ class Feed:
         return news
 
     async def stop(self) -> None:
-        """End all listeners."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

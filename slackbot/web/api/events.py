@@ -32,7 +32,7 @@ from slackbot.web.http.problems import documented, retry_later
 router = APIRouter(route_class=StrictRoute, tags=["Events"])
 
 HEARTBEAT = 15.0
-"""Seconds of silence before a comment keeps the connection open; the key is checked again then, too."""
+"""Seconds of silence before a comment keeps the connection open; the key is then checked again."""
 
 MAX_STREAMS = 20
 """Open streams per key."""
@@ -82,8 +82,6 @@ class StreamPlace:
 
 
 class Events(StreamingResponse):
-    """An event stream that releases its reservation at the end."""
-
     media_type = "text/event-stream"
 
     def __init__(self, lines: AsyncIterator[str], place: StreamPlace) -> None:
@@ -91,7 +89,7 @@ class Events(StreamingResponse):
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Released here, because the body generator never starts if the caller has already disconnected."""
+        """Release the place here: the body generator never starts if the caller has already disconnected."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -124,7 +122,7 @@ async def watch_events(
 
 
 def position(text: str | None) -> EventPosition | None:
-    """Parse an event id. Raises RequestValidationError."""
+    """Raises RequestValidationError."""
     try:
         return EventPosition.read(text) if text else None
     except ValueError as error:
@@ -178,7 +176,7 @@ async def _still_valid(db: Database, secret: str) -> bool:
 
 
 def line(event: Transition, run_id: UUID | None = None) -> str:
-    """Format the event for the stream of this run, or of everything."""
+    """The event for the stream of this run, or of everything."""
     kind = AuditKind(event.event)
     of_run = {} if run_id is None else {"run_id": str(run_id)}
     data = of_run | {

@@ -111,7 +111,7 @@ class ResultIn(RequestModel):
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome to store. Raises MalformedArguments."""
+        """Raises MalformedArguments."""
         if self.error is not None:
             return Outcome(ExecutionStatus.FAILED, self.error, self.seconds or 0.0)
         if self.result is None:

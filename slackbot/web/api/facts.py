@@ -1,5 +1,3 @@
-"""Facts from programs, and what follows if they have changed."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -24,18 +22,18 @@ from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
 
 MAX_DIFFERENCES = 50
-"""Per response; the request has all facts."""
+"""The request has all differences."""
 
 
 def check_may_send_facts(principal: Principal) -> None:
-    """ProblemRaised (403) for a key without the scope."""
+    """Raise ProblemRaised (403) for a key without the scope."""
     if not principal.may(Scope.FACTS):
         words = f"The key {principal.key} may not supply facts; that needs the scope facts."
         raise ProblemRaised(403, "scope-missing", "Scope missing", words)
 
 
 def program_facts(values: dict[str, Any] | None) -> Facts:
-    """A call's facts. Raises MalformedArguments, with the path below `$.facts`."""
+    """Raises MalformedArguments, with the path below `$.facts`."""
     if values is None:
         return Facts()
     try:
@@ -45,10 +43,9 @@ def program_facts(values: dict[str, Any] | None) -> Facts:
 
 
 def narrowed(rule: Rule, facts: Facts) -> Rule:
-    """Adapt the rule to a request with these facts.
+    """Forbid edits if the facts are the program's.
 
-    They describe the original arguments, and only the program could supply those of an edit, so edits are not
-    allowed.
+    They describe the original arguments, and only the program could supply those of an edit.
     """
     return rule.model_copy(update={"allow_edit": False}) if facts.source is FactsSource.PROGRAM else rule
 

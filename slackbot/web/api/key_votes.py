@@ -1,4 +1,4 @@
-"""Votes by API key. They are the owner's votes; keys that can ask cannot vote."""
+"""Votes by API key are the owner's votes; keys that can ask cannot vote."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised
 
 PATH = "api"
-"""The vote's path in the audit log."""
+"""For the audit log."""
 
 
 async def key_owner(ctx: WebContext, principal: Principal, asked: Sequence[tuple[UUID, int]]) -> Person:
-    """Whose vote this key carries. Raises Refused (recorded) for a key that can ask, otherwise ProblemRaised."""
+    """Raises Refused (recorded) for a key that can ask, otherwise ProblemRaised."""
     if principal.may(Scope.DECIDE) and principal.owner is not None:
         return principal.owner
     if principal.may(Scope.REQUEST):
@@ -66,7 +66,6 @@ async def cast_key_vote(
 
 
 async def _is_unreadable(ctx: WebContext, request_id: UUID) -> bool:
-    """Whether the request waits and cannot be shown completely."""
     view = await ctx.snapshots.get(request_id)
     if view is None or view.status is not RequestStatus.WAITING:
         return False

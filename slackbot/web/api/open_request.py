@@ -1,4 +1,4 @@
-"""A program's question: its call, the policy evaluation, and the request to people."""
+"""A program's question: policy evaluates the call, and people are asked."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ MAX_DESCRIPTION = 2000
 MAX_WAITING = 5_000
 """Open requests per key."""
 MAX_WAITING_BYTES = 64 * 2**20
-"""Their total size in the database."""
+"""Total size of a key's open requests in the database."""
 LATER = 60.0
-"""For Retry-After: people have to decide first."""
+"""Seconds for Retry-After: people have to decide first."""
 
 RequestName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128)
@@ -109,7 +109,6 @@ class AskIn(RequestModel):
 
     @property
     def mentions_facts(self) -> bool:
-        """Whether the body mentions facts, which needs a key with that scope."""
         return self.facts is not None or self.facts_failed
 
     @property
@@ -118,7 +117,7 @@ class AskIn(RequestModel):
         return ToolTraits(self.action or EXTERNAL, EXTERNAL, requires_approval=self.action is None)
 
     def as_action(self) -> Action:
-        """The action that people approve. Raises MalformedArguments."""
+        """Raises MalformedArguments."""
         if self.action is not None:
             return Action(self.action, EXTERNAL, self.arguments or {})
         included = {"request_id", "action_description", "agent_context", "timestamp"}
@@ -138,7 +137,7 @@ class AskIn(RequestModel):
         return hashlib.sha256(canonical_bytes(included)).digest()
 
     def program_facts(self) -> Facts:
-        """The sent facts. Raises MalformedArguments."""
+        """Raises MalformedArguments."""
         return (
             program_facts(self.facts)
             if not self.facts_failed
@@ -268,7 +267,7 @@ def _agent(principal: Principal, body: AskIn) -> str:
 
 
 def _asserted(principal: Principal, requester: Requester) -> str:
-    """Who asserts the requester, for card and audit log."""
+    """For card and audit log."""
     if requester.person is None:
         return "none"
     on_behalf = f" for {requester.person.user_id}" if requester.asserted == "on-behalf" else ""
@@ -292,7 +291,7 @@ def _rationale(rule: Rule, body: AskIn) -> str | None:
 
 
 def _context(body: AskIn) -> dict[str, Any]:
-    """The program's context. Without an action, its fields are already the arguments."""
+    """Without an action, the program's fields are already the arguments."""
     if body.action is None:
         return {}
     included = {"action_description", "agent_context", "timestamp"}

@@ -1,5 +1,3 @@
-"""`/pending`: programs ask for a review, wait for it, and withdraw it."""
-
 from __future__ import annotations
 
 import asyncio
@@ -143,7 +141,7 @@ async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) ->
 
 
 async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:
-    """The decided request, or None after that time. Holds no resources while waiting."""
+    """None after ``seconds``. Holds no resources while waiting."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         now = await ctx.watch.request(request_id, recorded, left)

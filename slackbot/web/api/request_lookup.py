@@ -1,5 +1,3 @@
-"""Find the request that a path names, if the caller may see it."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +27,7 @@ RequestId = Annotated[
 
 
 async def find_visible_request(ctx: WebContext, principal: Principal, name: str) -> RequestView:
-    """The request, if this caller may see it (else Refused). Raises what `find_request` raises."""
+    """Raises Refused unless the caller may see the request, and as `find_request`."""
     view = await find_request(ctx, principal, name)
     await _may_see(ctx, principal, view)
     return view
@@ -43,7 +41,7 @@ async def find_request(ctx: WebContext, principal: Principal, name: str) -> Requ
 
 
 async def find_vote_context(ctx: WebContext, principal: Principal, name: str) -> VoteContext:
-    """What a vote on the request needs. Raises what `find_request` raises."""
+    """Raises what `find_request` raises."""
     return await _read(ctx, principal, name, views.vote_context)
 
 
@@ -92,8 +90,10 @@ def not_found() -> ProblemRaised:
 
 
 async def _may_see(ctx: WebContext, principal: Principal, view: RequestView) -> None:
-    """Programs see their own requests; `read` keys all; `decide` keys what their owner may see. Raises ProblemRaised,
-    Refused."""
+    """Programs see their own requests; `read` keys all; `decide` keys what their owner may see.
+
+    Raises ProblemRaised and Refused.
+    """
     if view.principal == principal.name or principal.sees_all:
         return
     if not principal.may(Scope.DECIDE) or principal.owner is None:

@@ -18,12 +18,11 @@ _USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}")
 
 
 def is_user_id(named: str) -> bool:
-    """Whether this could be a Slack user id."""
     return _USER_ID.fullmatch(named) is not None
 
 
 def claimed_requester(ctx: WebContext, principal: Principal, named: str | None) -> Requester:
-    """The asserted requester. Raises ProblemRaised (403) for a name that the key may not use."""
+    """Raises ProblemRaised (403) for a name that the key may not use."""
     owner = principal.owner
     if named is None or (owner is not None and owner == Person(ctx.slack.team_id, named)):
         return Requester(owner, "key-owner") if owner else Requester(None, "none")

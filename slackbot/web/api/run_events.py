@@ -1,4 +1,4 @@
-"""`/runs/{run_id}/events`: one run's events. Ids and states, never arguments."""
+"""`/runs/{run_id}/events`: ids and states, never arguments."""
 
 from __future__ import annotations
 
@@ -87,8 +87,6 @@ class RunListener:
 
 @dataclass
 class _RunRecord:
-    """One run's events, and which were sent."""
-
     db: Database
     run_id: UUID
     newest: datetime
@@ -110,7 +108,6 @@ class _RunRecord:
         return news, over
 
     async def is_finished(self) -> bool:
-        """Whether there is nothing to send, now or later."""
         over, found = await self._look()
         return over and all(each.at <= self.newest for each in found)
 

@@ -1,5 +1,3 @@
-"""Start agents for programs."""
-
 from __future__ import annotations
 
 import difflib
@@ -16,7 +14,7 @@ from slackbot.web.http.problems import ProblemRaised
 
 
 def agent_named(ctx: WebContext, name: str) -> Agent:
-    """The agent of this name. Raises ProblemRaised (404), which suggests similar names."""
+    """Raises ProblemRaised (404), which suggests similar names."""
     agents = ctx.services.registry
     if (found := agents.find(name)) is not None:
         return found
@@ -38,7 +36,7 @@ async def start(
     session_id: str | None = None,
     label: str | None = None,
 ) -> StartOutcome:
-    """Start the agent in a new thread of the service's channel. Raises Conflict if the start key was used otherwise."""
+    """Start the agent in a new thread. Raises Conflict if the start key was used otherwise."""
     started = await run_starts.start(
         ctx.services,
         ctx.slack.directory,

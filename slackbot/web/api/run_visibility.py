@@ -20,7 +20,7 @@ NO_SUCH_RUN = "There is no such run, or this key may not see it."
 
 
 async def run_for(ctx: WebContext, principal: Principal, run_id: UUID) -> RunLine:
-    """The run with its open requests. NotFound, also if this key may not see it."""
+    """The run with its open requests. Raises NotFound, also if this key may not see it."""
     async with ctx.db.connection() as connection:
         known = await views.cancel_context(connection, run_id)
         line = await views.run_line(connection, run_id)
@@ -45,7 +45,7 @@ async def _sees(ctx: WebContext, person: Person, run: RunView, known: views.Canc
 
 
 async def clean_run_lines(ctx: WebContext, lines: Sequence[RunLine]) -> list[RunLine]:
-    """Masked copies, also without what the checkpoints of a run's calls hide."""
+    """Mask also what the checkpoints of a run's calls hide."""
     runs = await without_secrets(ctx.db, [line.run for line in lines])
     asked = await clean_value([[each.description for each in line.asked] for line in lines])
     return [

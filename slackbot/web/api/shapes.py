@@ -38,7 +38,7 @@ def rfc3339(at: datetime) -> str:
 
 
 def _written(value: object) -> object:
-    """Only a time with offset: pydantic would read a bare number as seconds since 1970."""
+    """Require an offset: pydantic would read a bare number as seconds since 1970."""
     if not isinstance(value, datetime) and not (isinstance(value, str) and "T" in value.upper()):
         raise ValueError("is not an RFC 3339 time such as 2026-11-21T09:30:00Z")
     return value
@@ -74,7 +74,7 @@ Length = Annotated[float, BeforeValidator(seconds_of, json_schema_input_type=flo
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
 After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]
-"""Start of a page: `None` for the first."""
+"""`None` for the first page."""
 
 
 class ResponseModel(BaseModel):
@@ -105,7 +105,7 @@ class Page(ResponseModel, Generic[T]):
 
 
 def page(items: Sequence[T], following: UUID | None) -> Page[T]:
-    """A page; `following`: the id after which the next begins."""
+    """`following`: the id after which the next page begins."""
     return Page(items=list(items), next=following.hex if following is not None else None)
 
 
@@ -211,7 +211,7 @@ class ReviewOut(ResponseModel):
 
     @classmethod
     def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
-        """From a view that `clean_view` has masked."""
+        """The view is masked by `clean_view`."""
         return cls.copy_of(
             view,
             request_id=view.client_id if view.source == API else str(view.id),

@@ -1,5 +1,3 @@
-"""Webhooks, for operators."""
-
 from __future__ import annotations
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Actions that a program may carry out without asking: by policy, or a reviewer's grant."""
+"""Actions that policy, or a reviewer's grant, allows a program without asking."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def within_limits(
     facts: Facts,
     judged: Judgement,
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """Apply the limits. If the action may run, its use is counted and recorded on return."""
+    """If the action may run, its use is counted and recorded on return."""
     if not asked.uses or judged.verdict == "deny":
         return judged, ()
     if judged.verdict == "ask":

@@ -1,1 +1,0 @@
-"""Sessions and forms of signed-in people."""

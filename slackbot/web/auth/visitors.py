@@ -25,7 +25,7 @@ MAX_FIELDS = 300
 
 
 class NotSignedIn(SignoffError):
-    """No session, or it has expired."""
+    """There is no session, or it has expired."""
 
 
 class ForeignForm(SignoffError):
@@ -46,7 +46,7 @@ class Visitor:
 
 
 async def visitor(request: Request) -> Visitor:
-    """Who is signed in. Raises NotSignedIn, and Refused if they may not act here (any more) or this is in doubt."""
+    """Raises NotSignedIn, and Refused if the person may not act here (any more) or this is in doubt."""
     ctx = web_context(request)
     secret = request.cookies.get(cookie_name(NAME, ctx), "")
     session = await sessions.find(ctx.db, secret)
@@ -68,7 +68,7 @@ async def check_member(ctx: WebContext, person: Person) -> None:
 
 
 async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visitor)]) -> FormData:
-    """The form of a page of ours. Raises ForeignForm, and ProblemRaised (422)."""
+    """Raises ForeignForm, and ProblemRaised (422)."""
     check_origin(request)
     form = await read_form(request, MAX_FIELDS)
     token = form.get("token")
@@ -93,7 +93,6 @@ def check_origin(request: Request) -> None:
 
 
 def is_secure(ctx: WebContext) -> bool:
-    """Whether the public URL is https."""
     return (ctx.public_url or "").startswith("https://")
 
 

@@ -1,1 +1,0 @@
-"""Shared by all web routes."""

@@ -1,6 +1,7 @@
 """Authenticate a call's bearer key (RFC 6750), and check the route's scope."""
 
-# No `from __future__ import annotations`: FastAPI cannot resolve them on a callable instance (`RequireScope`).
+# No `from __future__ import annotations`: FastAPI cannot resolve them on a callable instance
+# (`RequireScope`).
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -18,7 +19,7 @@ bearer = HTTPBearer(auto_error=False, description="A key created with `signoff k
 async def caller(
     request: Request, presented: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Principal:
-    """Identify the caller. Raises ProblemRaised (401) without a valid key, and TooManyCalls."""
+    """Raises ProblemRaised (401) without a valid key, and TooManyCalls."""
     known: Principal | None = getattr(request.state, "principal", None)
     if known is not None:
         return known
@@ -58,7 +59,7 @@ class RequireScope:
 
 
 def needed(dependant: Dependant) -> RequireScope:
-    """The scope that a route requires. TypeError for a route without one."""
+    """The scope that a route requires. Raises TypeError for a route without one."""
     for each in dependant.dependencies:
         if isinstance(each.call, RequireScope):
             return each.call

@@ -27,7 +27,7 @@ MAX_BODY_BYTES = 2**20
 """Action arguments have their own limit (`signoff.canonical`)."""
 
 MAX_VALUES = 20_000
-"""Per body: objects, arrays and members. Parsing more would block other callers."""
+"""Objects, arrays and members of a body. Parsing more would block other callers."""
 
 AT_ONCE = 16_384
 """Bytes parsed in the event loop: about a millisecond."""
@@ -66,7 +66,7 @@ class StrictRoute(APIRoute):
 
 
 async def by_size(size: int, work: Callable[[], T]) -> T:
-    """Run work in a thread if the body is large, so that the loop stays responsive."""
+    """Use a thread for large bodies, which would block the loop."""
     if size <= AT_ONCE:
         return work()
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
@@ -81,7 +81,7 @@ def read_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
 
 
 def _has_too_many_values(encoded: bytes) -> bool:
-    """Counts commas, arrays and objects without parsing: strings may make it overcount, never undercount."""
+    """Count without parsing: strings may make it overcount, never undercount."""
     if _delimiters(encoded) < MAX_VALUES:
         return False
     bare = _STRING.sub(b"0", encoded)
@@ -93,7 +93,7 @@ def _delimiters(encoded: bytes) -> int:
 
 
 async def read_form(request: Request, most_fields: int) -> FormData:
-    """Read a form without files. Raises ProblemRaised if it cannot be read or stored."""
+    """Raises ProblemRaised if a form has files, or cannot be read or stored."""
     try:
         form = await request.form(max_files=0, max_fields=most_fields)
     except ProblemRaised:

@@ -1,7 +1,7 @@
 """Limits on half-read connections: time, size and number.
 
-If there are too many, the one that has waited longest is closed, so that new connections, such as a click from Slack,
-are served. A limit on all connections would turn Slack away.
+Beyond the number, the longest wait is closed, so that new connections, such as Slack's clicks, are served. A limit on
+all connections would turn Slack away.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class ConnectionLimits:
     """Limits until a request is complete: bytes of a head, seconds for head and body.
 
     ``linger``: seconds for the rest of a body that was answered early. ``half_read``: connections that may wait for
-    bytes; idle ones of unknown callers count, too.
+    bytes, idle ones of unknown callers included.
 
-    A connection is closed after ``idle`` seconds without a request: longer than client pools (httpx: 5) and load
-    balancers (AWS: 60) keep one, so that no request is sent into a closing connection.
+    ``idle`` seconds without a request close a connection: longer than client pools (httpx: 5) and load balancers (AWS:
+    60) keep one, so that no request is sent into a closing connection.
     """
 
     head_bytes: int = 65_536
@@ -52,7 +52,7 @@ class HalfRead:
         self._waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()
 
     def add(self, connection: GuardedProtocol) -> None:
-        """Closes the one that has waited longest if there are too many."""
+        """Beyond the limit, close the longest wait."""
         self._waiting[connection] = None
         self._waiting.move_to_end(connection)
         if len(self._waiting) > self._most:
@@ -130,7 +130,6 @@ class GuardedProtocol(HttpToolsProtocol):
     # --- waiting ------------------------------------------------------------------------------------------
 
     def close(self, because: str) -> None:
-        """Close without a response."""
         self._disarm()
         CONNECTIONS_CLOSED.labels(because).inc()
         self.transport.abort()

@@ -1,5 +1,3 @@
-"""What the HTTP side needs from other rooms."""
-
 from __future__ import annotations
 
 import asyncio
@@ -29,7 +27,7 @@ from slackbot.web.http.watch import ChangeWatch
 
 @dataclass(frozen=True, slots=True)
 class SlackConnection:
-    """Exists once Slack has identified us: people can be looked up, and cards posted."""
+    """Exists once Slack has identified us."""
 
     team_id: str
     directory: Directory
@@ -69,12 +67,11 @@ class WebContext:
 
     @cached_property
     def snapshots(self) -> RequestSnapshots:
-        """Shared by callers at the same moment."""
         return RequestSnapshots(self.db)
 
     @cached_property
     def hand_overs(self) -> Wave[UUID, datetime | None]:
-        """Batched for callers at the same moment: askers that read an approval."""
+        """Batch the askers that read an approval at the same moment."""
         return Wave(partial(external.hand_over_together, self.db), key=lambda request_id: request_id)
 
     @property

@@ -1,5 +1,3 @@
-"""Bodies as `multipart/form-data`, `application/x-www-form-urlencoded` or JSON."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
@@ -18,11 +16,11 @@ Body = TypeVar("Body", bound=BaseModel)
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 MAX_FIELDS = 50
 MODELS: dict[str, type[BaseModel]] = {}
-"""Body models read here; FastAPI does not see them, so the OpenAPI document adds them."""
+"""Body models read here, which FastAPI does not see: the OpenAPI document adds them."""
 
 
 def form_or_json(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
-    """A dependency that parses such a body. Raises RequestValidationError, and ProblemRaised (415, 422)."""
+    """A dependency. Raises RequestValidationError, and ProblemRaised (415, 422)."""
 
     async def read(request: Request) -> Body:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -37,7 +35,6 @@ def form_or_json(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
 
 
 def openapi_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Its description in the OpenAPI document."""
     MODELS[model.__name__] = model
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     kinds = ("application/json", *FORMS)

@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`.
 
 Ready means: the database answers, its schema is current, and the process is not stopping. Unreachable Slack, model or
-workers are reported but do not take the service out of traffic, because incoming requests are stored.
+workers do not take the service out of traffic, because incoming requests are stored.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ Exposition = Callable[[], Awaitable[bytes]]
 
 
 def health_routes(checks: Checks, exposition: Exposition) -> list[Route]:
-    """The routes, for a Starlette or FastAPI application."""
-
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
@@ -43,5 +41,5 @@ def health_routes(checks: Checks, exposition: Exposition) -> list[Route]:
 
 
 def health_application(checks: Checks, exposition: Exposition) -> Starlette:
-    """An application for a separate port; also without the role ``web``."""
+    """For a separate port; also without the role ``web``."""
     return Starlette(routes=health_routes(checks, exposition))

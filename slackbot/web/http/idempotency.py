@@ -1,7 +1,7 @@
 """`Idempotency-Key`: a repeated call runs once and returns the same response.
 
-Only successes are stored, encrypted with a key derived from the caller's API key, which the database does not have.
-A response with a token or secret is not stored: a repeated claim finds its attempt and computes the token again.
+Only successes are stored, encrypted with a key derived from the caller's API key, which the database does not have. A
+response with a token or secret is not stored: a repeated claim finds its attempt and computes the token again.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def _log_errors(work: Awaitable[None]) -> None:
 
 
 def _again(kept: StoredResponse, encryption: OctKey) -> Response:
-    """The stored response. Raises ProblemRaised (422) if it belongs to another API key of this name."""
+    """Raises ProblemRaised (422) if the response belongs to another API key of this name."""
     try:
         content = jwe.decrypt_compact(str(kept.content), encryption).plaintext
     except (JoseError, ValueError):

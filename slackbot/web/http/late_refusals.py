@@ -16,8 +16,6 @@ MOST = 256
 
 
 class LateRefusals:
-    """Delays every 401; valid keys are unaffected."""
-
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._waiting: dict[asyncio.Future[None], None] = {}

@@ -94,13 +94,12 @@ async def docs(request: Request) -> HTMLResponse:
 
 @router.get("/docs/start.js")
 async def start() -> Response:
-    """A file of its own because the CSP forbids inline scripts."""
+    """A separate file, because the CSP forbids inline scripts."""
     return Response(_START, media_type="text/javascript", headers=_HEADERS)
 
 
 @router.get("/docs/{name}")
 async def asset(name: str) -> Response:
-    """A file of Swagger UI."""
     if name not in _ASSETS:
         return problems.problem(404, "not-found", "Not found", "Not found")
     content = (resources.files("fastapi_swagger.resources") / name).read_bytes()
@@ -108,12 +107,10 @@ async def asset(name: str) -> Response:
 
 
 def operation_id(route: APIRoute) -> str:
-    """The function's name."""
     return route.name
 
 
 def describe(app: FastAPI) -> None:
-    """Set the application's OpenAPI document."""
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
 
 

@@ -75,7 +75,6 @@ _MEANINGS = {
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """A route's error responses, for its documentation."""
     content = {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}
     return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
 
@@ -95,7 +94,7 @@ def retry_later(kind: str, title: str, detail: str, seconds: float, status: int 
 
 
 def invalid(*faults: tuple[str, str]) -> ProblemRaised:
-    """422 with each error's location and description. Values may be secrets, so they are not repeated."""
+    """422 with each error's location. Values may be secrets, so they are not repeated."""
     errors = [{"path": path, "problem": phrase} for path, phrase in faults]
     words = "; ".join(f"{path}: {phrase}" for path, phrase in faults[:5])
     return ProblemRaised(422, "invalid", "Invalid", clean_now(words, assigned=False), errors=errors)
@@ -173,7 +172,7 @@ async def _unavailable(_: Request, __: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """422 with every invalid field, by path; values may be secrets, so they are not repeated."""
+    """List all invalid fields by path. Values may be secrets, so they are not repeated."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - for the type checker: guaranteed by registration
     known = _fields(request)
     found = [{"path": _path(each["loc"]), "problem": _phrase(each, known)} for each in error.errors()]
@@ -184,7 +183,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 def _phrase(fault: Mapping[str, Any], known: Iterable[str]) -> str:
-    """The error as a phrase; for an unknown field, with a similar known name."""
+    """For an unknown field, with a similar known name."""
     if fault["type"] == "extra_forbidden":
         name = str(fault["loc"][-1])
         return f"there is no such field{meant(name, known) if len(fault['loc']) == 2 else ''}"
@@ -192,7 +191,6 @@ def _phrase(fault: Mapping[str, Any], known: Iterable[str]) -> str:
 
 
 def _fields(request: Request) -> Iterable[str]:
-    """This route's top-level fields."""
     field = getattr(request.scope.get("route"), "body_field", None)
     model = getattr(getattr(field, "field_info", None), "annotation", None)
     return getattr(model, "model_fields", {}).keys()

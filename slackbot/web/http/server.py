@@ -1,5 +1,3 @@
-"""The HTTP server of a process: listens on the given port or the next free one."""
-
 from __future__ import annotations
 
 import asyncio
@@ -58,7 +56,7 @@ class HttpServer:
         self.port: int | None = None
 
     async def start(self) -> None:
-        """Listen. Raises SignoffError if no port is free."""
+        """Raises SignoffError if no port is free."""
         listening = listen(self._host, self._wanted)
         self.port = listening.getsockname()[1]
         self._task = asyncio.create_task(self._server.serve([listening]), name="http")

@@ -1,5 +1,3 @@
-"""Service metrics, read from the database at most every five seconds."""
-
 from __future__ import annotations
 
 import asyncio
@@ -35,7 +33,7 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessPart:
-    """State of this process. ``None``: it does not have that role."""
+    """``None``: this process does not have that role."""
 
     draining: bool
     slack: bool
@@ -44,8 +42,6 @@ class ProcessPart:
 
 
 class ServiceMetrics:
-    """`/metrics`, and the counts of `/readyz`."""
-
     def __init__(
         self,
         db: Database,
@@ -63,7 +59,7 @@ class ServiceMetrics:
         self._reading = asyncio.Lock()
 
     async def known(self) -> views.ServiceCounts | None:
-        """The counts, at most five seconds old; ``None`` if the database did not answer."""
+        """At most five seconds old; ``None`` if the database did not answer."""
         async with self._reading:
             if time.monotonic() - self._read_at >= self._pace:
                 self._known = await self._read()
@@ -86,7 +82,7 @@ class ServiceMetrics:
         }
 
     async def exposition(self) -> bytes:
-        """Prometheus's text format: this process's counters, then the database's."""
+        """This process's counters, then the database's."""
         return generate_latest() + generate_latest(_Families(list(self._families(await self.known()))))
 
     async def _read(self) -> views.ServiceCounts | None:

@@ -1,7 +1,7 @@
 """Wait for changes: any number of callers, one database poll.
 
-Waiters hold no thread or connection: one task polls four times a second while anybody waits. Decisions of this process
-wake waiters immediately.
+Waiters hold no thread or connection: one task polls while anybody waits. Decisions of this process wake waiters
+immediately.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class _Watched:
     waiters: dict[asyncio.Future[str], str | None] = field(default_factory=dict)
 
     def is_now(self, token: str) -> None:
-        """Wake waiters that have seen another token."""
         self.token = token
         for future, seen in self.waiters.items():
             if seen != token and not future.done():
@@ -67,11 +66,10 @@ class ChangeWatch:
         return self._until(request_subject(request_id), str(recorded), seconds)
 
     async def run(self, run_id: UUID, seen: str | None, seconds: float) -> str:
-        """The run's token once it differs from ``seen``, or the current one after that time."""
+        """The run's token once it differs from ``seen``, or the current one after ``seconds``."""
         return await self._until(run_subject(run_id), seen, seconds)
 
     async def anything(self, seen: str | None, seconds: float) -> str:
-        """The same for any change."""
         return await self._until(ANYTHING, seen, seconds)
 
     async def let_go(self) -> None:
@@ -129,7 +127,7 @@ class ChangeWatch:
         while self._watched:
             try:
                 found = await self._found()
-            except Exception as error:  # on any error, the next poll may succeed
+            except Exception as error:  # the next poll may succeed
                 log.warning("a poll failed", action="watch.failed", error=str(error) or type(error).__name__)
                 self._sweep_at = 0.0
                 found = {}

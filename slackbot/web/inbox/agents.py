@@ -1,5 +1,3 @@
-"""Forms on the runs pages: start, cancel, pause, resume."""
-
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
@@ -26,7 +24,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.post("/inbox/runs")
 async def start(request: Request, who: Signed, form: Form) -> Response:
-    """Start an agent for the visitor; the same form twice starts one run."""
+    """The same form twice starts one run."""
     ctx = web_context(request)
     name, task, once = (_text(form.get(each)) for each in ("agent", "task", "once"))
     agent = ctx.services.registry.find(name)
@@ -46,7 +44,7 @@ async def start(request: Request, who: Signed, form: Form) -> Response:
 
 @router.post("/inbox/runs/{run_id}/cancel")
 async def cancel(request: Request, run_id: str, who: Signed, _: Form) -> Response:
-    """Cancel the run and its requests; an ended run is unchanged."""
+    """An ended run is unchanged."""
     ctx = web_context(request)
     view = await visible_run(ctx, who, run_id)
     await cancellation.cancel(ctx.db, ctx.slack.directory, who.person, view.id, path=PATH)

@@ -39,13 +39,11 @@ async def asset(name: str) -> Response:
 
 
 def address(name: str) -> str:
-    """The URL of `inbox.css`, for example."""
     return f"{PREFIX}/{assets()[name].name}"
 
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """All files by plain name."""
     return {name: _read(Path(__file__).parent / "static" / name) for name in _FILES}
 
 

@@ -21,8 +21,6 @@ class EarlierCall:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptLine:
-    """One message of the conversation."""
-
     role: str
     text: str
 

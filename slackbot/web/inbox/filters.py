@@ -1,5 +1,3 @@
-"""A list's filters: from its URL, and offered by its form."""
-
 from __future__ import annotations
 
 import re
@@ -43,7 +41,7 @@ LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class FilterOffer:
-    """Filter choices; people and channels are pairs of id and name."""
+    """People and channels are pairs of id and name."""
 
     agents: Sequence[str]
     rules: Sequence[str]
@@ -63,7 +61,7 @@ class ListQuery:
 
     @classmethod
     def of_waiting(cls, request: Request) -> ListQuery:
-        """Filters of the inbox lists, which ignore history-only ones."""
+        """Inbox lists ignore filters of the history."""
         query = cls.of_history(request)
         return cls({name: "" if name in _OF_HISTORY else value for name, value in query.asked.items()})
 
@@ -73,17 +71,13 @@ class ListQuery:
 
     @property
     def narrows(self) -> bool:
-        """Whether any filter is set."""
         return any(value for name, value in self.asked.items() if name != "sort")
 
     def address(self, path: str, **more: str) -> str:
-        """This list's URL, with more parameters."""
         query = {name: value for name, value in {**self.asked, **more}.items() if value}
         return f"{path}?{urlencode(query)}" if query else path
 
     def turns(self, path: str, list_page: ListPage[Any]) -> dict[str, str | None]:
-        """URLs of the previous and next page."""
-
         def to(cursor: object) -> str | None:
             return None if cursor is None else self.address(path, at=str(cursor))
 

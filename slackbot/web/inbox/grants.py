@@ -1,5 +1,3 @@
-"""Grants, with *Revoke*, and the limits."""
-
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
@@ -20,7 +18,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/grants")
 async def show(request: Request, who: Signed) -> Response:
-    """What the visitor may revoke, and the current policy's limits."""
     ctx = web_context(request)
     directory = ctx.slack.directory
     found = await limits.visible(ctx.db, ctx.services.policies.last_loaded, who.person)

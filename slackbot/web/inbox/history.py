@@ -65,7 +65,7 @@ _SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """Actor (a Slack id or a system name), action, path, and refusal."""
+    """The actor is a Slack id or a system name."""
 
     at: datetime
     user_id: str | None
@@ -81,7 +81,7 @@ def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
 
 
 def actor_of(actor: str) -> tuple[str | None, str]:
-    """The actor's Slack id, if a person, and name, from the audit log."""
+    """The actor's Slack id, if a person, and name."""
     return (actor.rpartition("/")[2] if actor.startswith(_SLACK) else None), _name(actor)
 
 

@@ -1,5 +1,3 @@
-"""The list pages, with filters and search."""
-
 from __future__ import annotations
 
 import asyncio
@@ -44,8 +42,6 @@ TOO_MANY = "There are too many to count now."
 
 
 class CountedList(StrEnum):
-    """Lists whose headings show a count."""
-
     MINE = "mine"
     OTHERS = "others"
     HISTORY = "history"
@@ -61,7 +57,7 @@ async def start() -> Response:
 
 @router.get("/inbox")
 async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> Response:
-    """Requests for the visitor, for others, and recent outcomes; ``done``: just answered from its row."""
+    """``done``: just answered from its row."""
     ctx, query = web_context(request), ListQuery.of_waiting(request)
     answered, offered, waiting = await asyncio.gather(
         _answered(ctx, who, done),
@@ -81,7 +77,7 @@ async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> 
 
 @router.get("/inbox/waiting")
 async def waiting(request: Request, who: Signed, at: At = "") -> Response:
-    """The lists alone, to refresh an open page."""
+    """To refresh an open page."""
     return page(
         "waiting.html",
         visitor=who,
@@ -91,7 +87,7 @@ async def waiting(request: Request, who: Signed, at: At = "") -> Response:
 
 @router.get("/inbox/history")
 async def history(request: Request, who: Signed, at: At = "") -> Response:
-    """Decided requests (or open ones, by filter), page by page; a search covers both."""
+    """Decided requests (or open ones, by filter); a search covers both."""
     ctx, query = web_context(request), ListQuery.of_history(request)
     wanted_id = query.asked["q"].strip()
     if _ID.match(wanted_id) and (found := await _by_id(ctx, who, wanted_id)):
@@ -219,7 +215,6 @@ def _decider(line: RequestLine) -> Any:
 
 
 async def _named(ctx: WebContext, who: Visitor, lines: Sequence[RequestLine]) -> dict[str, Any]:
-    """Names of people, groups and channels in these lines."""
     ids = {who.person.user_id, *_people(lines)} | {each for line in lines for each in line.approvers}
     directory = ctx.slack.directory
     names: Names = await directory.names(ids)

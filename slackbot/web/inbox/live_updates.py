@@ -18,14 +18,13 @@ PATIENCE = 20.0
 """Seconds until a comment keeps the connection open and the session is checked again."""
 
 PAUSE = 0.3
-"""Minimum seconds between two events."""
+"""Minimum seconds between events."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/inbox/events")
 async def events(request: Request, _: Signed) -> StreamingResponse:
-    """Sends `changed` after every change."""
     headers = {**HEADERS, "X-Accel-Buffering": "no"}
     return StreamingResponse(_changes(request), media_type="text/event-stream", headers=headers)
 

@@ -11,5 +11,5 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/{rest:path}")
 async def nowhere(rest: str, _: Signed) -> None:
-    """The last route. Always raises NotFound."""
+    """The last route."""
     raise NotFound(rest)

@@ -12,7 +12,7 @@ from slackbot.cards.stats import outcomes_text, votes_text
 
 WIDTH = 100.0
 COLUMN = 10.0
-"""Of a day, in drawing units."""
+"""Width of a day, in drawing units."""
 
 MAX_BARS = 20
 """Per chart; the last line sums up the rest."""
@@ -23,8 +23,6 @@ Part = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Part of a bar or column: start and length."""
-
     kind: str
     start: float
     length: float
@@ -57,7 +55,7 @@ def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
 
 
 def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
-    """Bars per agent or rule; the largest has the longest bar."""
+    """The largest group has the longest bar."""
     most = max((group.outcomes.total for group in groups), default=0)
     return [
         Bar(

@@ -93,7 +93,6 @@ def local_address(address: str | None) -> str:
 
 class PageRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Turn errors into pages."""
         handle = super().get_route_handler()
 
         async def respond(request: Request) -> Response:

@@ -1,5 +1,3 @@
-"""The reports page."""
-
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
@@ -19,7 +17,7 @@ USUAL = 30
 
 @router.get("/inbox/reports")
 async def reports(request: Request, who: Signed, days: str = "") -> Response:
-    """Recent days: everything for administrators, else what the visitor may see."""
+    """Everything for administrators, else what the visitor may see."""
     ctx = web_context(request)
     period = int(days) if days in map(str, PERIODS) else USUAL
     report = await report_for(ctx.db, ctx.slack.directory, who.person, period)

@@ -75,7 +75,7 @@ class RequestPage:
     withheld: str  # from this page
     fields: Sequence[Any] = ()
     following: RequestLine | None = None  # after they have voted
-    left: Count | None = None  # how many are left in total
+    left: Count | None = None  # in total
 
     @property
     def waits(self) -> bool:
@@ -103,13 +103,12 @@ class RequestPage:
 
     @property
     def paused_by(self) -> tuple[str | None, str] | None:
-        """Who paused the agent, while that blocks it: a Slack id and a name."""
+        """A Slack id and a name, while the pause blocks the agent."""
         by = self.view.paused_by
         return history.actor_of(by) if by and self.view.held_up else None
 
     @property
     def grant_uses(self) -> str:
-        """Calls under the grant; empty without one."""
         grant = self.view.grant if self.view.status is RequestStatus.APPROVED else None
         return status_words.grant_uses(grant) if grant else ""
 
@@ -120,7 +119,6 @@ class RequestPage:
 
     @property
     def asserted(self) -> str:
-        """How the requester is known."""
         return _ASSERTED.get(
             self.view.requester_asserted, f" (asserted by {self.view.requester_asserted[:60]})"
         )
@@ -135,12 +133,11 @@ class RequestPage:
 
     @property
     def own_words_exclude(self) -> str:
-        """The form's notice that a free-text comment keeps its author from approving what follows."""
         return OWN_WORDS_EXCLUDE if self.view.own_words_exclude else ""
 
     @property
     def sure(self) -> bool:
-        """Whether approving takes a second, deliberate step: from high risk on."""
+        """Whether approving takes a second, deliberate step."""
         return self.view.risk >= Risk.HIGH
 
     @property
@@ -153,7 +150,6 @@ class RequestPage:
 
     @property
     def limits(self) -> list[str]:
-        """Those that require approval first."""
         return [limits.line(self.view, each) for each in limits.in_order(self.view)]
 
     @property
@@ -193,7 +189,7 @@ async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestVi
 
 
 async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPage:
-    """The request's page. Raises NotFound, and Refused unless the reader may see it."""
+    """Raises NotFound, and Refused unless the reader may see the request."""
     true = await true_view(ctx, who, request_id)
     view = await clean_view(true)
     steps = history.steps(await ctx.db.read(views.request_events, view.id))

@@ -38,7 +38,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/requests/{request_id}")
 async def look(request: Request, request_id: str, who: Signed, go: str = "") -> Response:
-    """Everything known of a request, and what the reader may do; ``go`` opens a form."""
+    """``go`` opens a form."""
     if go in ("approve", "reject"):  # from an e-mail: a fragment would not survive the sign-in
         return redirect_after_form(f"/inbox/requests/{request_id}#{go}")
     return await _show(web_context(request), who, request_id)
@@ -191,6 +191,5 @@ def _revision(form: FormData, view: RequestView) -> int:
 
 
 def _text(form: FormData, name: str) -> str:
-    """The text, with normalised line endings."""
     given = form.get(name)
     return given.replace("\r\n", "\n").strip()[:MAX_REASON] if isinstance(given, str) else ""

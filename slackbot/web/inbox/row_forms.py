@@ -25,8 +25,8 @@ DESCRIPTION = 200
 class RowForm:
     """A row's buttons, for its revision; ``approvable``: people can read what would run.
 
-    ``at_once``: Approve works from the row, which shows the whole description. High risk, which needs its checkbox,
-    and a required comment, which needs its field, go through the request's page.
+    ``at_once``: Approve works from the row, which shows the whole description. High risk needs the checkbox, and a
+    required comment the field, of the request's page.
     """
 
     revision: int
@@ -41,7 +41,6 @@ _made: OrderedDict[tuple[UUID, int], RowForm] = OrderedDict()
 
 
 async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID, RowForm]:
-    """The buttons for requests that wait for this person."""
     kept = {line.id: form for line in lines if (form := _made.get((line.id, line.revision)))}
     others = [line.id for line in lines if line.id not in kept]
     if not others:
@@ -69,6 +68,5 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
 
 
 def _is_enough(description: str) -> bool:
-    """Whether a row shows all of it."""
     shown = inert.line(description, DESCRIPTION)
     return bool(shown) and shown == inert.line(description, 10 * len(description))

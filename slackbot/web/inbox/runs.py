@@ -1,5 +1,3 @@
-"""The runs pages: a list, and one run."""
-
 from __future__ import annotations
 
 import secrets
@@ -33,7 +31,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class ConversationEntry:
-    """A message or a call; a call has its ``tool``."""
+    """Only a call has a ``tool``."""
 
     role: str
     text: str = ""
@@ -56,7 +54,6 @@ class StartForm:
 
 @router.get("/inbox/runs")
 async def runs(request: Request, who: Signed) -> Response:
-    """The latest visible runs, and forms to start and pause agents."""
     return await show_runs(web_context(request), who, StartForm())
 
 
@@ -89,12 +86,12 @@ async def run(request: Request, run_id: str, who: Signed) -> Response:
 
 @router.get("/inbox/runs/{run_id}/now")
 async def run_now(request: Request, run_id: str, who: Signed) -> Response:
-    """The content alone, to refresh an open page."""
+    """To refresh an open page."""
     return page("transcript.html", visitor=who, **await _opened(web_context(request), who, run_id))
 
 
 async def visible_run(ctx: WebContext, who: Visitor, run_id: str) -> RunView:
-    """The run. Raises NotFound, also for a reader who may not see it."""
+    """Raises NotFound, also for a reader who may not see the run."""
     wanted = parse_id(run_id)
     if wanted is None:
         raise NotFound(run_id)
@@ -136,7 +133,7 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
 
 
 def _entries(messages: Sequence[Message], calls: Sequence[CallView]) -> list[ConversationEntry]:
-    """The conversation in order, each turn's calls after the model's text."""
+    """Each turn's calls follow the model's text."""
     found: list[ConversationEntry] = []
     left = list(calls)
     for message in messages:

@@ -50,7 +50,7 @@ def link_for(public_url: str, secret: str) -> str:
 
 @router.get("/sign-in")
 async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:  # noqa: A002 - its name in the URL
-    """How to sign in, and whether a form was ``lost`` for lack of a session. Redirects signed-in visitors.
+    """Redirect signed-in visitors. ``lost``: a form was lost for lack of a session.
 
     The browser remembers the wanted page, because a personal link from Slack does not know it.
     """
@@ -67,7 +67,6 @@ async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:
 
 @router.get(LINK)
 async def look_at_link(request: Request, secret: str) -> Response:
-    """Whom the link signs in, and the button that does so."""
     ctx = web_context(request)
     person = await sessions.link_owner(ctx.db, secret)
     names = await ctx.slack.directory.names([person.user_id]) if person else Names()
@@ -135,7 +134,7 @@ async def sign_out(request: Request, who: Signed, _: Form) -> Response:
 
 
 async def _welcome(request: Request, ctx: WebContext, signed_in: NewSession, to: str) -> Response:
-    """Set the cookie and redirect; ends the browser's earlier session."""
+    """End the browser's earlier session."""
     await sessions.sign_out(ctx.db, request.cookies.get(cookie_name(NAME, ctx), ""))
     answer = redirect_after_form(to)
     set_cookie(answer, ctx, NAME, signed_in.secret, int(sessions.SESSION_LIFE.total_seconds()))

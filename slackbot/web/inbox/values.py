@@ -44,7 +44,6 @@ def changed_values(changes: Iterable[Change]) -> list[Node]:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Node]:
-    """Differences between two fact look-ups."""
     names = dict.fromkeys([*before, *after])
     return [
         _change(name, before.get(name, _MISSING), after.get(name, _MISSING))

@@ -26,12 +26,11 @@ def moment(at: datetime) -> Markup:
 
 
 def ago(at: datetime) -> Markup:
-    """Updated by the page's script."""
     return _relative(at, "ago", relative_past(datetime.now(UTC) - at))
 
 
 def left(at: datetime) -> Markup:
-    """Time until a deadline; updated by the page's script."""
+    """Updated by the page's script."""
     return _relative(at, "left", relative_future(at))
 
 
@@ -53,17 +52,16 @@ def _relative(at: datetime, kind: str, said: str) -> Markup:
 
 @lru_cache(maxsize=4096)
 def _written(at: datetime) -> tuple[str, str]:
-    """A time for machines and for people. Cached: open lists are rendered on every change."""
+    """Cached: open lists are rendered on every change."""
     return at.astimezone(UTC).isoformat(timespec="seconds"), formats.moment(at)
 
 
 def line(text: str, limit: int = 300) -> str:
-    """One line with hidden characters made visible (control and bidi) and the rest counted."""
+    """Hidden characters (control and bidi) are made visible, and the rest is counted."""
     return inert.line(text, limit)
 
 
 def who(person: Person | None, names: Names, nobody: str = "nobody in Slack") -> str:
-    """A person's display name."""
     return line(names.of(person.user_id), 40) if person else nobody
 
 
@@ -117,7 +115,7 @@ _COLOURS: Mapping[type[State], Mapping[State, str]] = {
 
 
 def state_words(state: State) -> str:
-    """A few words, always shown beside the colour."""
+    """Always shown beside the colour."""
     match state:
         case RequestStatus() | ApprovalState():
             return status_words.of_request(state)
@@ -128,12 +126,12 @@ def state_words(state: State) -> str:
 
 
 def colour(state: State) -> str:
-    """The CSS name for colour and icon."""
+    """For colour and icon."""
     return _COLOURS[type(state)][state]
 
 
 def pairs(values: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs for a select list."""
+    """For a select list."""
     return [(value, value) for value in values]
 
 
