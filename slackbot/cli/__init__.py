@@ -91,7 +91,7 @@ GROUPS = {
         ),
     },
 }
-"""Commands in the groups of `--help`: where each is defined, and the first sentence of its help."""
+"""In the groups of `--help`: where each command is defined, and the first sentence of its help."""
 
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
@@ -99,7 +99,7 @@ WRONG = 2
 
 
 def opened(name: str) -> Any:
-    """Import a command. Later tracebacks have secrets masked."""
+    """Later tracebacks have secrets masked."""
     from slackbot.masking import guard_tracebacks  # noqa: PLC0415 - slow to import
 
     guard_tracebacks()
@@ -111,12 +111,12 @@ def opened(name: str) -> Any:
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=name)
     else:
-        around.command(name, **getattr(module, "SHAPE", {}))(found)  # `SHAPE`: registration options
+        around.command(name, **getattr(module, "SHAPE", {}))(found)
     return get_group(around).commands[name]
 
 
 class CommandGroup(TyperGroup):
-    """Lists commands by name and first sentence, and imports only the one that is used."""
+    """Imports only the command that is used."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, shown, rest = super().resolve_command(ctx, args)
@@ -168,7 +168,7 @@ def main() -> None:
 
 
 def _check(arguments: Sequence[str]) -> None:
-    """SignoffError for arguments that cannot be stored: invalid UTF-8 arrives as lone surrogates."""
+    """Raise SignoffError for arguments that cannot be stored: invalid UTF-8 arrives as lone surrogates."""
     for each in arguments:
         if unstorable(each) is not None:
             raise SignoffError(f"the argument {each!a} is not valid UTF-8, so it cannot be stored")

@@ -1,5 +1,3 @@
-"""`signoff audit`: verify the audit log."""
-
 from __future__ import annotations
 
 import json

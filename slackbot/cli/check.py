@@ -1,5 +1,3 @@
-"""`signoff check`: what the checkpoints file does with each tool, and with open work."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""Shared by commands: settings, policy, and a migrated database."""
-
 from __future__ import annotations
 
 import asyncio
@@ -40,7 +38,7 @@ def read_policy(configured: Settings) -> Policy:
 
 
 def read_source(configured: Settings) -> str:
-    """The checkpoints file's text. Raises SettingsError."""
+    """Raises SettingsError."""
     path = configured.checkpoints
     try:
         return path.read_text(encoding="utf-8")
@@ -53,7 +51,7 @@ def read_source(configured: Settings) -> str:
 
 
 def check_channels(configured: Settings, policy: Policy) -> None:
-    """SettingsError if a request could have no channel."""
+    """Raise SettingsError if a request could have no channel."""
     everywhere = all(rule.channel for rule in policy.rules) and policy.defaults.channel
     if not everywhere and configured.channel is None:
         raise SettingsError(
@@ -79,7 +77,7 @@ def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = Tr
 
 
 def check_schema(configured: Settings, url: str) -> None:
-    """SignoffError, with the command to run, if the schema is not current."""
+    """Raise SignoffError, with the command to run, if the schema is not current."""
     if migrations.pending(url, configured.db_schema, role=configured.db_role):
         raise SignoffError("the database's schema is not current: run `signoff db upgrade` first")
 

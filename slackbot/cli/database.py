@@ -1,5 +1,3 @@
-"""`signoff db`: migrations."""
-
 from __future__ import annotations
 
 import typer

@@ -1,5 +1,3 @@
-"""`signoff deliveries`: messages that Slack refused; list and retry them."""
-
 from __future__ import annotations
 
 from typing import Annotated

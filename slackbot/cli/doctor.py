@@ -1,5 +1,3 @@
-"""`signoff doctor`: prints each finding as it comes."""
-
 from __future__ import annotations
 
 import asyncio

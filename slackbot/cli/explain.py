@@ -1,5 +1,3 @@
-"""`signoff check explain`: what the checkpoints file does with one action, and why."""
-
 from __future__ import annotations
 
 import json
@@ -75,7 +73,6 @@ def _asked(judged: Judgement) -> list[str]:
 
 
 def _observed(judged: Judgement) -> list[str]:
-    """What observed checkpoints would do."""
     return [
         f"observed until {terminal.when(each.until)}: {each.because}; {'asks' if each.applies else 'lets pass'}. "
         f"If it were in force, the verdict would be {each.verdict}"

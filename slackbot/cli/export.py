@@ -29,7 +29,6 @@ from slackbot.masking import clean_text, clean_value, clean_view
 from slackbot.settings import Settings
 
 PAGE = 200
-"""Records read at once."""
 
 
 class Format(StrEnum):
@@ -92,8 +91,8 @@ COLUMNS = (
 )
 """For requests, votes and events; empty where a record has none."""
 
-# What spreadsheets evaluate as a formula (OWASP): at a cell's start, after blanks and invisible characters, and after
-# what some take for a cell's end.
+# What spreadsheets evaluate as a formula (OWASP): at a cell's start, after blanks and invisible characters,
+# and after what some take for a cell's end.
 _FORMULA = re.compile(r"(\A|[;\t\r\n\v])(?=[\s\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|\A[\t\r])")
 
 
@@ -232,7 +231,7 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def _target(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a private file that appears when it is complete."""
+    """A file is private, and appears when it is complete."""
     if path is None:
         yield sys.stdout
         sys.stdout.flush()

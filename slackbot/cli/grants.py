@@ -1,5 +1,3 @@
-"""`signoff grants`: list and revoke grants."""
-
 from __future__ import annotations
 
 import json

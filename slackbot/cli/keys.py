@@ -1,5 +1,3 @@
-"""`signoff keys`: keys for programs that call the HTTP API."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
@@ -126,7 +124,7 @@ def _show_once(secret: str) -> None:
 
 
 def _owner(configured: Settings, owner: str | None, team: str | None) -> Person | None:
-    """The owner in their workspace. Raises SignoffError."""
+    """Raises SignoffError."""
     if owner is None and team is not None:
         raise typer.BadParameter("needs --owner", param_hint="--team")
     return None if owner is None else read_person(configured, owner, team, "--owner")

@@ -1,5 +1,3 @@
-"""`signoff limits`: the use of each limit over time, by subject."""
-
 from __future__ import annotations
 
 import json
@@ -22,7 +20,7 @@ JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object per line, with amounts as exact strings.")
 ]
 MOST = 50
-"""Per limit, those with the most use first."""
+"""Those with the most use."""
 
 
 def limits(as_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:

@@ -1,5 +1,3 @@
-"""`signoff policy observed`: what observed checkpoints would have asked."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -19,7 +17,7 @@ from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, w
 from slackbot.masking import clean_text
 
 Rules = dict[tuple[str, str], ObservedRule]
-"""Rules of the policy in force, by checkpoint and version."""
+"""By checkpoint and version."""
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object per line, one for each checkpoint.")
 ]
@@ -82,7 +80,6 @@ def _until(count: ObservedCount, rule: ObservedRule | None) -> str:
 
 
 async def _example(each: ObservedExample, rule: Rule) -> str:
-    """One line, with secrets masked."""
     said = {"ask": "was asked anyway", "run": "ran", "deny": "was denied"}[each.verdict]
     asked = f", request {short_id(each.request_id)}" if each.request_id else ""
     what = await clean_text(rule.describe(each.action, each.facts))

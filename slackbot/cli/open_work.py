@@ -22,8 +22,6 @@ ASKED_AGAIN = "asked again under the service's new version"
 
 
 class OpenWorkChoice(StrEnum):
-    """What to do with stranded work."""
-
     KEEP = "keep"
     ASK_AGAIN = "re-ask"
     CANCEL = "cancel"
@@ -32,7 +30,7 @@ class OpenWorkChoice(StrEnum):
 def check_pending(
     configured: Settings, policy: Policy, registry: Registry, choice: OpenWorkChoice, *, use_embedded: bool
 ) -> None:
-    """List stranded work and apply the choice; exits with 1 if any is left."""
+    """Exits with 1 if stranded work is left."""
 
     async def look(db: Database) -> tuple[list[tuple[StrandedItem, str]], int]:
         found = await find_stranded(db, registry, policy)

@@ -1,5 +1,3 @@
-"""`signoff pause` and `signoff resume`: the stop switch, for operators."""
-
 from __future__ import annotations
 
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""People as command options."""
-
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +13,7 @@ _USER = re.compile(r"(?:(T[A-Z0-9]{2,})/)?([UW][A-Z0-9]{2,})\Z")
 
 
 def read_person(configured: Settings, given: str, team: str | None, option: str) -> Person:
-    """This option's person (U…, or T…/U…) and --team. Raises SignoffError."""
+    """A person (U…, or T…/U…) and --team. Raises SignoffError."""
     match = _USER.match(given)
     if match is None:
         raise typer.BadParameter("must be a Slack user id: U… (or T…/U…)", param_hint=option)

@@ -1,5 +1,3 @@
-"""`signoff policy`: show the policy in force and earlier ones, and put another one into force."""
-
 from __future__ import annotations
 
 from pathlib import Path

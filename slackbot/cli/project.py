@@ -1,5 +1,3 @@
-"""`signoff init`, `signoff demo`, `signoff manifest`: the first steps."""
-
 from __future__ import annotations
 
 import shlex
@@ -26,7 +24,7 @@ def init(
 
 
 def _this_command() -> str:
-    """How to call this program: by name if it is on the path, otherwise by file."""
+    """By name if this program is on the path, otherwise by file."""
     called = Path(sys.argv[0]).absolute()
     found = shutil.which("signoff")
     return "signoff" if found and Path(found).resolve() == called.resolve() else shlex.quote(str(called))

@@ -1,5 +1,3 @@
-"""`signoff check replay`: evaluate recent actions under another policy."""
-
 from __future__ import annotations
 
 from collections import deque

@@ -32,7 +32,7 @@ RequestId = Annotated[str, typer.Argument(help="The request's id: in full, as ca
 
 
 def _named_status(word: str) -> RequestStatus:
-    """The status with this name. Raises typer.BadParameter."""
+    """Raises typer.BadParameter."""
     for status in RequestStatus:
         if word in (status.word, status.value):
             return status
@@ -152,7 +152,7 @@ def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoRetu
 
 
 def review(configured: Settings, view: RequestView) -> dict[str, object]:
-    """A request in the API's format."""
+    """In the API's format."""
     from slackbot.web.api.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI is slow to import
 
     address = configured.public_url

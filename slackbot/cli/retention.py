@@ -1,5 +1,3 @@
-"""`signoff retention`: erase old content."""
-
 from __future__ import annotations
 
 import asyncio

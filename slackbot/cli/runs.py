@@ -1,5 +1,3 @@
-"""`signoff runs`: list, show and resume runs."""
-
 from __future__ import annotations
 
 import json
@@ -187,21 +185,18 @@ def _row(view: RunView) -> list[str]:
 
 
 def _why(run: RunView) -> str:
-    """The reason for its state."""
     if run.held_up:
         return f"paused by {run.paused_by}"
     return f"sleeps until {terminal.when(run.sleeping_until)}" if run.sleeping_until else run.cause or ""
 
 
 def _waiting(run: RunView) -> str:
-    """Waiting requests, and the child agents that asked."""
     asked = f"{run.asked:,} for people" if run.asked else ""
     below = ", ".join(run.askers_below)
     return terminal.line(f"{asked}, asked by {below}" if below else asked, 200)
 
 
 def run_record(view: RunView) -> dict[str, Any]:
-    """A run for programs."""
     requester = view.requester
     return {
         "id": str(view.id),

@@ -1,5 +1,3 @@
-"""`signoff schedule`: agents that start at fixed times."""
-
 from __future__ import annotations
 
 import re
@@ -125,13 +123,12 @@ def resume(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
 
 
 async def _act(db: Database, id_prefix: str, act: Callable[..., Awaitable[T]]) -> tuple[UUID, T]:
-    """The schedule, and what acting on it returns."""
     found = await schedules.find(db, id_prefix)
     return found, await act(db, found, by=terminal.actor())
 
 
 def _known(configured: Settings) -> Sequence[str] | None:
-    """The agents loaded here; None if they cannot be loaded."""
+    """None if the agents cannot be loaded."""
     try:
         return [agent.name for agent in load_agents(configured.agents)]
     except LoadError:

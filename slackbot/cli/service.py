@@ -1,5 +1,3 @@
-"""`signoff serve`: run the service in the foreground until a signal."""
-
 from __future__ import annotations
 
 import asyncio
@@ -28,10 +26,11 @@ from slackbot.settings import Role, Settings, SettingsError
 log = structlog.get_logger(__name__)
 
 SWITCH = 0.0005
-"""Seconds until a busy event loop yields to threads; with Python's default, the secret scan takes ten times as long."""
+"""Seconds until a busy event loop yields to threads; with Python's default, the secret scan takes ten times as
+long."""
 
 FULL_EVERY = 200
-"""Younger collections (default: ten) per full one: with thousands of waiting clients a full one takes half a second and
+"""Younger collections (default: ten) per full one, which with thousands of waiting clients takes half a second and
 finds almost nothing."""
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _database(configured: Settings, url: str) -> Database:
 
 
 def _warn(configured: Settings, registry: Registry) -> None:
-    """About problems that do not stop `serve`."""
+    """Problems that do not stop `serve`."""
     for name in configured.unknown:
         log.warning("no such setting; it is ignored", action="settings.unknown", name=name)
     if not list(registry) and configured.roles != {Role.SCHEDULER}:
@@ -110,7 +109,7 @@ def _warn(configured: Settings, registry: Registry) -> None:
 
 
 def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) -> None:
-    """Settings that `serve` requires. SettingsError has a line for each missing one."""
+    """Raises SettingsError with a line for each missing setting."""
     problems = []
     if configured.database_url is None and not use_embedded:
         problems.append("no database: set DATABASE_URL, or start with --embedded, which brings its own")

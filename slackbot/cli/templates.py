@@ -63,7 +63,7 @@ FILES = {"my_agents.py": AGENT, "checkpoints.toml": CHECKPOINTS, ".env.example":
 
 
 def write(folder: Path) -> list[Path]:
-    """Overwrites none. Returns their paths. SettingsError if one exists."""
+    """Returns the paths. Overwrites nothing: raises SettingsError if a file exists."""
     there = [folder / name for name in FILES if (folder / name).exists()]
     if there:
         raise SettingsError([f"{path} already exists; nothing was written" for path in there])

@@ -21,7 +21,7 @@ from signoff.values import Person
 from slackbot.cards import inert
 
 PIPED = 200
-"""Line length when piped, for example to grep."""
+"""When piped, for example to grep."""
 
 
 def actor() -> str:
@@ -35,12 +35,10 @@ def line(text: str, limit: int = 2000) -> str:
 
 
 def when(at: datetime | None) -> str:
-    """A time for people; empty for none."""
     return formats.moment(at) if at else ""
 
 
 def rfc3339(at: datetime | None) -> str | None:
-    """A time for programs."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z") if at else None
 
 
@@ -61,7 +59,7 @@ def moment(option: str, text: str) -> datetime:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str) -> None:
-    """Rows of inert text; apparent markup is plain text. The first column identifies the row, so it is never cut."""
+    """Apparent markup is plain text. The first column identifies the row, so it is never cut."""
     first, *others = columns
     folded = (Column(each, overflow="fold") for each in others)
     drawn = Table(Column(first, no_wrap=True), *folded, title_justify="left")
@@ -74,7 +72,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
-    """One pair per line; empty values are left out."""
+    """Empty values are left out."""
     drawn = Table.grid(padding=(0, 2))
     for name, value in pairs:
         if value:

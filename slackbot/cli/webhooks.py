@@ -1,5 +1,3 @@
-"""`signoff webhooks`: URLs notified of requests, decisions and runs, and failed notices."""
-
 from __future__ import annotations
 
 from typing import Annotated
