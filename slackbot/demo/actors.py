@@ -1,4 +1,4 @@
-"""What people do and see in the scenes, through the sandbox's public interface; and stored state, for checks."""
+"""Actions of people through the sandbox's public interface; and stored state, for checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUIET_SECONDS = 1.5
 
 
 class Actors:
-    """Ada asks, Grace and Linus decide. No method calls the service's internals to act."""
+    """Ada asks, Grace and Linus decide. No method acts through the service's internals."""
 
     def __init__(self, env: DemoEnvironment, db: Database) -> None:
         self.env = env
@@ -43,27 +43,24 @@ class Actors:
         )
 
     def said(self, root: Message) -> str:
-        """The message's thread, as in notifications."""
+        """The thread's texts, as in notifications."""
         thread = self._slack.thread(root["channel"], root["ts"])
         return "\n".join(each["text"] for each in thread)
 
     def quiet(self) -> bool:
-        """Whether the service has sent Slack nothing for a while."""
         return time.time() - self._slack.calls[-1].at > QUIET_SECONDS
 
     def cards(self, order: int) -> list[Message]:
-        """The current cards about this order."""
         return self.cards_with(f"order {order}")
 
     def cards_with(self, words: str) -> list[Message]:
-        """Cards whose first line contains these words."""
         return [each for each in self._slack.messages(REVIEWS) if words in each["text"]]
 
     def card(self, order: int) -> Message:
         return self.cards(order)[-1]
 
     def buttons(self, order: int) -> list[str]:
-        """Buttons, without the link to the shop, which always stays."""
+        """Excludes the link to the shop, which always stays."""
         rows = [block for block in self.card(order)["blocks"] if block["type"] == "actions"]
         return [each["text"]["text"] for row in rows for each in row["elements"] if "url" not in each]
 
@@ -75,7 +72,6 @@ class Actors:
         return f"{found.status}, {found.cause}" if found.cause else found.status
 
     async def request(self, order: int) -> RequestView:
-        """The stored request of the card."""
         wanted = UUID(self.card(order)["metadata"]["event_payload"]["request"])
         found = await self._db.read(views.request_view, wanted)
         if found is None:
@@ -83,7 +79,6 @@ class Actors:
         return found
 
     async def attempts(self, order: int) -> int:
-        """How often its execution was started."""
         execution = (await self.request(order)).execution
         return 0 if execution is None else execution.attempt
 
@@ -92,5 +87,4 @@ class Actors:
 
 
 def ephemeral_text(answer: InteractionResult) -> str:
-    """Shown to the person who acted."""
     return "\n".join(str(each.get("text", "")) for each in (*answer.ephemeral, *answer.posts))

@@ -33,7 +33,7 @@ Tell = Callable[[str], None]
 
 TOUR_AGENTS = "agent.examples.refunds, agent.examples.data_manager, agent.examples.durable_task"
 DATABASE = "signoff_demo"
-FIRST_START_SECONDS = 120.0  # the first start also compiles every module
+FIRST_START_SECONDS = 120.0  # also compiles every module
 PORTS_TRIED = 20
 ADA = "U0ADA"
 
@@ -57,13 +57,13 @@ class DemoEnvironment:
         return f"http://127.0.0.1:{self.settings['SIGNOFF_PORT']}"
 
     async def new_key(self) -> str:
-        """A key that asks as Ada's program."""
+        """A key for requests of Ada's program."""
         ada = Person(self.slack.workspace.team.id, ADA)
         async with Database(self.database_url) as database:
             return await api_keys.create(database, "demo", [Scope.REQUEST], by="demo", owner=ada)
 
     async def while_running(self, work: Awaitable[T]) -> T:
-        """The result of `work`. Raises ServiceFailed once the service cannot be restarted."""
+        """Raises ServiceFailed once the service cannot be restarted."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, self._supervision}, return_when=asyncio.FIRST_COMPLETED)
@@ -126,7 +126,7 @@ async def open_environment(
 
 
 def _crash(service: ServiceProcess) -> str:
-    """Kill the service; returns the button's message."""
+    """Returns the button's message."""
     try:
         return (
             f"Process {service.kill()} was killed (kill -9). It is restarted and continues where it stopped."
@@ -136,7 +136,7 @@ def _crash(service: ServiceProcess) -> str:
 
 
 def _database(stack: AsyncExitStack, workdir: Workdir, tell: Tell) -> str:
-    """An empty database with the current schema. Blocks: an interrupted start would leave a server behind."""
+    """Blocks: an interrupted start would leave a server behind."""
     if not workdir.postgres.exists():
         tell("first start: creating a database in " + str(workdir.postgres))
     server = embedded_server.start(workdir.postgres)
@@ -165,7 +165,7 @@ def _settings(workdir: Workdir, slack: SlackSandbox, url: str, port: int) -> dic
 async def _sandbox(
     workspace: SandboxWorkspace, guide: Guide, port: int, tell: Tell
 ) -> AsyncIterator[SlackSandbox]:
-    """Start the sandbox on this port or the next free one."""
+    """Use this port or the next free one."""
     for wanted in range(port, port + PORTS_TRIED) if port else (0,):
         slack = SlackSandbox(workspace, port=wanted, guide=guide)
         try:

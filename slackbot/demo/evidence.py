@@ -35,7 +35,7 @@ PACKAGES = (
 def gather_evidence(
     env: DemoEnvironment, scenes: Sequence[Scene], orders: Sequence[Order], postgresql: str, began: datetime
 ) -> dict[str, Any]:
-    """Gather the record; of secrets, only whether they are set."""
+    """Of secrets, record only whether they are set."""
     return {
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "began": began.isoformat(timespec="seconds"),
@@ -56,7 +56,6 @@ def gather_evidence(
 
 
 def write(workdir: Path, evidence: Mapping[str, Any], began: datetime) -> Path:
-    """Named by its start time. Returns the file."""
     workdir.mkdir(parents=True, exist_ok=True)
     path = workdir / f"{began:%Y-%m-%dT%H-%M-%S-%f}.json"
     path.write_text(json.dumps(evidence, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -13,9 +13,7 @@ Message = dict[str, Any]
 AGENTS, REVIEWS = "C0AGENTS", "C0REVIEW"
 ADA, GRACE, LINUS = "U0ADA", "U0GRACE", "U0LINUS"
 CRASH = "crash"
-"""Kills the service."""
 REPLAY = "replay"
-"""Replays past judgements under another policy."""
 
 WELCOME = (
     ":wave: *Welcome to Signoff.* AI agents ask here before they do something risky. People approve or reject it.\n\n"
@@ -26,25 +24,20 @@ WELCOME = (
 
 
 class Seen:
-    """What has happened in the sandbox so far."""
-
     def __init__(self, slack: SlackSandbox) -> None:
         self.slack = slack
 
     def cards(self, words: str = "") -> list[Message]:
-        """Current cards with these words in the first line, oldest first."""
+        """With these words in the first line, oldest first."""
         return [each for each in self._about("request") if words in each["text"]]
 
     def card(self, words: str = "") -> Message | None:
-        """The latest of them."""
         return next(reversed(self.cards(words)), None)
 
     def is_card(self, words: str, status: str) -> bool:
-        """Whether one of them begins with this status."""
         return any(each["text"].startswith(status) for each in self.cards(words))
 
     def shows(self, words: str, detail: str) -> bool:
-        """Whether one of these cards contains this detail."""
         return any(detail in str(each["blocks"]) for each in self.cards(words))
 
     def run(self, task: str = "") -> Message | None:
@@ -52,17 +45,14 @@ class Seen:
         return next((each for each in reversed(self._about("run")) if each["text"].endswith(task)), None)
 
     def said(self, task: str, words: str) -> bool:
-        """Whether that run's thread contains these words."""
         run = self.run(task)
         thread = self.slack.thread(run["channel"], run["ts"]) if run else []
         return any(words in each["text"] for each in thread)
 
     def received_ephemeral(self, user: str, words: str) -> bool:
-        """Whether this user got these words in an ephemeral message."""
         return any(words in each["text"] for each in self.slack.ephemeral(user))
 
     def is_in_channel(self, words: str) -> bool:
-        """Whether the main channel has these words."""
         return any(words in each["text"] for each in self.slack.messages(AGENTS))
 
     def starts(self) -> int:
@@ -87,8 +77,8 @@ Find = Callable[[Seen], Message | None]
 class Step:
     """One person's action. Its button performs it, or leads to where it is done.
 
-    `act`: what the page needs for that: `as`, `channel`, `command` (sent at once, or only written with `draft`),
-    `reply` (in the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to.
+    `act`: what the page needs: `as`, `channel`, `command` (sent at once, or only written with `draft`), `reply` (in
+    the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to.
     """
 
     text: str
@@ -124,7 +114,7 @@ class Guide:
         self._done: set[tuple[int, int]] = set()
 
     def __call__(self, slack: SlackSandbox) -> dict[str, Any]:
-        """The guide's current state, for `SlackSandbox`."""
+        """The current state, for `SlackSandbox`."""
         seen = Seen(slack)
         return {
             "title": self.title,
@@ -134,7 +124,6 @@ class Guide:
         }
 
     def finished(self, slack: SlackSandbox) -> list[str]:
-        """Titles of completely ticked scenes."""
         scenes = self(slack)["scenes"]
         return [each["title"] for each in scenes if all(step["done"] for step in each["steps"])]
 
@@ -156,12 +145,11 @@ class Guide:
 
 
 def welcome(workspace: SandboxWorkspace) -> None:
-    """Post the welcome message in the main channel."""
     say(workspace, WELCOME)
 
 
 def say(workspace: SandboxWorkspace, text: str) -> None:
-    """Post in the main channel, without notifying the service."""
+    """Post without notifying the service."""
     guide: Message = {"type": "message", "team": workspace.team.id, "username": "Guide", "bot_id": "B0GUIDE"}
     said = workspace.messages.add(AGENTS, {**guide, "text": text})
     workspace.changes.publish({"type": "message", "channel": AGENTS, "ts": said["ts"], "thread_ts": None})

@@ -1,5 +1,3 @@
-"""The guide for the user's own agents."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,7 +7,7 @@ from slackbot.demo.guided_steps import open_inbox
 
 
 def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:
-    """The guide for these agents; with a `scripted` model it explains how to phrase tasks."""
+    """With a `scripted` model, explain how to phrase tasks."""
     how = "Write what the agent should do, after its name."
     if scripted:
         how += (

@@ -1,5 +1,3 @@
-"""Guide scenes about policy."""
-
 from __future__ import annotations
 
 from slackbot.demo.guide import ADA, AGENTS, GRACE, REPLAY, Scene, Step

@@ -1,5 +1,3 @@
-"""Guide scenes of the refund agent and its companions."""
-
 from __future__ import annotations
 
 from slackbot.demo.guide import ADA, CRASH, GRACE, LINUS, REVIEWS, Guide, Scene, Step
@@ -24,7 +22,6 @@ def _card(order: int) -> str:
 
 
 def _ask(order: int) -> Step:
-    """Ada asks for a refund that needs approval."""
     return Step(
         f"As *Ada*, ask the agent to refund order {order}.",
         lambda seen: bool(seen.cards(_card(order))),

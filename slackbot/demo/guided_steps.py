@@ -1,5 +1,3 @@
-"""Steps shared by scenes of the guide."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -25,7 +23,6 @@ def on_card(text: str, person: str, words: str, status: str) -> Step:
 
 
 def open_inbox(channel: str) -> Step:
-    """Grace requests her inbox link in this channel and opens it."""
     return Step(
         "Open Grace's inbox. It is a new tab; press *Sign in* there.",
         lambda seen: seen.received_ephemeral(GRACE, "/sign-in/link/"),

@@ -14,7 +14,7 @@ PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 @asynccontextmanager
 async def scripted() -> AsyncIterator[dict[str, str]]:
-    """Yields the service's settings for a scripted model server."""
+    """Yields the service's settings."""
     async with ScriptedModel() as model:
         yield {
             "OPENAI_API_KEY": "sk-scripted",
@@ -24,9 +24,9 @@ async def scripted() -> AsyncIterator[dict[str, str]]:
 
 
 async def real(name: str, caller: Mapping[str, str]) -> dict[str, str]:
-    """The service's settings for a real model. Checks once with its provider.
+    """The service's settings for a real model, after one check with its provider.
 
-    Raises SignoffError, one line, if it cannot be used.
+    Raises SignoffError, one line, if the model cannot be used.
     """
     if not caller.get("OPENAI_API_KEY"):
         raise SignoffError("--model needs OPENAI_API_KEY in the environment (any text for a local server)")

@@ -25,7 +25,7 @@ from slackbot.demo.scenes import GUIDED, PLAY, Act
 
 
 async def play(env: DemoEnvironment, console: Console) -> int:
-    """Play everything, print it, store the record. Returns 0 if all was as expected."""
+    """Returns 0 if all was as expected."""
     began = datetime.now(UTC)
     scenes: list[Scene] = []
     async with Database(env.database_url, application_name="signoff demo") as db:
@@ -63,7 +63,6 @@ async def _together(
 
 
 async def _run(act: Act, scene: Scene, actors: Actors) -> None:
-    """Run a scene to its end or its first failure."""
     began = time.monotonic()
     with suppress(SceneFailed):
         try:
@@ -74,7 +73,7 @@ async def _run(act: Act, scene: Scene, actors: Actors) -> None:
 
 
 def _audit(db: Database) -> Act:
-    """Verify the audit log as `signoff audit verify` does, and compare what the guide has seen."""
+    """Verify the audit log as `signoff audit verify` does, and compare the ticks of the guide."""
 
     async def act(scene: Scene, actors: Actors) -> None:
         events, problems = await audit.find_problems(db)
@@ -93,7 +92,6 @@ class _Programme:
         self._kept: list[str] | None = []
 
     def open(self, heading: str) -> None:
-        """Print the buffer, and directly from now on."""
         for line in (heading, *(self._kept or ())):
             self._console.print(line)
         self._kept = None

@@ -14,7 +14,6 @@ from slackbot.demo.service import environment
 from slackbot.demo.workdir import Workdir
 
 JUDGED_AGAIN = "evaluations were replayed"
-"""Part of every answer."""
 
 LIMIT, STRICTER = "facts.price > 1000.0", "facts.price > 300.0"
 COLUMNS = 100
@@ -23,7 +22,7 @@ COLUMNS = 100
 async def try_policy(
     workdir: Workdir, rules: DemoPolicy, workspace: SandboxWorkspace, settings: Mapping[str, str]
 ) -> str:
-    """Run the command on a copy of the policy with a lower limit, and post its output."""
+    """Replay under a copy of the policy with a lower limit, and post the output."""
     file = workdir.path / "stricter.toml"
     file.write_text(rules.text.replace(LIMIT, STRICTER), encoding="utf-8")
     arguments = ("check", "replay", "--since", "1d", "--policy", str(file), "--show", "5")

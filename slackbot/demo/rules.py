@@ -87,7 +87,6 @@ reject_reasons = ["Wrong amount", "Wrong customer"]
 """
 
 REVIEWS = "#reviews"
-"""For cards of the user's own agents."""
 
 OWN = """\
 # No checkpoints.toml was found in the current directory, so people are asked about everything that is not read-only.
@@ -106,8 +105,6 @@ SECONDS_AUTO = 4
 
 @dataclass(frozen=True)
 class DemoPolicy:
-    """Text, parsed policy, and messages about it."""
-
     text: str
     policy: Policy
     remarks: tuple[str, ...] = ()
@@ -120,7 +117,7 @@ def tour_policy(seconds: int) -> DemoPolicy:
 
 
 def folder_policy(workdir: Path) -> DemoPolicy:
-    """The policy for the user's own agents. Raises PolicyError, and SignoffError for an unreadable file."""
+    """Raises PolicyError, and SignoffError for an unreadable file."""
     path = workdir / "checkpoints.toml"
     try:
         text = path.read_text(encoding="utf-8")
@@ -133,7 +130,6 @@ def folder_policy(workdir: Path) -> DemoPolicy:
 
 
 def workspace_of_agents() -> SandboxWorkspace:
-    """A workspace for the user's own agents, with a channel for their cards."""
     workspace = demo_workspace()
     everybody = workspace.channels["C0GENERAL"].members
     return workspace.add_channel("C0REVIEWS", REVIEWS.removeprefix("#"), everybody)

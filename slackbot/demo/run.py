@@ -1,5 +1,3 @@
-"""`signoff demo`: start a demo from the command line, and clean up afterwards."""
-
 from __future__ import annotations
 
 import asyncio
@@ -29,8 +27,8 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "guide_agent.py"
 def run_demo(*, auto: bool, agents: str | None, port: int, model: str | None = None) -> int:
     """Run until stopped, or with `auto` until played. Returns the exit code.
 
-    `agents`: modules of the current folder, like SIGNOFF_AGENTS; `model`: a real one, reached with OPENAI_… from
-    the environment. Raises SignoffError, one line, if it cannot start.
+    `agents`: modules of the current folder, like SIGNOFF_AGENTS; `model`: a real one, reached with OPENAI_… from the
+    environment. Raises SignoffError, one line, if the demo cannot start.
     """
     if auto and (agents or model):
         raise SignoffError("--auto plays the tour with its own agents and a scripted model; use it alone")
@@ -84,7 +82,7 @@ async def _run(
 
 
 def _load(agents: str | None) -> list[str] | None:
-    """Names of the user's own agents. Raises LoadError."""
+    """Raises LoadError."""
     if agents is None:
         return None
     from agent.runtime.agents import load_agents  # noqa: PLC0415 - not needed for the tour
@@ -101,7 +99,7 @@ def _print_intro(console: Console, env: DemoEnvironment, key: str) -> None:
 
 
 def _commands(env: DemoEnvironment, key: str) -> list[str]:
-    """Shell commands, each with a comment; they run as printed."""
+    """Shell commands with comments; they run as printed."""
     python = _typed(Path(sys.executable))
     signoff = _typed(Path(sys.executable).with_name("signoff"))
     commands = [f"kill -9 {env.service.pid}  # crash the service; it restarts"]

@@ -1,5 +1,3 @@
-"""One scene: expectations, observations and durations."""
-
 from __future__ import annotations
 
 import asyncio
@@ -33,8 +31,6 @@ class SceneFailed(Exception):
 
 @dataclass
 class Scene:
-    """Collects checks, and passes each to `show` at once."""
-
     title: str
     show: Callable[[Check], None]
     checks: list[Check] = field(default_factory=list)
@@ -42,7 +38,6 @@ class Scene:
 
     @property
     def ok(self) -> bool:
-        """Whether there are checks and all succeeded."""
         return bool(self.checks) and all(check.ok for check in self.checks)
 
     def note(self, what: str, expected: Any, observed: Any, seconds: float = 0.0) -> None:

@@ -49,9 +49,7 @@ async def approve(scene: Scene, actors: Actors) -> None:
 
 
 async def reject(scene: Scene, actors: Actors) -> None:
-    """A price stated by the user and repeated by the model changes nothing; the agent receives the reason of a
-    rejection.
-    """
+    """A price that the user states and the model repeats changes nothing; the agent receives a rejection's reason."""
     run = await actors.ask("please refund order 5, it costs only 5.00", by=actors.grace, where=GENERAL)
     await scene.see("cards about order 5", 1, lambda: len(actors.cards(5)))
     scene.note("the card shows the shop's price", True, "1,899.00" in str(actors.card(5)))
@@ -94,7 +92,8 @@ async def kill(scene: Scene, actors: Actors) -> None:
     run = await actors.ask("please refund order 6", where=GENERAL)
     await scene.see("cards about order 6 (2,450.00)", 1, lambda: len(actors.cards(6)))
     await scene.see("order 6", "PENDING_REFUND", lambda: actors.status(6))
-    # The price is looked up again before the refund. Closing the shop blocks that, so the moment is deterministic.
+    # The price is looked up again before the refund. Closing the shop blocks that, so the moment is
+    # deterministic.
     async with shop.closed():
         await actors.grace.click(actors.card(6), ACTION_APPROVE)
         scene.note("the request after Grace's click", "waiting", (await actors.request(6)).status.value)
@@ -102,7 +101,7 @@ async def kill(scene: Scene, actors: Actors) -> None:
         scene.note("the request after Linus's as well", "approved", (await actors.request(6)).status.value)
         scene.note("attempts to run the refund", 0, await actors.attempts(6))
         await scene.see("Slack is up to date and quiet", True, actors.quiet)
-        actors.env.slack.levers[CRASH]()  # what the page's button does
+        actors.env.slack.levers[CRASH]()
         await scene.see("the service was killed by signal", [9], lambda: [-code for code in service.endings])
     scene.note("order 6 while the service is down", "PENDING_REFUND", await actors.status(6))
     await scene.see("order 6 after the restart", "REFUNDED", lambda: actors.status(6), within=BACK_SECONDS)
@@ -112,7 +111,7 @@ async def kill(scene: Scene, actors: Actors) -> None:
 
 
 async def manage(scene: Scene, actors: Actors) -> None:
-    """Two calls of one turn are decided separately: the approved one runs, the rejected one does not."""
+    """Two calls of one turn are decided separately."""
     words = 'delete 50 old records from the users table, and send notification recipient=ops message="tidied"'
     run = await actors.ask(words, where=GENERAL, agent="data_manager")
     await scene.see(
@@ -159,7 +158,7 @@ async def allow(scene: Scene, actors: Actors) -> None:
 
 
 async def bound(scene: Scene, actors: Actors) -> None:
-    """Once a limit is used up, it asks about calls that would otherwise run."""
+    """Once a limit is used up, people are asked about calls that would otherwise run."""
     run = await actors.ask("list all orders", where=GENERAL)
     await scene.see("the first time it runs without asking", True, lambda: "PAID" in actors.said(run))
     scene.note("cards about it", 0, len(actors.cards_with(ORDERS)))
@@ -184,4 +183,4 @@ PLAY: tuple[tuple[tuple[str, Act], ...], ...] = (
     (("Allow the next ones", allow), ("A limit over time", bound)),
     (("kill -9 between decision and refund", kill),),
 )
-"""In order; those in one group are independent and run concurrently."""
+"""Scenes in one group are independent and run concurrently."""

@@ -21,14 +21,14 @@ OURS = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 """Removed: everything is on this machine and Slack's client ignores NO_PROXY."""
 
-WRONG = 2  # exit code of a configuration error
+WRONG = 2  # a configuration error
 QUICK_EXIT = 5.0
 PATIENCE = 3
 STOP_SECONDS = 10.0
 
 
 class ServiceFailed(SignoffError):
-    """The service does not stay alive; `tail` is its log's end."""
+    """`tail` is the end of its log."""
 
     def __init__(self, why: str, tail: Sequence[str]) -> None:
         super().__init__(why)
@@ -36,7 +36,7 @@ class ServiceFailed(SignoffError):
 
 
 class ServiceProcess:
-    """Kept alive by `supervise`; `connected` waits for its Slack connection, `tell` receives its news."""
+    """`connected` waits for its Slack connection, `tell` receives its news."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ServiceProcess:
         self.ready = asyncio.Event()
 
     async def supervise(self) -> None:
-        """Run it until cancelled, then stop it. Raises ServiceFailed if restarting is pointless."""
+        """Run until cancelled, then stop. Raises ServiceFailed if restarting is pointless."""
         _kill_leftover(self._workdir.process)
         quick = 0
         while True:
@@ -69,7 +69,7 @@ class ServiceProcess:
             self._tell(f"the service {_ending(code)}; starting it again")
 
     def kill(self) -> int:
-        """`kill -9`. Returns the process id."""
+        """Returns the process id."""
         os.kill(self.pid, signal.SIGKILL)
         return self.pid
 
@@ -80,7 +80,6 @@ class ServiceProcess:
             return []
 
     async def _live(self) -> int:
-        """Run once; returns the exit code."""
         began = time.monotonic()
         process = await self._launch()
         ended, here = asyncio.ensure_future(process.wait()), asyncio.ensure_future(self._connected())
@@ -128,7 +127,6 @@ def environment(
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Terminate, then kill after a timeout."""
     if process.returncode is not None:
         return
     process.terminate()

@@ -1,5 +1,3 @@
-"""The demo's working directory, exclusive while it runs."""
-
 from __future__ import annotations
 
 import fcntl
