@@ -79,7 +79,7 @@ CURSOR_TOOL_SHELL: dict[str, Any] = _CURSOR | {
 }
 
 
-def told(event: dict[str, Any], given: dict[str, Any] | None = None, **changes: Any) -> bytes:
+def hook_input(event: dict[str, Any], given: dict[str, Any] | None = None, **changes: Any) -> bytes:
     """The event as standard input, with these changes; `given` changes the tool's input."""
     changed = event | changes
     if given:

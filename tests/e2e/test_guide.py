@@ -246,5 +246,5 @@ async def test_the_printed_commands_run(newcomer: Newcomer) -> None:
     reading = await asyncio.create_subprocess_shell(
         log.replace("tail -f", "tail"), stdout=asyncio.subprocess.PIPE
     )
-    told, _ = await reading.communicate()
-    assert told
+    output, _ = await reading.communicate()
+    assert output

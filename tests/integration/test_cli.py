@@ -309,9 +309,9 @@ def test_the_stop_switch(signoff: Command, database_url: str) -> None:
 
     Who pauses an agent of which there never was anything is told so: it may be a slip of the pen.
     """
-    told = signoff("pause", "refunds", "--reason", "odd").said
-    assert "agent refunds is paused" in told
-    assert 'nothing was ever done by an agent named "refunds"' in told
+    output = signoff("pause", "refunds", "--reason", "odd").said
+    assert "agent refunds is paused" in output
+    assert 'nothing was ever done by an agent named "refunds"' in output
     ended = signoff("pause", "refunds")
     assert (ended.status, "was already paused" in ended.said) == (0, True)
     assert "paused now: refunds, by cli:" in ended.said

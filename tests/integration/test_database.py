@@ -420,10 +420,10 @@ async def test_nobody_there(tmp_path: Path) -> None:
     async with Database(f"postgresql://someone:s3cret@/shop?host={tmp_path}") as database:
         with pytest.raises(DatabaseUnavailable) as caught:
             await database.open()
-    told = str(caught.value)
-    assert f"someone@{tmp_path}:5432/shop" in told
-    assert "s3cret" not in told
-    assert "\n" not in told
+    message = str(caught.value)
+    assert f"someone@{tmp_path}:5432/shop" in message
+    assert "s3cret" not in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])

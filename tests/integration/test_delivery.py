@@ -73,7 +73,7 @@ class Office:
         self.slack.workspace.add_channel("C0ADMIN", "operators", ["U0ADA", BOT])
         self.drains[0] = self.drain(admin=Destination(TEAM, "C0ADMIN"))
 
-    async def told_operators(self) -> list[str]:
+    async def operator_messages(self) -> list[str]:
         """What operators have been told so far."""
         await self.tell_all("C0ADMIN")
         return [str(message["blocks"]) for message in self.slack.messages("C0ADMIN")]
@@ -363,9 +363,9 @@ async def test_a_decision_does_not_wait_for_the_pace_of_posts(office: Office) ->
     await until(lambda: office.column("SELECT 1 FROM card_place WHERE ts IS NOT NULL"))
     await office.approve(asked[0])
     await message
-    told = [call for call in office.slack.calls if call.method in (POST, UPDATE)]
-    assert [call.method for call in told[:3]] == [POST, UPDATE, POST]
-    assert {call.outcome for call in told} == {"ok"}
+    sent = [call for call in office.slack.calls if call.method in (POST, UPDATE)]
+    assert [call.method for call in sent[:3]] == [POST, UPDATE, POST]
+    assert {call.outcome for call in sent} == {"ok"}
 
 
 async def test_a_429_for_posts_does_not_hold_up_changes(office: Office) -> None:
@@ -466,15 +466,15 @@ async def test_decided_cards_go_before_new_ones_and_lines_last(office: Office) -
     await office.approve(first)
     began = len(office.slack.calls)
     await office.tell()
-    told = [call for call in office.slack.calls[began:] if call.method in (POST, UPDATE)]
-    assert [call.method for call in told] == [UPDATE, POST, POST, POST]
+    sent = [call for call in office.slack.calls[began:] if call.method in (POST, UPDATE)]
+    assert [call.method for call in sent] == [UPDATE, POST, POST, POST]
     assert [
-        str(each.request_id) in str(call.args) for each, call in zip((second, third), told[1:3], strict=True)
+        str(each.request_id) in str(call.args) for each, call in zip((second, third), sent[1:3], strict=True)
     ] == [
         True,
         True,
     ]
-    assert "thread_ts" in told[3].args
+    assert "thread_ts" in sent[3].args
 
 
 async def test_a_decision_changes_the_message_of_its_run(office: Office) -> None:
@@ -734,7 +734,7 @@ async def test_a_pointer_to_a_digest_that_was_deleted_stays_deleted(office: Offi
         await ask(office.db)
     await office.tell_all()
     assert len(office.slack.calls_of(POST)) == 4
-    assert await office.told_operators() == []
+    assert await office.operator_messages() == []
 
 
 async def test_policy_says_how_many_cards_come_in_a_minute(office: Office) -> None:
@@ -799,8 +799,8 @@ async def test_an_error_that_nobody_knows_drops_no_card(office: Office) -> None:
     await office.tell_all()
     [card] = office.cards()
     assert len(office.slack.calls_of(POST)) == 6
-    [told] = await office.told_operators()
-    assert "channel_is_dreaming" in told
+    [message] = await office.operator_messages()
+    assert "channel_is_dreaming" in message
     await office.tell_all("C0AGENTS")
     [root] = office.slack.messages("C0AGENTS")
     assert "channel_is_dreaming" in str(office.slack.thread("C0AGENTS", root["ts"]))
@@ -810,7 +810,7 @@ async def test_an_error_that_nobody_knows_drops_no_card(office: Office) -> None:
     await office.tell_all()
     assert "signoff:approve" in str(card["blocks"])
     assert "Approved" in str(office.cards()[0]["blocks"])
-    assert len(await office.told_operators()) == 2
+    assert len(await office.operator_messages()) == 2
 
 
 async def test_an_error_that_nobody_knows_is_tried_again_every_five_minutes(office: Office) -> None:
@@ -837,9 +837,9 @@ async def test_an_error_that_nobody_knows_is_told_once_beside_what_works(office:
         await ask(office.db)
         await office.tell()
         assert len(office.cards()) == 4 + number
-        told = await office.told_operators()
-        assert [code in str(told) for code in ("channel_is_dreaming", "is_inactive")] == [True, True]
-        assert len(told) == 2
+        messages = await office.operator_messages()
+        assert [code in str(messages) for code in ("channel_is_dreaming", "is_inactive")] == [True, True]
+        assert len(messages) == 2
         await office.hurry()
     office.slack.faults.clear()
     await office.tell_all()
@@ -847,7 +847,7 @@ async def test_an_error_that_nobody_knows_is_told_once_beside_what_works(office:
     office.slack.faults.error(POST, "channel_is_dreaming")
     await ask(office.db)
     await office.tell()
-    assert len(await office.told_operators()) == 3  # it was well in between
+    assert len(await office.operator_messages()) == 3  # it was well in between
 
 
 @pytest.mark.parametrize("trouble", ["left", "archived", "shared", "pending"])
@@ -892,10 +892,10 @@ async def test_trouble_with_a_channel_is_told_elsewhere_once(office: Office, tro
             await office.hurry()
         await office.tell_all("C0ADMIN")
         await office.tell_all("C0AGENTS")
-        told = slack.messages("C0ADMIN")
-        assert len(told) == times
-        assert "signoff doctor" in told[-1]["text"]
-        assert ("is archived" if trouble == "archive" else "not a member") in str(told[-1]["blocks"])
+        messages = slack.messages("C0ADMIN")
+        assert len(messages) == times
+        assert "signoff doctor" in messages[-1]["text"]
+        assert ("is archived" if trouble == "archive" else "not a member") in str(messages[-1]["blocks"])
         threads = [slack.thread("C0AGENTS", root["ts"]) for root in slack.messages("C0AGENTS")]
         heard = [str(thread).count("A card could not be posted") // 2 for thread in threads]
         assert sorted(heard) == [0] + [1] * (2 * times)

@@ -75,9 +75,9 @@ class Channel:
         while look.due is not None:
             sent.append(look.due)
             self._note(look.due)
-            told = Sent(look.due, look.due.ts or f"{next(self._ts)}.0", pause=3600.0)
+            previous = Sent(look.due, look.due.ts or f"{next(self._ts)}.0", pause=3600.0)
             look = await deliveries.take_next(
-                self.db, REVIEWS, "test", served=self.turns.least_first, after=told
+                self.db, REVIEWS, "test", served=self.turns.least_first, after=previous
             )
         self.sent += sent
         return sent

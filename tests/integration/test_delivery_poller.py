@@ -28,7 +28,7 @@ class Recorder:
     """In the drain's place: notes where it was sent, and holds the channel for as long as it is told to."""
 
     db: Database
-    told: list[str] = field(default_factory=list)
+    sent_to: list[str] = field(default_factory=list)
     go: asyncio.Event = field(default_factory=asyncio.Event)
     ts: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     fails: bool = False
@@ -39,7 +39,7 @@ class Recorder:
         due = await self._next(here, None)
         if due is None:
             return
-        self.told.append(channel_id)
+        self.sent_to.append(channel_id)
         try:
             if not self.fails:
                 await self.go.wait()
@@ -98,10 +98,10 @@ async def test_each_channel_with_something_to_tell_is_drained_once(
     channels_due = deliveries.channels_due
     monkeypatch.setattr(deliveries, "channels_due", counted)
     rounds.start()
-    await until(lambda: _said(len(recorder.told) == 2))
+    await until(lambda: _said(len(recorder.sent_to) == 2))
     several = looks + 5
     await until(lambda: _said(looks > several))
-    assert sorted(recorder.told) == sorted([HERE, THERE])
+    assert sorted(recorder.sent_to) == sorted([HERE, THERE])
     assert rounds.alive
     assert await deliveries.channels_due(database, "T0OTHER") == ["C0THEIRS"]
 
@@ -115,7 +115,7 @@ async def test_what_comes_while_a_channel_is_drained_is_told(
     for _ in range(20):
         await ask(database)
     await until(lambda: _nothing_due(database))
-    assert set(recorder.told) == {HERE, THERE}  # there lie the threads of the runs
+    assert set(recorder.sent_to) == {HERE, THERE}  # there lie the threads of the runs
 
 
 async def test_a_commit_wakes_the_drain_of_its_channel(
@@ -128,7 +128,7 @@ async def test_a_commit_wakes_the_drain_of_its_channel(
     await until(lambda: _said(rounds.alive))
     await ask(database)
     await until(lambda: _nothing_due(database))
-    assert set(recorder.told) == {HERE, THERE}
+    assert set(recorder.sent_to) == {HERE, THERE}
 
 
 async def test_what_another_process_announces_is_looked_for(
@@ -141,7 +141,7 @@ async def test_what_another_process_announces_is_looked_for(
     await until(lambda: _said(rounds.alive))
     rounds._leave.pop(0)()  # nobody takes a wake-up here
     await ask(database)
-    assert recorder.told == []
+    assert recorder.sent_to == []
     database.wakeups.announced()
     await until(lambda: _nothing_due(database))
 
@@ -166,7 +166,7 @@ async def test_a_channel_for_which_there_is_no_room_is_told_when_there_is(
     assert [each.key for each in left if each.kind is WakeupKind.CHANNEL] == [HERE]
     recorder.go.set()
     await until(lambda: _nothing_due(database))
-    assert set(recorder.told) == {HERE, THERE}
+    assert set(recorder.sent_to) == {HERE, THERE}
 
 
 async def test_a_drain_that_fails_is_tried_again_and_stops_no_other(
@@ -177,7 +177,7 @@ async def test_a_drain_that_fails_is_tried_again_and_stops_no_other(
     recorder.fails = True
     await ask(database)
     rounds.start()
-    await until(lambda: _said(len(recorder.told) >= 2))
+    await until(lambda: _said(len(recorder.sent_to) >= 2))
     recorder.fails = False
     recorder.go.set()
     await until(lambda: _nothing_due(database))
@@ -204,7 +204,7 @@ async def test_stopping_lets_a_drain_end(
     """Who stops waits for what is being told, but not longer than it was given."""
     await ask(database)
     rounds.start()
-    await until(lambda: _said(bool(recorder.told)))
+    await until(lambda: _said(bool(recorder.sent_to)))
     stopping = asyncio.create_task(rounds.stop(10))
     await asyncio.sleep(0)
     assert not stopping.done()
@@ -220,7 +220,7 @@ async def test_a_drain_that_does_not_end_in_time_is_cut_off(
     """After its time the drain is cut off and lets go of its channel; what it did not tell stays due."""
     await ask(database)
     rounds.start()
-    await until(lambda: _said(bool(recorder.told)))
+    await until(lambda: _said(bool(recorder.sent_to)))
     await rounds.stop(0.01)
     assert HERE in await deliveries.channels_due(database, TEAM)
 

@@ -173,13 +173,13 @@ def test_a_step_that_goes_wrong_gives_a_failing_exit_code(
 
 async def test_a_busy_port_means_the_next_free_one() -> None:
     """The page moves on when its port is taken, and says where to."""
-    told: list[str] = []
+    notices: list[str] = []
     guide = guided_scenes.for_refunds()
-    async with _sandbox(demo_workspace(), guide, 0, told.append) as first:
-        assert told == []
-        async with _sandbox(demo_workspace(), guide, first.port, told.append) as second:
+    async with _sandbox(demo_workspace(), guide, 0, notices.append) as first:
+        assert notices == []
+        async with _sandbox(demo_workspace(), guide, first.port, notices.append) as second:
             assert first.port < second.port <= first.port + 20
-            assert told == [f"port {first.port} is taken; the page is on {second.port}"]
+            assert notices == [f"port {first.port} is taken; the page is on {second.port}"]
 
 
 async def test_two_demos_have_two_ports() -> None:

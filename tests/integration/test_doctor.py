@@ -202,8 +202,8 @@ async def test_what_a_restored_backup_would_start_is_told(
         assert "signoff pause" in restored.remedy
         late = await ask(database, rule(execute_within=timedelta(microseconds=1)))
         await alone.vote(database, ballot(late, reviewer(GRACE)))
-        told = (await clinic.findings())["open work"].detail
-        assert "calls that run: 1, approvals that are too old, so people are asked again: 1, " in told
+        detail = (await clinic.findings())["open work"].detail
+        assert "calls that run: 1, approvals that are too old, so people are asked again: 1, " in detail
         await pause.pause(database, None, by="test")
         assert (await clinic.findings())["open work"].well
 
@@ -302,8 +302,8 @@ async def test_the_policy_in_force_is_looked_at(clinic: Clinic) -> None:
         assert (await clinic.sick()).part == "channel C0NOWHERE"
         over = CHECKPOINTS + OBSERVED
         await policies.apply(database, checkpoints.load(over, filename="c.toml"), by="cli:ada")
-        told = (await clinic.findings())["policy"].detail
-        assert told.endswith('remove "mode" and "observe_until" to enforce it, or remove it')
+        detail = (await clinic.findings())["policy"].detail
+        assert detail.endswith('remove "mode" and "observe_until" to enforce it, or remove it')
         mail = checkpoints.load(CHECKPOINTS + 'email = ["a@example.com"]\n', filename="c.toml")
         await policies.apply(database, mail, by="cli:ada")
         sick = await clinic.sick()

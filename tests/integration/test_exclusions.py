@@ -185,8 +185,8 @@ async def test_own_words_exclude_from_what_is_proposed_later(database: Database)
     last = await ask_about(database, run_id, 5)
     advisers = {(each.user_id, "adviser") for each in (GRACE, LINUS, EVE)}
     assert await excluded(database, last) == {(ADA.user_id, "requester")} | advisers
-    told = dict.fromkeys((GRACE.user_id, LINUS.user_id, EVE.user_id), Refusal.ADVISED)
-    assert await refusals(database, last) == {ADA.user_id: Refusal.SELF_REVIEW} | told
+    advised = dict.fromkeys((GRACE.user_id, LINUS.user_id, EVE.user_id), Refusal.ADVISED)
+    assert await refusals(database, last) == {ADA.user_id: Refusal.SELF_REVIEW} | advised
 
 
 async def test_own_words_count_below(database: Database) -> None:

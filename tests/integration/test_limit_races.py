@@ -102,12 +102,12 @@ async def test_twenty_at_once_take_the_last_unit_once(
         async def tell(at: int, uses: list[Use]) -> bool:
             return not await limits.allow_use(workers[at][0], BILLING, new_id(), uses, {"request": "r"})
 
-        claims, told = await asyncio.gather(
+        claims, allowed = await asyncio.gather(
             asyncio.gather(*(claim(at, both) for at in range(len(calls)))),
             asyncio.gather(*(tell(at, both) for at in range(2))),
         )
         winners = [each for each in claims if each is not None]
-        assert len(winners) + sum(told) == 1
+        assert len(winners) + sum(allowed) == 1
         assert await used(database, *both) == [Decimal("0.3"), Decimal(2)]
         for each in winners:
             assert await alone.report(database, each, DONE)

@@ -53,7 +53,7 @@ async def test_every_window_is_exact(database: Database) -> None:
     """A use counts exactly if it is later than the window's edge, wherever minutes, hours and days begin."""
     dice = random.Random(3)
     edges = sorted(set(moments(dice)))
-    told = [
+    stored = [
         {
             "subject": dice.choice(["all", "all", "other"]),
             "amount": f"{dice.randint(1, 99) / 10}",
@@ -61,7 +61,7 @@ async def test_every_window_is_exact(database: Database) -> None:
         }
         for at in [*edges, *moments(dice)]
     ]
-    await write(database, COUNT, uses=json.dumps(told))
+    await write(database, COUNT, uses=json.dumps(stored))
     for edge, added_up, from_sums in await rows(database, COMPARED, edges=edges):
         assert from_sums == added_up, edge
     assert await invariants.broken(database) == []
@@ -77,8 +77,8 @@ async def test_sums_follow_their_uses(database: Database) -> None:
         "UPDATE limit_use SET settled = false WHERE amount = 2.5 AND limit_name = 'refunds'",
         "DELETE FROM limit_use",
     )
-    told = [{"subject": "all", "amount": each, "at": str(NOON)} for each in ("0.1", "0.2", "0.1")]
-    await write(database, COUNT, uses=json.dumps(told))
+    stored = [{"subject": "all", "amount": each, "at": str(NOON)} for each in ("0.1", "0.2", "0.1")]
+    await write(database, COUNT, uses=json.dumps(stored))
     for change in changes:
         await write(database, change)
         assert await invariants.broken(database) == []
@@ -90,8 +90,8 @@ async def test_what_has_left_the_window_is_taken_again(database: Database) -> No
     """The same question after its window is one use, of now; what others used is neither more nor less for it."""
     limit = Limit("refunds", "refund", "args.amount", "all", timedelta(hours=1), Decimal(10))
     mine, key = Use(limit, "all", Decimal(4)), uuid4()
-    for told in (key, uuid4()):
-        assert await limits.allow_use(database, PROGRAM, told, [mine], {}) == ()
+    for use in (key, uuid4()):
+        assert await limits.allow_use(database, PROGRAM, use, [mine], {}) == ()
     await write(database, "UPDATE limit_use SET at = at - interval '2 h' WHERE key = :key", key=key)
     [state] = await limits.states(database, key, [mine])
     assert state.used == 4
@@ -103,8 +103,8 @@ async def test_what_has_left_the_window_is_taken_again(database: Database) -> No
 
 async def test_only_what_is_final_is_forgotten(database: Database) -> None:
     """A use before every window stays as long as people are asked about it, or it is in doubt."""
-    told = [{"subject": "all", "amount": each, "at": str(NOON - timedelta(days=60))} for each in ("1", "2")]
-    await write(database, COUNT, uses=json.dumps(told))
+    stored = [{"subject": "all", "amount": each, "at": str(NOON - timedelta(days=60))} for each in ("1", "2")]
+    await write(database, COUNT, uses=json.dumps(stored))
     await write(database, "UPDATE limit_use SET settled = false WHERE amount = 2")
     async with database.transaction() as tx:
         assert await forget_old(tx, 10) == 1

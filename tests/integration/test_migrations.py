@@ -120,8 +120,8 @@ def test_an_upgrade_keeps_what_is_there(empty_url: str) -> None:
         assert migrations.pending(empty_url)
         migrations.upgrade(empty_url)
         connection.execute(write, ["after"])
-        told = connection.execute("SELECT channel_id, next_update_at <= clock_timestamp() FROM outlet")
-        assert dict(told.fetchall()) == {"before": True, "after": True}
+        found = connection.execute("SELECT channel_id, next_update_at <= clock_timestamp() FROM outlet")
+        assert dict(found.fetchall()) == {"before": True, "after": True}
         assert connection.execute("SELECT version FROM works_with").fetchall() == [(migrations.head(),)]
 
 
@@ -377,10 +377,10 @@ def test_no_right_to_create_roles(logins: dict[str, str], postgres: Any, fresh_r
     """Without the right to create roles one line says what to run; once that was run, it works."""
     with pytest.raises(DatabaseUnusable) as caught:
         migrations.upgrade(logins["owner"], role=fresh_role)
-    told = str(caught.value)
+    message = str(caught.value)
     command = f"CREATE ROLE {fresh_role} NOLOGIN; GRANT {fresh_role} TO owner;"
-    assert command in told
-    assert "\n" not in told
+    assert command in message
+    assert "\n" not in message
     postgres.admin.execute(command)
     migrations.upgrade(logins["owner"], role=fresh_role)
     assert not migrations.pending(logins["owner"], role=fresh_role)
@@ -418,10 +418,10 @@ def test_unreachable_is_one_line(tmp_path: Path) -> None:
     """A database that is not there is named in one line, without the password."""
     with pytest.raises(DatabaseUnavailable) as caught:
         migrations.upgrade(f"postgresql://someone:s3cret@/nowhere?host={tmp_path}")
-    told = str(caught.value)
-    assert "someone@" in told
-    assert "s3cret" not in told
-    assert "\n" not in told
+    message = str(caught.value)
+    assert "someone@" in message
+    assert "s3cret" not in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize("url", ["mysql://u:s3cret@h/d", "postgresql://u:s3cret@h:port/d?nonsense=1", ""])

@@ -189,8 +189,8 @@ async def test_operators_are_told_once_a_week(office: Office, owner: psycopg.Con
     await judge(db, policy, 500)  # this week
     looks = [observations.report_week(db, policy, ADMIN) for _ in range(4)]
     assert sorted(await asyncio.gather(*looks)) == [0, 0, 0, 1]
-    (told,) = await office.told_operators()
-    assert "would have asked 2 of 3 calls, of which 1 were asked anyway" in told
+    (message,) = await office.operator_messages()
+    assert "would have asked 2 of 3 calls, of which 1 were asked anyway" in message
     owner.execute("DELETE FROM observed_week")
     owner.execute("UPDATE judgement SET created_at = created_at - interval '14 days'")
     assert await observations.report_week(db, policy, ADMIN) == 0
@@ -208,8 +208,8 @@ async def test_a_checkpoint_that_judged_nothing_is_told_of(
     assert await observations.report_week(office.db, policy, ADMIN) == 0  # this process has another policy
     owner.execute("DELETE FROM observed_week")
     assert await observations.report_week(office.db, replace(policy, epoch=1), ADMIN) == 1
-    (told,) = await office.told_operators()
-    assert "big: would have asked 0 of 0 calls" in told
+    (message,) = await office.operator_messages()
+    assert "big: would have asked 0 of 0 calls" in message
 
 
 def test_the_command_counts_and_shows_masked_examples(
@@ -276,9 +276,9 @@ def test_the_command_and_a_replay_count_what_a_checkpoint_would_free(
     evaluated = owner.execute("SELECT created_at FROM judgement ORDER BY created_at").fetchall()
     [first], [last] = evaluated[0], evaluated[-1]
     (line,) = signoff("policy", "observed", "--json").said.splitlines()
-    told = json.loads(line)
-    assert [told[each] for each in ("evaluated", "would_ask", "asked_anyway", "would_run")] == [3, 1, 1, 2]
-    assert [datetime.fromisoformat(told[each]) for each in ("first", "last")] == [first, last]
+    counts = json.loads(line)
+    assert [counts[each] for each in ("evaluated", "would_ask", "asked_anyway", "would_run")] == [3, 1, 1, 2]
+    assert [datetime.fromisoformat(counts[each]) for each in ("first", "last")] == [first, last]
     row = f"│ big        │ 3         │ 1         │ 1            │ 2         │ {terminal.when(first)} │ "
     assert f"{row}{terminal.when(until)} │" in signoff("policy", "observed").said
     assert (
@@ -307,8 +307,8 @@ def test_the_command_lists_by_checkpoint_and_the_text_in_force_last(
         file.write_text(terms)
         signoff("policy", "apply", str(file), SLACK_BOT_TOKEN=None)
         asyncio.run(work(terms, epoch))
-    told = [json.loads(line) for line in signoff("policy", "observed", "--json").said.splitlines()]
-    shown = [(each["checkpoint_id"], each["evaluated"], each["in_force"]) for each in told]
+    listed = [json.loads(line) for line in signoff("policy", "observed", "--json").said.splitlines()]
+    shown = [(each["checkpoint_id"], each["evaluated"], each["in_force"]) for each in listed]
     assert shown == [("all", 6, True), ("big", 1, False), ("big", 2, False), ("big", 3, True)]
 
 

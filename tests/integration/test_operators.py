@@ -183,9 +183,9 @@ def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: 
     shown = json.loads(signoff("requests", "show", str(first.request_id), "--json").said)
     assert shown["decided_by"] == {"team_id": GRACE.team_id, "user_id": GRACE.user_id}
     assert shown["action"]["arguments"] == {"order_id": 0}
-    told = signoff("requests", "show", short_id(first.request_id)).said
-    assert shown["digest"] in told
-    assert "order_id" in told
+    output = signoff("requests", "show", short_id(first.request_id)).said
+    assert shown["digest"] in output
+    assert "order_id" in output
     assert "several requests begin" in signoff.is_wrong("requests", "show", "0")[0]
     assert "no request begins" in signoff.is_wrong("requests", "show", "ffff")[0]
 
@@ -224,9 +224,11 @@ def test_a_request_is_withdrawn_and_never_decided_here(
     shown = json.loads(signoff("requests", "show", str(request.request_id), "--json").said)
     assert shown["status"] == "cancelled"
     assert "not needed" in shown["reason"]
-    told = owner.execute("SELECT actor, detail FROM audit_event WHERE event = 'request.withdrawn'").fetchone()
-    assert told is not None
-    assert "cli:" in str(told)
+    recorded = owner.execute(
+        "SELECT actor, detail FROM audit_event WHERE event = 'request.withdrawn'"
+    ).fetchone()
+    assert recorded is not None
+    assert "cli:" in str(recorded)
     [line] = signoff.is_wrong("requests", "withdraw", str(request.request_id))
     assert "already has an outcome" in line
 
@@ -244,9 +246,9 @@ def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, datab
     shown = json.loads(signoff("runs", "show", str(request.run_id), "--json").said)
     assert [message["role"] for message in shown["messages"]] == ["user", "assistant"]
     assert shown["calls"][0]["request"] == str(request.request_id)
-    told = signoff("runs", "show", str(request.run_id)).said
-    assert "Ada asks for it." in told
-    assert "process_refund" in told
+    output = signoff("runs", "show", str(request.run_id)).said
+    assert "Ada asks for it." in output
+    assert "process_refund" in output
     on(database_url, start)
     signoff("pause", "refunds")
     [newest, _] = [each for each in signoff("runs").said.splitlines() if "refund order 7" in each]

@@ -110,10 +110,10 @@ async def test_ten_people_on_two_processes_make_one_decision(
             "SELECT user_id, outcome::text FROM decision WHERE request_id = :id",
             id=asked.request_id,
         )
-        told = [each for each in results if isinstance(each, Refused)]
+        refusals = [each for each in results if isinstance(each, Refused)]
         assert [type(each) for each in results if not isinstance(each, Refused)] == [requests.VoteOutcome]
-        assert {each.code for each in told} == {Refusal.ALREADY_DECIDED}
-        assert all(f"{outcome} by {ADA.team_id}/{decider}" in each.sentence for each in told)
+        assert {each.code for each in refusals} == {Refusal.ALREADY_DECIDED}
+        assert all(f"{outcome} by {ADA.team_id}/{decider}" in each.sentence for each in refusals)
     assert await invariants.broken(database) == []
 
 

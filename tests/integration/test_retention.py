@@ -117,10 +117,10 @@ async def test_nothing_of_what_was_said_is_left_and_the_chain_verifies(
     events, problems = await audit.find_problems(database)
     assert events > 5
     assert problems == []
-    told = await column(
+    counts = await column(
         database, "SELECT detail ->> 'runs' FROM audit_event WHERE event = 'retention.erased'"
     )
-    assert "1" in told
+    assert "1" in counts
     assert asked.request_id in await column(database, "SELECT id FROM approval_request")
     assert await column(database, "SELECT count(*) FROM delivery WHERE kind IN ('card', 'run_root')") == [2]
 
@@ -237,10 +237,10 @@ async def test_a_broken_one_holds_up_no_other(
     left = await column(database, "SELECT request_id FROM request_revision WHERE erased_at IS NULL")
     assert left == [ids[1]]
     assert str(ids[1]) in capsys.readouterr().out
-    told = await column(
+    counts = await column(
         database, "SELECT detail ->> 'broken' FROM audit_event WHERE event = 'retention.erased'"
     )
-    assert "1" in told
+    assert "1" in counts
     assert (await _erase(as_owner)).requests == 1
 
 

@@ -15,11 +15,11 @@ from tests.integration.asking import ADA, GRACE, LINUS, REVIEWS, Asked, ask, bal
 from tests.integration.test_delivery import Office, office  # noqa: F401
 
 
-async def told(office: Office) -> list[str]:  # noqa: F811
+async def reports(office: Office) -> list[str]:  # noqa: F811
     """What operators have been told, once all cards are drawn and their reviewers counted."""
     await office.tell_all()
     await office.drains[0].reviewers.finish()
-    return await office.told_operators()
+    return await office.operator_messages()
 
 
 async def edit(office: Office, asked: Asked, person: Person, revision: int) -> None:  # noqa: F811
@@ -51,13 +51,13 @@ async def test_a_request_is_opened(
     """Only a request with fewer eligible reviewers than approvals is reported, once, with what it is about."""
     office.open_admin_channel()
     await ask(office.db, rule(**terms), requester=requester)
-    lines = await told(office)
+    lines = await reports(office)
     assert len(lines) == short
     if short:
         assert "Too few reviewers can still approve" in lines[0]
         assert "Refund 1500 for order 0" in lines[0]
     await office.execute("UPDATE delivery SET state = 'pending' WHERE kind = 'card'")
-    assert await told(office) == lines
+    assert await reports(office) == lines
 
 
 async def test_a_request_is_edited(office: Office) -> None:  # noqa: F811
@@ -65,18 +65,18 @@ async def test_a_request_is_edited(office: Office) -> None:  # noqa: F811
     office.open_admin_channel()
     asked = await ask(office.db, rule(approvers=("U0GRACE", "U0LINUS"), allow_edit=True))
     await edit(office, asked, GRACE, 1)
-    assert await told(office) == []
+    assert await reports(office) == []
     await edit(office, asked, LINUS, 2)
-    assert len(await told(office)) == 1
+    assert len(await reports(office)) == 1
 
 
 async def test_a_request_is_voted_on(office: Office) -> None:  # noqa: F811
     """Who has approved counts, and is not counted again among those who are left."""
     office.open_admin_channel()
     asked = await ask(office.db, rule(approvals_required=2))
-    assert await told(office) == []
+    assert await reports(office) == []
     await alone.vote(office.db, ballot(asked, reviewer(GRACE), place=None))
-    assert await told(office) == []
+    assert await reports(office) == []
 
 
 async def test_a_request_is_escalated(office: Office) -> None:  # noqa: F811
@@ -84,12 +84,12 @@ async def test_a_request_is_escalated(office: Office) -> None:  # noqa: F811
     office.open_admin_channel()
     terms = rule(approvers=("U0GRACE",), on_timeout="escalate", escalate_to=("U0MALLORY",))
     await ask(office.db, terms, requester=GRACE)
-    assert len(await told(office)) == 1
+    assert len(await reports(office)) == 1
     await office.execute(
         "UPDATE approval_request SET expires_at = clock_timestamp(), created_at = created_at - interval '1 h'"
     )
     await requests.expire_due(office.db)
-    assert len(await told(office)) == 2
+    assert len(await reports(office)) == 2
 
 
 async def test_a_failed_look_up_is_not_nobody(office: Office) -> None:  # noqa: F811
@@ -99,7 +99,7 @@ async def test_a_failed_look_up_is_not_nobody(office: Office) -> None:  # noqa: 
     await ask(office.db, rule(approvers=("S0NOBODY",)))
     office.slack.workspace.add_usergroup("S0NOBODY", "nobody", [])
     office.slack.faults.error("usergroups.users.list", "internal_error", times=3)
-    lines = await told(office)
+    lines = await reports(office)
     assert len(office.slack.calls_of("usergroups.users.list")) == 4
     assert len(lines) == 1
 

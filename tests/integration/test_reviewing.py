@@ -334,10 +334,10 @@ async def test_reviewers_are_reminded_once_at_each_fraction(database: Database) 
     await pass_hours(database, 4)
     assert await requests.remind_due(database) == 1
     assert await requests.remind_due(database) == 0
-    told = await lines(database, "reminder")
-    assert [line["people"] for line in told] == [[REVIEWERS]] * 2
+    reminders = await lines(database, "reminder")
+    assert [line["people"] for line in reminders] == [[REVIEWERS]] * 2
     (deadline,) = await column(database, "SELECT expires_at FROM approval_request")
-    assert told[-1]["at"] == deadline.isoformat()
+    assert reminders[-1]["at"] == deadline.isoformat()
     events = await column(
         database, "SELECT detail ->> 'reminder' FROM audit_event WHERE event = 'request.reminded' ORDER BY 1"
     )

@@ -179,13 +179,13 @@ async def test_the_page_hears_of_changes(slack: SlackSandbox, client: AsyncWebCl
         ts = (await client.chat_postMessage(channel="C0REVIEW", text="x"))["ts"]
         await client.chat_update(channel="C0REVIEW", ts=ts, text="y")
         await client.chat_delete(channel="C0REVIEW", ts=ts)
-        told: list[dict[str, Any]] = []
-        while len(told) < 3:
+        changes: list[dict[str, Any]] = []
+        while len(changes) < 3:
             line = (await stream.content.readline()).decode()
             if line.startswith("data: "):
-                told.append(json.loads(line[6:]))
-    assert [change["type"] for change in told] == ["message", "update", "delete"]
-    assert {change["ts"] for change in told} == {ts}
+                changes.append(json.loads(line[6:]))
+    assert [change["type"] for change in changes] == ["message", "update", "delete"]
+    assert {change["ts"] for change in changes} == {ts}
 
 
 async def test_levers_do_something_to_the_world_around() -> None:

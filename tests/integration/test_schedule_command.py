@@ -37,6 +37,6 @@ def test_mistakes_are_named(signoff: Command) -> None:
         (("--cron", "0 9 * * 1", "--channel", "general"), "channel's id"),
         (("--cron", "0 9 * * 1", "--for", "ada"), "Slack user id"),
     ):
-        told = signoff(*ADD, *options)
-        assert told.status != 0
-        assert says in " ".join(told.said.replace("│", " ").split()), told.said
+        ended = signoff(*ADD, *options)
+        assert ended.status != 0
+        assert says in " ".join(ended.said.replace("│", " ").split()), ended.said

@@ -88,11 +88,11 @@ async def test_an_administrator_settles_what_nobody_was_asked_about(
     assert await refused(settle) is Refusal.DEACTIVATED
     await requests.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
     assert await column(database, "SELECT answer_kind::text FROM tool_call") == ["done_by_person"]
-    told = await rows(
+    recorded = await rows(
         database,
         "SELECT body ->> 'user', body ->> 'text' FROM delivery WHERE body ->> 'line' = 'settled'",
     )
-    assert told == [("U0LINUS", "done")]
+    assert recorded == [("U0LINUS", "done")]
 
 
 async def test_an_administrator_has_no_say_where_people_were_asked(database: Database) -> None:
@@ -161,12 +161,12 @@ async def test_refused_wishes_to_ask_again_are_on_record(database: Database) -> 
 async def test_the_run_s_thread_says_who_may_settle(database: Database) -> None:
     """The line of a call without a card names its tool and execution, and calls the requester."""
     _, claim = await unasked_doubt(database)
-    told = await rows(
+    lines = await rows(
         database,
         "SELECT channel_id, body ->> 'execution', body ->> 'tool', body -> 'people' FROM delivery"
         " WHERE body ->> 'line' = 'in_doubt'",
     )
-    assert told == [("C0AGENTS", str(claim.execution_id), "process_refund", [ADA.user_id])]
+    assert lines == [("C0AGENTS", str(claim.execution_id), "process_refund", [ADA.user_id])]
 
 
 async def test_retry_takes_the_quorum_of_its_request(database: Database) -> None:
@@ -183,8 +183,8 @@ async def test_retry_takes_the_quorum_of_its_request(database: Database) -> None
     assert await column(database, "SELECT count(*) FROM settlement") == [0]
     assert await requests.settle(database, claim.execution_id, linus, "retry", others=[grace]) == 0
     assert await column(database, "SELECT state::text FROM tool_call") == ["ready"]
-    told = "SELECT actor FROM audit_event WHERE event LIKE 'execution.retry_wanted' ORDER BY seq"
-    assert await column(database, told) == [f"slack:{GRACE}", f"slack:{LINUS}"]
+    recorded = "SELECT actor FROM audit_event WHERE event LIKE 'execution.retry_wanted' ORDER BY seq"
+    assert await column(database, recorded) == [f"slack:{GRACE}", f"slack:{LINUS}"]
     assert await invariants.broken(database) == []
 
 

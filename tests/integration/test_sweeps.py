@@ -93,8 +93,8 @@ async def test_a_broken_chain_holds_up_no_other_reminder(
         assert await requests.remind_due(database) == 2
         assert await requests.remind_due(database) == 0
     assert failures(logs) == [("remind", str(broken.request_id))]
-    told = await column(database, "SELECT request_id FROM delivery WHERE body ->> 'line' = 'reminder'")
-    assert set(told) == {each.request_id for each in others}
+    reminded = await column(database, "SELECT request_id FROM delivery WHERE body ->> 'line' = 'reminder'")
+    assert set(reminded) == {each.request_id for each in others}
 
 
 async def test_a_broken_chain_holds_up_no_other_rescue(

@@ -108,9 +108,11 @@ async def _judge_four(url: str, policy: Policy) -> None:
             )
             if asked is not None:
                 await alone.vote(db, ballot(asked, reviewer(GRACE), "approve" if amount == 100 else "reject"))
-        told = policy.judge(ToolTraits("read", "external"), Action("read", "external", {}), None, "ci", None)
+        judgement = policy.judge(
+            ToolTraits("read", "external"), Action("read", "external", {}), None, "ci", None
+        )
         key = Principal(None, "ci", frozenset(), None, None)  # type: ignore[arg-type]
-        await external.record_judgement(db, key, AuditKind.REVIEW_NOT_REQUIRED, {}, told)
+        await external.record_judgement(db, key, AuditKind.REVIEW_NOT_REQUIRED, {}, judgement)
 
 
 def test_replay_judges_again_what_was_judged(signoff: Command, database_url: str, tmp_path: Path) -> None:

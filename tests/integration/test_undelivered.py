@@ -44,11 +44,11 @@ async def test_documented_errors_end_in_a_card_or_a_report(office: Office, metho
         fault = office.slack.faults.error(method, code)
         await office.tell()
         waits = bool(await office.pending())
-        told = await office.column("SELECT body ->> 'text' FROM delivery WHERE kind = 'direct'")
+        messages = await office.column("SELECT body ->> 'text' FROM delivery WHERE kind = 'direct'")
         meaning = meaning_of(code, method)
         assert fault.hits == 1
         assert waits != (meaning in (Meaning.MESSAGE, Meaning.CLOSED)), code
-        assert bool(told) == (meaning is not Meaning.CLOSED), code  # what was closed is posted again
+        assert bool(messages) == (meaning is not Meaning.CLOSED), code  # what was closed is posted again
         await office.hurry()
         await office.tell()
         assert await office.column("SELECT ts IS NOT NULL FROM card_place") == [True], code
@@ -83,8 +83,8 @@ async def test_a_card_that_slack_does_not_take_is_shown_plainly(office: Office, 
     office.slack.faults.error(UPDATE, code)
     await office.touch(asked)
     await office.tell_all()
-    [told] = await office.told_operators()
-    assert code in told
+    [message] = await office.operator_messages()
+    assert code in message
     await office.approve(asked)
     await office.tell_all()
     [card] = [m for m in office.slack.messages(CHANNEL) if m["ts"] == card["ts"]]
@@ -109,9 +109,9 @@ async def test_what_slack_takes_in_no_form_is_given_up_aloud(office: Office) -> 
     office.slack.faults.error(POST, "invalid_blocks", times=2)
     await office.tell()
     assert await office.column("SELECT state::text FROM delivery WHERE kind = 'card'") == ["dead"]
-    [told] = await office.told_operators()
-    assert "invalid_blocks" in told
-    assert "signoff deliveries retry --all" in told
+    [message] = await office.operator_messages()
+    assert "invalid_blocks" in message
+    assert "signoff deliveries retry --all" in message
     await office.tell_all("C0AGENTS")
     [root] = office.slack.messages("C0AGENTS")
     thread = str(office.slack.thread("C0AGENTS", root["ts"]))
@@ -142,7 +142,7 @@ async def test_a_digest_that_slack_takes_in_no_form_hides_nothing(office: Office
     assert fault.hits == 2
     assert len(office.cards()) == 1
     assert len(await undelivered.list_dead(office.db, 10)) == 1
-    assert "Slack did not accept a message" in str(await office.told_operators())
+    assert "Slack did not accept a message" in str(await office.operator_messages())
     await office.execute(A_MINUTE_PASSES)
     assert await deliveries.unfold(office.db, cards_per_minute=1) == 1
     await office.tell_all()
@@ -193,7 +193,7 @@ async def test_a_decided_card_that_was_deleted_stays_deleted(office: Office) -> 
     await office.tell_all()
     assert office.cards() == []
     assert await undelivered.list_dead(office.db, 10) == []
-    assert await office.told_operators() == []
+    assert await office.operator_messages() == []
 
 
 async def test_a_line_whose_card_was_deleted_follows_the_new_card(office: Office) -> None:  # noqa: F811
@@ -236,7 +236,7 @@ async def test_a_run_whose_first_message_was_deleted_gets_a_new_one(office: Offi
     assert len(office.slack.thread("C0AGENTS", posted["ts"])) == 2
     assert await after_deleting(root) == []
     assert await undelivered.list_dead(office.db, 10) == []
-    assert await office.told_operators() == []
+    assert await office.operator_messages() == []
 
 
 async def test_a_decided_card_that_cannot_be_changed_is_reported(office: Office) -> None:  # noqa: F811
@@ -247,8 +247,8 @@ async def test_a_decided_card_that_cannot_be_changed_is_reported(office: Office)
     office.slack.faults.error(UPDATE, "edit_window_closed", times=None)
     await office.approve(asked)
     await office.tell_all()
-    [told] = await office.told_operators()
-    assert "edit_window_closed" in told
+    [message] = await office.operator_messages()
+    assert "edit_window_closed" in message
 
 
 async def test_what_is_refused_is_given_up_a_day_after_the_deadline(office: Office) -> None:  # noqa: F811
@@ -283,9 +283,9 @@ async def test_operators_of_a_running_service_find_a_dead_card_and_bring_it_back
     fault = house.slack.faults.error(POST, "invalid_blocks", times=2)
     await pause.resume(house.db, None, by="test")
 
-    told = await house.says("A card could not be posted or changed; its request is unaffected")
-    assert "An operator fixes the cause, then runs `signoff deliveries retry --all`" in told
-    assert "invalid_blocks" in told
+    message = await house.says("A card could not be posted or changed; its request is unaffected")
+    assert "An operator fixes the cause, then runs `signoff deliveries retry --all`" in message
+    assert "invalid_blocks" in message
     assert fault.hits == 2
     assert await _figures(service) == (1, 1.0)
     examined = await asyncio.to_thread(signoff, "doctor", **commands)

@@ -81,8 +81,8 @@ class Progress:
         number, of = len(self.over) + 1, len(self.over) + 1 + len(self.to_come)
         count = f"{case.done} of {case.rounds} rounds" if case.rounds > 1 else ""
         failed = f"{case.failed} failed" if case.failed else ""
-        told = ", ".join(filter(None, (what, count, failed))) or "at work"
-        _print(f"[{so_far}] {number}/{of} {case.words}: {told}; about {_minutes(self.left())} left")
+        state = ", ".join(filter(None, (what, count, failed))) or "at work"
+        _print(f"[{so_far}] {number}/{of} {case.words}: {state}; about {_minutes(self.left())} left")
 
     def tick(self) -> None:
         while True:

@@ -105,8 +105,8 @@ class Surfaces:
         return (await self.program.get(f"/pending/{request}")).json()["status"] == verdict
 
     async def _cli(self, request: str, verdict: str) -> bool:
-        told = await asyncio.to_thread(self.command, "requests", "--json", DATABASE_URL=self.house.url)
-        listed = [json.loads(line) for line in told.said.splitlines() if line.startswith("{")]
+        command = await asyncio.to_thread(self.command, "requests", "--json", DATABASE_URL=self.house.url)
+        listed = [json.loads(line) for line in command.said.splitlines() if line.startswith("{")]
         return [each["status"] for each in listed if each["id"] == request] == [verdict]
 
 

@@ -30,7 +30,7 @@ from slackbot.demo.workdir import Workdir, claim_workdir
 def test_every_command_that_the_demo_prints_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed is a shell command as it stands: its program, its file and its sub-command exist."""
     monkeypatch.chdir(tmp_path)
-    told = Console(record=True, width=400, file=StringIO())
+    console = Console(record=True, width=400, file=StringIO())
     url = "postgresql://postgres@/demo?host=/a&port=1"
     env: Any = SimpleNamespace(
         slack=SimpleNamespace(url="http://127.0.0.1:1"),
@@ -39,8 +39,8 @@ def test_every_command_that_the_demo_prints_is_there(tmp_path: Path, monkeypatch
         database_url=url,
         workdir=Workdir(tmp_path / "a b"),
     )
-    _print_intro(told, env, "signoff_key")
-    typed = [line for line in told.export_text().splitlines() if line.startswith("  ")]
+    _print_intro(console, env, "signoff_key")
+    typed = [line for line in console.export_text().splitlines() if line.startswith("  ")]
     parts = [shlex.split(line, comments=True) for line in typed]
     given = [dict(word.split("=", 1) for word in words if "=" in word) for words in parts]
     commands = [[word for word in words if "=" not in word] for words in parts]
@@ -165,12 +165,12 @@ def test_a_step_is_ticked_when_the_sandbox_has_seen_it() -> None:
 def test_the_welcome_is_there_before_anything_else() -> None:
     """Who opens the page reads in #agents what this is, and the service is told nothing of it."""
     workspace = demo_workspace()
-    told: list[Any] = []
-    workspace.on_event = told.append
+    events: list[Any] = []
+    workspace.on_event = events.append
     welcome(workspace)
     [first] = workspace.messages.roots(AGENTS)
     assert "Welcome to Signoff" in first["text"]
-    assert told == []
+    assert events == []
 
 
 async def test_a_real_model_needs_a_key_and_has_to_be_there() -> None:

@@ -234,10 +234,10 @@ def test_every_setting_is_documented_for_operators() -> None:
 
 async def test_every_metric_is_documented_with_what_to_do() -> None:
     """Each name that a scrape can have stands in the table of alerts, and the table names no other."""
-    told = {family.name for family in families()}
+    exposed = {family.name for family in families()}
     named = {name.removesuffix("_total") for name in re.findall(r"`(signoff_[a-z_]+)", OPERATIONS)}
     named -= {"signoff_app", "signoff_login", "signoff_owner"}
-    assert named == told
+    assert named == exposed
 
 
 def test_every_finding_of_the_doctor_is_in_the_runbook() -> None:

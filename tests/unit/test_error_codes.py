@@ -103,7 +103,7 @@ def test_only_a_change_finds_its_message_closed(method: str) -> None:
     assert meaning_of("message_not_found", method) is Meaning.UNKNOWN
 
 
-def _told() -> list[list[str]]:
+def _table_rows() -> list[list[str]]:
     """The first two columns of what operators read about Slack's errors."""
     section = OPERATIONS.read_text(encoding="utf-8").split("### What Slack does not take", 1)[1]
     rows = section.split("\n#", 1)[0].splitlines()
@@ -113,15 +113,15 @@ def _told() -> list[list[str]]:
 @pytest.mark.parametrize(("method", "own"), [(OPEN, OF_OPENING), (PUBLISH, OF_PUBLISHING)])
 def test_operators_read_what_follows_from_errors_of_views(method: str, own: str) -> None:
     """`docs/operations.md` names each code that only forms, or only App Homes, are refused with."""
-    told = " ".join(codes for methods, codes in _told() if f"`{method}`" in methods)
-    assert set(own.split()) <= set(re.findall(r"`(\w+)`", told))
+    documented = " ".join(codes for methods, codes in _table_rows() if f"`{method}`" in methods)
+    assert set(own.split()) <= set(re.findall(r"`(\w+)`", documented))
 
 
 @pytest.mark.parametrize("method", [POST, UPDATE])
 def test_the_table_for_operators_has_every_documented_code(method: str) -> None:
     """`docs/operations.md` says of each code what follows, in the same classes as the service."""
-    rows = _told()
-    told = {code: meaning.strip() for meaning, codes in rows for code in re.findall(r"`(\w+)`", codes)}
+    rows = _table_rows()
+    documented = {code: meaning.strip() for meaning, codes in rows for code in re.findall(r"`(\w+)`", codes)}
     words = {
         Meaning.SLOW_DOWN: "slow down",
         Meaning.PASSING: "passing",
@@ -132,6 +132,6 @@ def test_the_table_for_operators_has_every_documented_code(method: str) -> None:
         Meaning.CLOSED: "gone",
         Meaning.UNKNOWN: "other",
     }
-    assert {code: told.get(code) for code in DOCUMENTED[method]} == {
+    assert {code: documented.get(code) for code in DOCUMENTED[method]} == {
         code: words[meaning_of(code, method)] for code in DOCUMENTED[method]
     }

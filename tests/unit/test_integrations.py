@@ -25,6 +25,6 @@ def test_without_its_framework_an_integration_says_what_to_install(
     for name in [each for each in sys.modules if each.split(".")[0] == framework]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, framework, None)
-    with pytest.raises(ImportError) as told:
+    with pytest.raises(ImportError) as raised:
         importlib.import_module(f"signoff.integrations.{module}")
-    assert f"pip install 'signoff[{extra}]'" in str(told.value)
+    assert f"pip install 'signoff[{extra}]'" in str(raised.value)

@@ -150,8 +150,8 @@ class Street:
         try:
             return await self.serve.ends(seconds)
         except TimeoutError:
-            told = story.exception() if story.done() else "the story was told to its end"
-            raise AssertionError(f"alive after {seconds} s: {told!r}\n{self.serve.said()}") from None
+            outcome = story.exception() if story.done() else "the story was told to its end"
+            raise AssertionError(f"alive after {seconds} s: {outcome!r}\n{self.serve.said()}") from None
         finally:
             story.cancel()
             await asyncio.gather(story, return_exceptions=True)

@@ -71,8 +71,8 @@ class Desk:
     @property
     def environment(self) -> dict[str, str]:
         """Address, key and code of a program, without tracing."""
-        told = {"SIGNOFF_URL": self.url, "SIGNOFF_KEY": self.key, "PYTHONPATH": str(ROOT)}
-        return {**os.environ, **told, "LANGSMITH_TRACING": "false", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+        variables = {"SIGNOFF_URL": self.url, "SIGNOFF_KEY": self.key, "PYTHONPATH": str(ROOT)}
+        return {**os.environ, **variables, "LANGSMITH_TRACING": "false", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
 
     async def asked(self, number: int = 1) -> str:
         """Wait for the n-th request; return its id."""

@@ -91,10 +91,10 @@ async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -
 
     running = cleaner.begin(key="run-2")
     await actors.edit(await actors.asked(2), FIFTY | {"count": 3}, reason="Three will do")
-    told = (await running).content
-    assert "Deleted 3 records" in told
-    assert "A reviewer changed the arguments" in told
-    assert "Three will do" in told
+    answer = (await running).content
+    assert "Deleted 3 records" in answer
+    assert "A reviewer changed the arguments" in answer
+    assert "Three will do" in answer
 
     running = cleaner.begin(key="run-3")
     await actors.edit(await actors.asked(3), FIFTY | {"count": "many"})
@@ -118,10 +118,10 @@ async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner
         else:
             await actors.decide(request)
     await running
-    told = json.dumps(model.requests[-1]["messages"])
+    transcript = json.dumps(model.requests[-1]["messages"])
     assert cleaner.deleted == [("users", 50)]
-    assert "rejected by U0GRACE: Keep those" in told
-    assert "wipe_records was not done: nobody can be asked about it" in told
+    assert "rejected by U0GRACE: Keep those" in transcript
+    assert "wipe_records was not done: nobody can be asked about it" in transcript
 
 
 async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
@@ -137,8 +137,8 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
 
     alone: Any = await cleaner.agent.arun(TASK, session_id="s")
     alone.requirements[0].confirm()
-    told: Any = await cleaner.agent.acontinue_run(run_response=alone)
-    assert "confirmed by something else than Signoff" in told.content
+    ended: Any = await cleaner.agent.acontinue_run(run_response=alone)
+    assert "confirmed by something else than Signoff" in ended.content
     assert not cleaner.deleted
 
 
@@ -174,13 +174,13 @@ async def test_agent_os_survives_kill_9(
     """Killed while its run is paused, the example's AgentOS goes on in another process with what was decided."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    told = {
+    settings = {
         "AGNO_DB_URL": framework_url.replace("postgresql://", "postgresql+psycopg://"),
         "OPENAI_BASE_URL": actors.site.house.model.base_url,
         "OPENAI_API_KEY": "sk-scripted",
         "AGENT_OS_PORT": str(port),
     }
-    first = await actors.run(EXAMPLE, **told)
+    first = await actors.run(EXAMPLE, **settings)
     fields = {
         "message": "Delete 50 old records from the users table",
         "user_id": "test_user",
@@ -205,7 +205,7 @@ async def test_agent_os_survives_kill_9(
     await first.wait()
     await actors.click()
 
-    for name, value in {**told, "SIGNOFF_URL": actors.url, "SIGNOFF_KEY": actors.key}.items():
+    for name, value in {**settings, "SIGNOFF_URL": actors.url, "SIGNOFF_KEY": actors.key}.items():
         monkeypatch.setenv(name, value)
     spec = importlib.util.spec_from_file_location("agno_confirmation", EXAMPLE)
     assert spec

@@ -214,8 +214,8 @@ async def test_only_signoff_is_heard(launched: Desk) -> None:
         other = await asyncio.to_thread(approvals._client.submit, "delete_records", ARGUMENTS, key="k-1")
         await launched.decide(str(other.id))
         await launched.decide(request)
-        await until(lambda: _true(len(receiver.told) == 2))
-        first, second = receiver.told
+        await until(lambda: _true(len(receiver.received) == 2))
+        first, second = receiver.received
     approvals._secret = secret
     woke = [await approvals.hear_async(each.headers, each.body) for each in (first, second)]
     assert sorted(woke) == [False, True]
@@ -260,7 +260,7 @@ async def test_the_inbox_of_agents(actors: Desk, framework_url: str, port: int) 
         by="test",
         allowed=LOOPBACK,
     )
-    told = {
+    settings = {
         "DBOS_SYSTEM_DATABASE_URL": framework_url,
         "SIGNOFF_WEBHOOK_SECRET": secret,
         "PORT": str(port),
@@ -274,7 +274,7 @@ async def test_the_inbox_of_agents(actors: Desk, framework_url: str, port: int) 
                 return []
 
         async def start() -> Any:
-            process = await actors.run(EXAMPLE, **told)
+            process = await actors.run(EXAMPLE, **settings)
 
             async def up() -> bool:
                 assert process.returncode is None, (await process.stderr.read()).decode()  # type: ignore[union-attr]

@@ -118,10 +118,10 @@ async def through_request_approval(at: Setting) -> None:
         return {TOOL: at.shop.facts}[tool](**arguments)
 
     async with Client(server(await at.client(), facts=facts)) as client:
-        told = await _word(client, "request_approval", action=TOOL, arguments=LIE, wait=0)
-        while told["status"] == "waiting":
-            told = await _word(client, "get_decision", request_id=told["request_id"], wait=1)
-        assert (told["approved"], told["arguments"]) == (True, LIE), told
+        result = await _word(client, "request_approval", action=TOOL, arguments=LIE, wait=0)
+        while result["status"] == "waiting":
+            result = await _word(client, "get_decision", request_id=result["request_id"], wait=1)
+        assert (result["approved"], result["arguments"]) == (True, LIE), result
         at.shop.refund(**LIE)
 
 
@@ -271,9 +271,9 @@ async def test_a_lie_is_asked_about_through_every_framework(
                 at.shop.price = float(price)
                 asked += 1
                 request = await _asked(actors, asked, running)
-                told = (await actors.grace.get(f"/pending/{request}")).json()
-                assert (told["facts"], told["facts_source"]) == ({"price": price}, "program"), way
-                assert (told["action"]["arguments"], at.shop.refunds) == (LIE, 0), way
+                pending = (await actors.grace.get(f"/pending/{request}")).json()
+                assert (pending["facts"], pending["facts_source"]) == ({"price": price}, "program"), way
+                assert (pending["action"]["arguments"], at.shop.refunds) == (LIE, 0), way
                 at.shop.price = 2500.0
                 await actors.decide(request)
             await asyncio.wait_for(running, 30)

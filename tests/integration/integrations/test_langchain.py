@@ -97,10 +97,10 @@ async def test_each_action_is_decided_for_itself(actors: Desk, client: ApprovalC
     await actors.decide(by_table["users"])
     values = await running
     assert sorted(done) == [("orders", 3), ("users", 50)]
-    told = results(values)
-    assert "deleted 50 from users" in told["call-users"]
-    assert "deleted 3 from orders" in told["call-orders"]
-    assert "Keep the logs" in told["call-logs"]
+    answers = results(values)
+    assert "deleted 50 from users" in answers["call-users"]
+    assert "deleted 3 from orders" in answers["call-orders"]
+    assert "Keep the logs" in answers["call-logs"]
     assert values["messages"][-1].text == "That is all."
     assert await actors.executions() == ["succeeded", "succeeded"]
     said = [

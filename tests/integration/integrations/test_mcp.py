@@ -38,9 +38,9 @@ def command(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def connected(actors: Desk, command: Path, *options: str) -> AsyncIterator[Client]:
     """A client whose server is a process of its own."""
-    told = {"SIGNOFF_URL": actors.url, "SIGNOFF_KEY": actors.key}
+    settings = {"SIGNOFF_URL": actors.url, "SIGNOFF_KEY": actors.key}
     async with Client(
-        StdioServerParameters(command=str(command), args=["mcp", *options], env=told)
+        StdioServerParameters(command=str(command), args=["mcp", *options], env=settings)
     ) as client:
         yield client
 
@@ -54,8 +54,8 @@ async def near(url: str, key: str, **options: Any) -> AsyncIterator[Client]:
 
 async def prompt(client: Client, name: str = "delete_records", **changes: Any) -> dict[str, Any]:
     """What a coding agent does before it uses a tool; the answer is JSON in one text."""
-    told = {"tool_name": name, "input": FIFTY, **changes}
-    [block] = (await client.call_tool("permission_prompt", told)).content
+    arguments = {"tool_name": name, "input": FIFTY, **changes}
+    [block] = (await client.call_tool("permission_prompt", arguments)).content
     assert isinstance(block, TextContent)
     answer: dict[str, Any] = json.loads(block.text)
     return answer
@@ -170,6 +170,6 @@ def test_a_wrong_address_is_told_at_once(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    told = capsys.readouterr()
-    assert words in told.err
-    assert not told.out
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert not printed.out

@@ -82,10 +82,10 @@ async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -
 
     running = cleaner.begin(key="run-2")
     await actors.edit(await actors.asked(2), FIFTY | {"count": 3}, reason="Three will do")
-    told = (await running).final_output
-    assert "Deleted 3 records" in told
-    assert "A reviewer changed the arguments" in told
-    assert "Three will do" in told
+    answer = (await running).final_output
+    assert "Deleted 3 records" in answer
+    assert "A reviewer changed the arguments" in answer
+    assert "Three will do" in answer
 
     running = cleaner.begin(key="run-3")
     await actors.edit(await actors.asked(3), FIFTY | {"count": "many"})
@@ -131,10 +131,10 @@ async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner
         else:
             await actors.decide(request)
     await running
-    told = json.dumps(model.requests[-1]["messages"])
+    transcript = json.dumps(model.requests[-1]["messages"])
     assert cleaner.deleted == [("users", 50)]
-    assert "rejected by U0GRACE: Keep those" in told
-    assert "wipe_records was not done: nobody can be asked about it" in told
+    assert "rejected by U0GRACE: Keep those" in transcript
+    assert "wipe_records was not done: nobody can be asked about it" in transcript
     assert await actors.statuses() == ["approved", "rejected"] or await actors.statuses() == [
         "rejected",
         "approved",

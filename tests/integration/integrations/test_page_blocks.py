@@ -218,8 +218,10 @@ def _framework(block: Block, actors: Desk) -> dict[str, Any]:
 
 def _says(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Calls the tool, then says what came of it."""
-    told = [part.content for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+    results = [part.content for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
     part = (
-        TextPart(f"Done: {told[0]}") if told else ToolCallPart("delete_records", FIFTY, tool_call_id="call-1")
+        TextPart(f"Done: {results[0]}")
+        if results
+        else ToolCallPart("delete_records", FIFTY, tool_call_id="call-1")
     )
     return ModelResponse(parts=[part])

@@ -70,9 +70,9 @@ class Cleaner:
 
     def _model(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         parts = messages[-1].parts
-        told = [str(part.content) for part in parts if isinstance(part, ToolReturnPart | UserPromptPart)]
+        inputs = [str(part.content) for part in parts if isinstance(part, ToolReturnPart | UserPromptPart)]
         if any(isinstance(part, ToolReturnPart) for part in parts):
-            return ModelResponse(parts=[TextPart(" | ".join(told))])
+            return ModelResponse(parts=[TextPart(" | ".join(inputs))])
         tools = {"call-read": "read_records"}
         calls = [
             ToolCallPart(tools.get(name, "delete_records"), arguments, tool_call_id=name)
@@ -104,9 +104,9 @@ async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -
 
     paused, answering, request = await asked(2)
     await actors.edit(request, FIFTY | {"count": 3})
-    told = await cleaner.go_on(paused, await answering)
-    assert "Deleted 3 records" in told
-    assert "A reviewer changed the arguments" in told
+    output = await cleaner.go_on(paused, await answering)
+    assert "Deleted 3 records" in output
+    assert "A reviewer changed the arguments" in output
 
     paused, answering, request = await asked(3)
     await actors.edit(request, FIFTY | {"count": "many"})
@@ -146,11 +146,11 @@ async def test_partial_words_of_people(actors: Desk) -> None:
             await actors.decide(request, "rejected", reason="Keep those")
         else:
             await actors.decide(request)
-    told = await cleaner.go_on(paused, await answering)
+    answer = await cleaner.go_on(paused, await answering)
     assert cleaner.deleted == [("users", 50)]
-    assert "Deleted 50 records from users" in told
-    assert "rejected by U0GRACE: Keep those" in told
-    assert "Read users" in told
+    assert "Deleted 50 records from users" in answer
+    assert "rejected by U0GRACE: Keep those" in answer
+    assert "Read users" in answer
     await cleaner.client.close()
 
 
@@ -161,8 +161,8 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
         await cleaner.approvals.answer(paused.requests, key="run-1", timeout=0)
     assert await actors.statuses() == ["waiting"]
     await actors.expire()
-    told = await cleaner.go_on(paused, await cleaner.approvals.answer(paused.requests, key="run-1"))
-    assert "expired" in told
+    answer = await cleaner.go_on(paused, await cleaner.approvals.answer(paused.requests, key="run-1"))
+    assert "expired" in answer
     answering = asyncio.create_task(cleaner.approvals.answer(paused.requests, key="run-2"))
     await pause.pause(actors.site.db, None, by="test")
     await actors.decide(await actors.asked(2))
@@ -196,8 +196,8 @@ async def test_another_life_of_the_run_repeats_nothing(actors: Desk, cleaner: Cl
         await cleaner.go_on(paused, await answering)
     assert await actors.executions() == ["failed"]
     again = Cleaner(actors)
-    told = await again.go_on(paused, await again.approvals.answer(paused.requests, key="run-1"))
-    assert "the disk is full" in told
+    answer = await again.go_on(paused, await again.approvals.answer(paused.requests, key="run-1"))
+    assert "the disk is full" in answer
 
     answering = asyncio.create_task(again.approvals.answer(paused.requests, key="run-2"))
     await actors.decide(await actors.asked(2))

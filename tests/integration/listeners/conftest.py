@@ -167,8 +167,8 @@ class House:
         for name, value in {"db": self.db, "services": served}.items():
             object.__setattr__(self.ctx, name, value)
 
-    async def told(self, user: str, words: str) -> str:
-        """Wait for an ephemeral message or direct message to this person with these words."""
+    async def ephemeral(self, user: str, words: str) -> str:
+        """Wait for an ephemeral message to this person with these words."""
 
         def found() -> str | None:
             texts = [str(each.get("text")) for each in self.slack.ephemeral(user)]

@@ -34,6 +34,6 @@ async def test_who_may_see_a_run_reads_its_whole_answer(http_house: House) -> No
         shown = await house.modal("U0LINUS", f"page {page} of 3")
     assert "Finding 899" in str(shown)
     house.slack.workspace.add_member("U0OUT", "out")
-    for stranger, told in (("U0OUT", answers.NOT_VISIBLE), ("U0MALLORY", "Guests")):
+    for stranger, notice in (("U0OUT", answers.NOT_VISIBLE), ("U0MALLORY", "Guests")):
         assert (await house.slack.person(stranger).click(line, ACTION_ANSWER)).acked
-        await house.modal(stranger, told)
+        await house.modal(stranger, notice)

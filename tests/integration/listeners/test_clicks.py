@@ -76,7 +76,7 @@ async def test_who_may_not_decide_is_told_why_and_recorded(house: House, user: s
     asked, card = await house.asked(rule(approvers=("channel",)))
     answer = await house.slack.person(user).click(card, ACTION_APPROVE)
     assert answer.acked
-    await house.told(user, words)
+    await house.ephemeral(user, words)
     assert await house.status(asked.request_id) == "waiting"
     assert house.rows("SELECT count(*) FROM vote") == [(0,)]
     assert house.rows("SELECT count(*) FROM audit_event WHERE event = 'vote.refused'") == [(1,)]
@@ -100,7 +100,7 @@ async def test_a_late_click_is_told_who_decided(house: House) -> None:
     _, card = await house.asked()
     await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
     assert (await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)).acked
-    assert "<@U0GRACE>" in await house.told("U0LINUS", "already approved")
+    assert "<@U0GRACE>" in await house.ephemeral("U0LINUS", "already approved")
 
 
 async def test_a_quorum_needs_several_people(house: House) -> None:
@@ -109,7 +109,7 @@ async def test_a_quorum_needs_several_people(house: House) -> None:
     grace = house.slack.person("U0GRACE")
     await grace.click(card, ACTION_APPROVE)
     await grace.click(card, ACTION_APPROVE)
-    await house.told("U0GRACE", "counted once")
+    await house.ephemeral("U0GRACE", "counted once")
     assert await house.status(asked.request_id) == "waiting"
     await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
     assert await house.status(asked.request_id) == "approved"
@@ -142,7 +142,7 @@ async def test_an_earlier_vote_in_doubt_makes_the_next_one_wait(house: House) ->
     house.slack.faults.error("users.info", "internal_error")
     linus = house.slack.person("U0LINUS")
     await linus.click(card, ACTION_APPROVE)
-    await house.told("U0LINUS", "try again")
+    await house.ephemeral("U0LINUS", "try again")
     assert await house.status(asked.request_id) == "waiting"
     await linus.click(card, ACTION_APPROVE)
     assert await house.status(asked.request_id) == "approved"
@@ -222,7 +222,7 @@ async def test_a_card_whose_post_is_in_doubt_can_be_clicked(house: House) -> Non
     second = await house.card(asked, posted=False)
     assert (await house.slack.person("U0GRACE").click(first, ACTION_APPROVE)).acked
     await house.slack.person("U0LINUS").click(second, ACTION_APPROVE)
-    await house.told("U0LINUS", "does not belong")
+    await house.ephemeral("U0LINUS", "does not belong")
     assert house.rows("SELECT ts FROM card_place WHERE request_id = %s", asked.request_id) == [(first["ts"],)]
 
 
@@ -236,7 +236,7 @@ async def test_an_unknown_outcome_is_never_shown_as_success(house: House, fault:
     began = time.monotonic()
     with house.stuck(asked.request_id) if fault == "stuck" else house.without_database():
         answer = await grace.click(card, ACTION_APPROVE)
-        await house.told("U0GRACE", "safe to try again")
+        await house.ephemeral("U0GRACE", "safe to try again")
     assert time.monotonic() - began < promised(3.5)
     assert not answer.acked
     assert answer.error is not None
@@ -268,8 +268,8 @@ async def test_slack_not_opening_the_form_is_said(http_house: House) -> None:
         house.slack.faults.error("views.open", code)
         assert (await house.slack.person("U0GRACE").click(card, ACTION_REJECT)).acked
         await house.ctx.background.finish()
-        told = [str(each.get("text")) for each in house.slack.ephemeral("U0GRACE")]
-        assert sum(clicks.FORM_NOT_OPENED in each for each in told) == number, code
+        notices = [str(each.get("text")) for each in house.slack.ephemeral("U0GRACE")]
+        assert sum(clicks.FORM_NOT_OPENED in each for each in notices) == number, code
         house.client._blocked_until.clear()
     assert await house.status(asked.request_id) == "waiting"
 
@@ -282,14 +282,14 @@ async def test_only_the_requester_asks_again(house: House) -> None:
         for user in ("U0GRACE", "U0ADA")
     }
     await house.slack.deliveries.interactive(payload["U0ADA"])
-    await house.told("U0ADA", clicks.NOT_EXPIRED)
+    await house.ephemeral("U0ADA", clicks.NOT_EXPIRED)
     house.owner.execute("UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'")
     assert await requests.expire_due(house.db) == 1
     await house.slack.deliveries.interactive(payload["U0GRACE"])
-    await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_ASK))
+    await house.ephemeral("U0GRACE", sentence(Refusal.NOT_YOURS_TO_ASK))
     for _ in range(2):
         assert (await house.slack.deliveries.interactive(payload["U0ADA"])).acked
-    await house.told("U0ADA", clicks.ASKED_AGAIN)
+    await house.ephemeral("U0ADA", clicks.ASKED_AGAIN)
     assert house.rows("SELECT count(*) FROM tool_call WHERE repeats IS NOT NULL") == [(1,)]
 
 
@@ -298,7 +298,7 @@ async def test_nothing_to_settle_is_said(house: House) -> None:
     asked, card = await house.asked()
     payload = _pressing(house.slack.person("U0GRACE"), card, asked, ACTION_RETRY)
     assert (await house.slack.deliveries.interactive(payload)).acked
-    await house.told("U0GRACE", clicks.NOT_IN_DOUBT)
+    await house.ephemeral("U0GRACE", clicks.NOT_IN_DOUBT)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ async def test_a_copied_button_is_on_record(http_house: House, action: str, even
     copy = await http_house.card(asked, posted=False)
     payload = _pressing(http_house.slack.person("U0GRACE"), copy, asked, action)
     assert (await http_house.slack.deliveries.interactive(payload)).acked
-    await http_house.told("U0GRACE", sentence(Refusal.WRONG_PLACE))
+    await http_house.ephemeral("U0GRACE", sentence(Refusal.WRONG_PLACE))
     assert http_house.rows(
         "SELECT event, detail ->> 'refusal', detail ->> 'path' FROM audit_event WHERE event LIKE '%%.refused'"
     ) == [(event, "wrong_place", "slack_button")]
@@ -323,7 +323,7 @@ async def test_old_buttons_and_forms_are_answered(house: House) -> None:
     payload = grace.click_payload(card, ACTION_APPROVE)
     payload["actions"][0]["action_id"] = "approve_v0"
     assert (await house.slack.deliveries.interactive(payload)).acked
-    await house.told("U0GRACE", "older version")
+    await house.ephemeral("U0GRACE", "older version")
     await grace.click(card, ACTION_REJECT)
     house.slack.workspace.modals._stacks["U0GRACE"][-1]["callback_id"] = "form_v0"
     await grace.submit(house.slack.views("U0GRACE")[-1], {})

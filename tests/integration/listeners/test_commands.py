@@ -368,7 +368,7 @@ async def test_the_bare_command_opens_the_form(house: House) -> None:
     (run,) = await runs(house)
     assert (run.agent, run.requester, run.channel_id) == ("reports", ADA, "C0AGENTS")
     assert run.task == "numbers\n\nQuarter: Q3"
-    await house.told("U0ADA", "has started")
+    await house.ephemeral("U0ADA", "has started")
 
 
 async def test_a_form_sent_twice_starts_once(http_house: House) -> None:
@@ -420,7 +420,7 @@ async def test_a_run_is_cancelled_from_its_list(house: House) -> None:
     await ada.command("/agent", "status", "C0AGENTS")
     (listed,) = house.slack.ephemeral("U0ADA")
     assert (await ada.click(listed, ACTION_CANCEL_RUN)).acked
-    await house.told("U0ADA", "is cancelled")
+    await house.ephemeral("U0ADA", "is cancelled")
     assert await house.status(asked.request_id) == "cancelled"
 
 

@@ -73,7 +73,7 @@ async def test_the_old_card_does_not_approve_what_was_edited(house: House) -> No
     await house.slack.person("U0GRACE").submit(form, {AMOUNT: "40"})
     house.owner.execute("UPDATE delivery SET state = 'sent'")
     await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
-    await house.told("U0LINUS", "has changed")
+    await house.ephemeral("U0LINUS", "has changed")
     assert await house.status(asked.request_id) == "waiting"
     due = "SELECT kind::text, request_id FROM delivery WHERE state = 'pending'"
     await house.slack.wait_for(lambda: house.rows(due) == [("card", asked.request_id)])
@@ -248,7 +248,7 @@ async def test_no_edit_where_the_checkpoint_allows_none(http_house: House) -> No
     payload = http_house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE)
     payload["actions"][0]["action_id"] = ACTION_EDIT
     assert (await http_house.slack.deliveries.interactive(payload)).acked
-    await http_house.told("U0GRACE", "allow_edit = false")
+    await http_house.ephemeral("U0GRACE", "allow_edit = false")
 
 
 async def test_an_approval_may_have_a_comment(house: House) -> None:

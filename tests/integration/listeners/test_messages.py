@@ -89,7 +89,7 @@ async def test_other_peoples_words_are_not_heard(house: House) -> None:
     house.slack.workspace.edit(channel, mine["ts"], {"text": "edited"})
     await settled(house, 7)
     assert await heard(house, run_id) == []
-    await house.told("U0MALLORY", "Guests")
+    await house.ephemeral("U0MALLORY", "Guests")
 
 
 async def test_a_reply_does_not_bring_somebody_elses_failed_run_back(house: House) -> None:
@@ -97,7 +97,7 @@ async def test_a_reply_does_not_bring_somebody_elses_failed_run_back(house: Hous
     run_id, ts = await thread_of_a_run(house)
     house.owner.execute("UPDATE agent_run SET status = 'failed', cause = 'no model' WHERE id = %s", (run_id,))
     house.slack.person("U0GRACE").mention("C0AGENTS", "go on", thread_ts=ts)
-    await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_TAKE_UP))
+    await house.ephemeral("U0GRACE", sentence(Refusal.NOT_YOURS_TO_TAKE_UP))
     await house.slack.wait_for(lambda: sent(house, "app_mention") and sent(house, "message") >= 2)
     assert house.rows("SELECT status::text FROM agent_run") == [("failed",)]
     house.slack.workspace.change_member("U0GRACE", is_admin=True)
@@ -113,7 +113,7 @@ async def test_words_in_a_requests_thread_decide_nothing(house: House) -> None:
     grace = house.slack.person("U0GRACE")
     grace.say("C0REVIEW", "approved", thread_ts=card["ts"])
     grace.mention("C0REVIEW", "approve", thread_ts=card["ts"])
-    await house.told("U0GRACE", messages.NOT_HERE[:30])
+    await house.ephemeral("U0GRACE", messages.NOT_HERE[:30])
     await settled(house, 4)
     assert await house.status(asked.request_id) == "waiting"
     assert house.rows("SELECT count(*) FROM vote") == [(0,)]
@@ -124,7 +124,7 @@ async def test_words_in_a_requests_thread_decide_nothing(house: House) -> None:
 async def test_a_mention_starts_an_agent(house: House) -> None:
     """`@signoff run refunds …` in a channel does what the command does, once, also when it is delivered twice."""
     said = house.slack.person("U0ADA").mention("C0AGENTS", "run refunds order 7 & 8")
-    await house.told("U0ADA", "has started")
+    await house.ephemeral("U0ADA", "has started")
     again = {
         "type": "app_mention",
         "channel": "C0AGENTS",
@@ -136,7 +136,7 @@ async def test_a_mention_starts_an_agent(house: House) -> None:
         ("order 7 & 8", "U0ADA", "C0AGENTS")
     ]
     house.slack.person("U0ADA").mention("C0AGENTS", "hello?")
-    await house.told("U0ADA", "/agent run")
+    await house.ephemeral("U0ADA", "/agent run")
 
 
 @pytest.mark.budgets

@@ -22,11 +22,11 @@ async def test_its_requester_resumes_a_run_in_its_thread(http_house: House) -> N
     line = await house.run_line(run_id, "failed")
     assert "The person who started it" in str(line["blocks"])
     assert (await house.slack.person("U0GRACE").click(line, ACTION_RESUME_RUN)).acked
-    await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_RESUME))
+    await house.ephemeral("U0GRACE", sentence(Refusal.NOT_YOURS_TO_RESUME))
     assert (await house.slack.person("U0ADA").click(line, ACTION_RESUME_RUN)).acked
     assert house.rows("SELECT status::text FROM agent_run") == [("working",)]
     assert house.rows("SELECT body ->> 'user' FROM delivery WHERE body ->> 'line' = 'resumed'") == [
         ("U0ADA",)
     ]
     assert (await house.slack.person("U0ADA").click(line, ACTION_RESUME_RUN)).acked
-    await house.told("U0ADA", resume.NOT_FAILED)
+    await house.ephemeral("U0ADA", resume.NOT_FAILED)

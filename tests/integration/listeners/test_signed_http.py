@@ -296,8 +296,14 @@ async def test_a_failing_listener_is_a_500(http_house: House, monkeypatch: pytes
     monkeypatch.setattr("slackbot.slack.listeners.messages._reply", broken)
     message = {"type": "message", "user": "U0ADA", "team": TEAM, "text": "hello", "channel": "C0AGENTS"}
     event = message | {"ts": "1700000001.000100", "thread_ts": "1700000000.000100"}
-    told = {"type": "event_callback", "team_id": TEAM, "api_app_id": "A1", "event_id": "Ev1", "event": event}
-    body = json.dumps(told).encode()
+    payload = {
+        "type": "event_callback",
+        "team_id": TEAM,
+        "api_app_id": "A1",
+        "event_id": "Ev1",
+        "event": event,
+    }
+    body = json.dumps(payload).encode()
     assert (await post(http_house, body, signed(body, kind="application/json"))).status_code == 500
 
 

@@ -54,7 +54,7 @@ async def test_a_button_with_it_is_none_of_ours(house: House) -> None:
     payload: dict[str, Any] = house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE)
     payload["actions"][0]["value"] += "\x00"
     assert (await house.slack.deliveries.interactive(payload)).acked
-    await house.told("U0GRACE", "contains a NUL character")
+    await house.ephemeral("U0GRACE", "contains a NUL character")
     assert await house.status(asked.request_id) == "waiting"
 
 
@@ -62,10 +62,10 @@ async def test_a_message_with_it_is_not_heard(house: House) -> None:
     """In a run's thread, and behind a mention, its writer is told; what is not for us is left alone."""
     run_id, ts = await thread_of_a_run(house)
     house.slack.person("U0GRACE").say("C0AGENTS", NUL, thread_ts=ts)
-    await house.told("U0GRACE", "contains a NUL character")
+    await house.ephemeral("U0GRACE", "contains a NUL character")
     house.slack.person("U0LINUS").say("C0AGENTS", NUL)
     house.slack.person("U0ADA").mention("C0AGENTS", f"run refunds {NUL}")
-    await house.told("U0ADA", "contains a NUL character")
+    await house.ephemeral("U0ADA", "contains a NUL character")
     await house.slack.wait_for(lambda: sent(house, "app_mention") >= 1)
     await settled(house, 5)
     assert await heard(house, run_id) == []

@@ -457,10 +457,10 @@ async def test_a_run_whose_agent_no_process_serves_is_told_of(
     )
     await run(on.services)
 
-    async def told() -> bool:
+    async def is_reported() -> bool:
         return bool(await on.sql("SELECT 1 FROM delivery WHERE body ->> 'line' = 'retrying'"))
 
-    await on.until(told)
+    await on.until(is_reported)
     ((error,),) = await on.sql("SELECT body ->> 'text' FROM delivery WHERE body ->> 'line' = 'retrying'")
     assert error == "no agent named 'unknown' is loaded (SIGNOFF_AGENTS)"
     failures = dict(await on.sql("SELECT id, model_failures FROM agent_run"))

@@ -355,14 +355,14 @@ async def test_unmatched_calls_of_a_model_are_asked_and_plain_steps_run(stage):
 
 async def test_status_is_told_once_and_only_going_forward(stage):
     """What it says on the way through old ground is not told again."""
-    told = []
+    passes = []
 
     @function_agent(tools=[work])
     async def chatty(task: str) -> str:
         await set_status("first")
         await step(work, what="one")
         await set_status("second")
-        told.append(1)
+        passes.append(1)
         await ask("Go on?")
         return "done"
 
@@ -371,7 +371,7 @@ async def test_status_is_told_once_and_only_going_forward(stage):
     assert (await s.run(run_id)).progress == "second"
     await s.approve(await asked(s, run_id))
     assert (await s.run(run_id)).progress == "second"
-    assert len(told) == 2
+    assert len(passes) == 2
 
 
 def test_mistakes_are_told_where_they_are_made():
@@ -401,10 +401,10 @@ async def test_progress_is_one_message_however_often_it_is_told(stage):
     """Each `set_status` is an update of the run's first message, drawn from the facts; no line is added for it."""
     s = await stage(durable_task)
     run_id = await s.go("durable-task", "move house")
-    told = await s.sql(
+    root_messages = await s.sql(
         "SELECT kind::text, coalesce_key FROM delivery WHERE run_id = :id AND kind = 'run_root'", id=run_id
     )
-    assert [tuple(each) for each in told] == [("run_root", f"run:{run_id}")]
+    assert [tuple(each) for each in root_messages] == [("run_root", f"run:{run_id}")]
     lines = await s.sql(
         "SELECT body ->> 'line' FROM delivery WHERE run_id = :id AND kind = 'run_line'", id=run_id
     )

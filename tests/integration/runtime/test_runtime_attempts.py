@@ -137,7 +137,7 @@ async def test_a_read_only_tool_is_never_in_doubt(stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"),
+    ("raised", "answer"),
     [
         (
             ValueError("no such\ncolumn"),
@@ -147,7 +147,7 @@ async def test_a_read_only_tool_is_never_in_doubt(stage) -> None:
         (SystemExit(3), "Error: RuntimeError: SystemExit: 3"),
     ],
 )
-async def test_an_exception_fails_the_call_and_is_told_in_one_line(stage, raised, told) -> None:
+async def test_an_exception_fails_the_call_and_is_told_in_one_line(stage, raised, answer) -> None:
     """The model reads type, message and line of what a tool raises: no traceback, and no end of the service."""
 
     @tool
@@ -157,7 +157,7 @@ async def test_an_exception_fails_the_call_and_is_told_in_one_line(stage, raised
     on = await stage(agent(fail), policy=ALLOW)
     on.model.script(proposing("fail"), "It failed.")
     run_id = await on.go("worker", "go")
-    assert re.fullmatch(told, on.model.requests[1]["messages"][-1]["content"])
+    assert re.fullmatch(answer, on.model.requests[1]["messages"][-1]["content"])
     assert (await attempts(on))[0][0] == "failed"
     assert (await on.run(run_id)).status is RunStatus.COMPLETED
 
@@ -342,9 +342,9 @@ async def test_large_and_odd_results_can_be_told(stage) -> None:
     on = await stage(agent(look))
     on.model.script(proposing("look"), "Much.")
     run_id = await on.go("worker", "go")
-    told = on.model.requests[1]["messages"][-1]["content"]
-    assert told.startswith("a\ufffdb\ufffdü")
-    assert told.endswith("[cut: the first 64 KiB of 137 KiB]")
+    answer = on.model.requests[1]["messages"][-1]["content"]
+    assert answer.startswith("a\ufffdb\ufffdü")
+    assert answer.endswith("[cut: the first 64 KiB of 137 KiB]")
     assert (await on.run(run_id)).answer == "Much."
 
 
@@ -444,8 +444,8 @@ async def test_a_call_that_ends_its_workers_is_not_tried_for_ever(
         assert await executions.rescue(on.db) == 1
     assert await alone.claim(on.db, call.id, worker="w", idempotent=True) is None
     assert [row[0] for row in await attempts(on)] == ["failed", "failed", ends]
-    told = await on.sql("SELECT body ->> 'line' FROM delivery WHERE kind = 'run_line'")
-    assert (("in_doubt",) in told) is not read_only
+    lines = await on.sql("SELECT body ->> 'line' FROM delivery WHERE kind = 'run_line'")
+    assert (("in_doubt",) in lines) is not read_only
 
 
 @pytest.mark.parametrize("code", ["disk_full", "read_only_sql_transaction", "deadlock_detected"])

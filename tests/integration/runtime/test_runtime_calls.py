@@ -125,9 +125,9 @@ async def test_a_refusal_reaches_the_model_as_the_users(stage, delete, table) ->
     run_id = await on.go("cleaner", "clean up")
     (call,) = await on.calls(run_id)
     await on.reject(call, "we still need them")
-    told = on.model.requests[1]["messages"][-1]["content"]
-    assert "The user refused this action" in told
-    assert "we still need them" in told
+    answer = on.model.requests[1]["messages"][-1]["content"]
+    assert "The user refused this action" in answer
+    assert "we still need them" in answer
     assert table.done == []
     assert (await on.run(run_id)).status is RunStatus.COMPLETED
 
@@ -190,9 +190,9 @@ async def test_an_unknown_tool_is_answered_with_the_known_ones(stage, look) -> N
     (call,) = await on.calls(run_id)
     assert call.answer is not None
     assert call.answer.kind is AnswerKind.UNKNOWN_TOOL
-    *_, proposed, told = on.model.requests[1]["messages"]
+    *_, proposed, answer = on.model.requests[1]["messages"]
     assert proposed["tool_calls"][0]["function"]["name"] == "drop_table_"
-    assert "count_records" in told["content"]
+    assert "count_records" in answer["content"]
 
 
 async def test_parallel_calls_wait_for_the_last_decision(stage, delete, look, table) -> None:
@@ -446,8 +446,8 @@ async def test_a_background_call_lets_the_chat_go_on(stage, table) -> None:
     )
     run_id = await on.go("cleaner", "pay order 7")
     (call,) = await on.calls(run_id)
-    told = on.model.requests[1]["messages"][-1]["content"]
-    assert told.startswith(f"Order 7 is under review. (pending, request id {call.request_id})")
+    answer = on.model.requests[1]["messages"][-1]["content"]
+    assert answer.startswith(f"Order 7 is under review. (pending, request id {call.request_id})")
     run = await on.run(run_id)
     assert (run.status, run.answer) == (RunStatus.COMPLETED, "It is being reviewed.")
 

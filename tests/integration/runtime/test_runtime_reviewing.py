@@ -140,8 +140,8 @@ async def test_notes_reach_the_model_and_the_runs_thread(stage, world, backgroun
     for note in ("once only", "tell the customer"):
         assert f"Note given by a reviewer with the approval: {note}" in heard
     lines = "SELECT body ->> 'line', body ->> 'user', body ->> 'reason' FROM delivery WHERE kind = 'run_line'"
-    told = [tuple(each) for each in await on.sql(f"{lines} AND body ->> 'reason' <> '' ORDER BY id")]
-    assert told == [
+    notes = [tuple(each) for each in await on.sql(f"{lines} AND body ->> 'reason' <> '' ORDER BY id")]
+    assert notes == [
         ("voted", REVIEWER.user_id, "once only"),
         ("decided", "U0SECOND", "tell the customer"),
     ]
@@ -155,10 +155,10 @@ async def test_a_no_with_a_reason_is_told_once_in_the_runs_thread(stage, world, 
     _, view = await asked(on)
     with suppress(CollaborationError):
         await vote(on, view, 1, Verdict.REJECT, "too dear")
-    told = await on.sql(
+    written = await on.sql(
         "SELECT body ->> 'line' FROM delivery WHERE body ->> 'reason' = 'too dear' AND run_id IS NOT NULL"
     )
-    assert [line for (line,) in told] == lines
+    assert [line for (line,) in written] == lines
 
 
 async def test_without_an_edit_the_model_is_told_of_none(stage, world) -> None:

@@ -92,10 +92,10 @@ async def test_a_run_that_is_started_while_its_agent_is_paused_says_so(http_hous
     boss = house.slack.person("U0BOSS")
     assert "data is paused" in str((await boss.command("/agent", "pause data", "C0AGENTS")).response)
     await house.ask("U0ADA", TASK)
-    told = await house.says("Paused")
-    assert "U0BOSS" in told
-    assert "nothing begins until it is resumed" in told
-    assert "Working" not in told
+    message = await house.says("Paused")
+    assert "U0BOSS" in message
+    assert "nothing begins until it is resumed" in message
+    assert "Working" not in message
     await boss.command("/agent", "resume data", "C0AGENTS")
     await house.card()
     assert "paused" not in (await house.says("Waiting for review")).lower()
@@ -120,12 +120,12 @@ async def test_a_call_in_doubt_calls_its_requester(http_house: House, *, asked: 
 
     def line() -> str | None:
         [root] = house.slack.messages("C0AGENTS")
-        told = house.slack.thread("C0AGENTS", root["ts"])
-        return next((str(each) for each in told if "A call is in doubt" in each["text"]), None)
+        found = house.slack.thread("C0AGENTS", root["ts"])
+        return next((str(each) for each in found if "A call is in doubt" in each["text"]), None)
 
-    told = await house.slack.wait_for(line)
-    assert "<@U0ADA>" in told
-    assert ("settle it on its card" in told, "signoff:done_call" in told) == (asked, not asked)
+    found = await house.slack.wait_for(line)
+    assert "<@U0ADA>" in found
+    assert ("settle it on its card" in found, "signoff:done_call" in found) == (asked, not asked)
 
 
 async def test_reject_with_a_reason_stops_the_run(house: House) -> None:
@@ -166,7 +166,7 @@ async def test_ten_people_at_once_are_one_decision(http_house: House) -> None:
         views = house.slack.views(user)
         return person.submit(views[0], {}) if views else person.click(card, "signoff:approve", stale=True)
 
-    def told(user: str) -> bool:
+    def lost_the_vote(user: str) -> bool:
         return "already" in str([house.slack.ephemeral(user), house.slack.views(user)])
 
     answers = await asyncio.gather(*(word(user) for user in people))
@@ -177,7 +177,7 @@ async def test_ten_people_at_once_are_one_decision(http_house: House) -> None:
     assert await house.column("SELECT count(*) FROM decision") == [1]
     [decider] = await house.column("SELECT user_id FROM decision")
     others = [user for user in people if user != decider]
-    await house.slack.wait_for(lambda: all(told(user) for user in others))
+    await house.slack.wait_for(lambda: all(lost_the_vote(user) for user in others))
     assert all(decider in str([house.slack.ephemeral(user), house.slack.views(user)]) for user in others)
 
 

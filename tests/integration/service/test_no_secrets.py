@@ -105,7 +105,7 @@ def all_that_slack_has(house: House) -> str:
 
 async def everything_typed(house: House, request: str) -> str:
     """What every command answers about it."""
-    told = []
+    responses = []
     for user in ("U0ADA", "U0GRACE"):
         for command, text in (
             ("/approvals", ""),
@@ -120,9 +120,9 @@ async def everything_typed(house: House, request: str) -> str:
             ("/agent", f"{SECRETS['aws-key']} {DSN}"),
         ):
             answer = await house.slack.person(user).command(command, text, "C0AGENTS")
-            told.append([answer.response, answer.posts, answer.ephemeral, answer.error])
+            responses.append([answer.response, answer.posts, answer.ephemeral, answer.error])
         house.slack.person(user).open_home()
-    return json.dumps(told, default=str, ensure_ascii=False)
+    return json.dumps(responses, default=str, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["result", "error"])
@@ -151,15 +151,15 @@ async def test_planted_secrets_reach_the_tool_and_nobody_else(
     ):
         assert kind in shown, kind
     [request] = await house.column("SELECT id::text FROM approval_request")
-    told = await everything_typed(house, request)
+    typed = await everything_typed(house, request)
     answer = await house.slack.person("U0GRACE").click(card, "signoff:approve")
     assert answer.error is None
     await house.says("The answer")
     await house.says("Failed" if fails else "Done", channel="C0REVIEW")
-    told += await everything_typed(house, request)
+    typed += await everything_typed(house, request)
     assert rotation.given == [ARGUMENTS]
     assert leaks(all_that_slack_has(house)) == []
-    assert leaks(told) == []
+    assert leaks(typed) == []
     assert leaks(written.getvalue()) == []
     audit = await house.column("SELECT audit_event::text FROM audit_event")
     assert leaks("\n".join(audit)) == []

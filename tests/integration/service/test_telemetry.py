@@ -123,8 +123,8 @@ async def test_a_run_is_one_trace_across_its_wait(
     assert executed.start_time is not None
     assert (run.start_time or 0) <= request.start_time < request.end_time <= executed.start_time
     assert about(executed, "request_id") == about(request, "request_id")
-    told = str([dict(span.attributes or {}) for span in everything])
-    assert not [word for word in ("users", "Deleted", "U0GRACE", "U0ADA", "please") if word in told]
+    attributes = str([dict(span.attributes or {}) for span in everything])
+    assert not [word for word in ("users", "Deleted", "U0GRACE", "U0ADA", "please") if word in attributes]
     keys = {line.get("action") for line in logs}
     assert keys >= {
         "run.started",
@@ -167,9 +167,9 @@ async def test_what_is_handed_down_and_what_is_done_outside_stay_in_their_trace(
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.port}") as client:
 
         async def post(key: str, path: str, body: dict[str, Any]) -> Any:
-            told = await client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
-            assert told.is_success, told.text
-            return told.json()
+            response = await client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
+            assert response.is_success, response.text
+            return response.json()
 
         await post(asking, "/pending", body)
         await post(deciding, "/approve/r-1", {"decision": "approved"})
@@ -252,8 +252,10 @@ async def test_spans_arrive_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
         tracing.open_span("run data", run, None, {"status": "completed"}, own=run).end()
         tracing.unsubscribe(provider)
         await asyncio.to_thread(provider.shutdown)
-        [told] = receiver.told
-    assert told.headers["Content-Type"] == "application/x-protobuf"
-    content = gzip.decompress(told.body) if told.headers.get("Content-Encoding") == "gzip" else told.body
+        [posted] = receiver.received
+    assert posted.headers["Content-Type"] == "application/x-protobuf"
+    content = (
+        gzip.decompress(posted.body) if posted.headers.get("Content-Encoding") == "gzip" else posted.body
+    )
     assert run.bytes in content
     assert run.bytes[8:] in content.replace(run.bytes, b"")

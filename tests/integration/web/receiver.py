@@ -41,7 +41,7 @@ def a_sender(
 
 
 @dataclass
-class Told:
+class ReceivedRequest:
     """A request that arrived."""
 
     headers: dict[str, str]
@@ -66,15 +66,15 @@ class Receiver:
 
     url: str = ""
     answers: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(200, {})])
-    told: list[Told] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
     hang: asyncio.Event | None = None
 
     def events(self) -> list[str]:
-        return [each.headers["Signoff-Event"] for each in self.told]
+        return [each.headers["Signoff-Event"] for each in self.received]
 
     async def handle(self, request: web.Request) -> web.Response:
         peer = request.transport.get_extra_info("peername") if request.transport else ("", 0)
-        self.told.append(Told(dict(request.headers), await request.read(), tuple(peer[:2])))
+        self.received.append(ReceivedRequest(dict(request.headers), await request.read(), tuple(peer[:2])))
         if self.hang is not None:
             await self.hang.wait()
         status, headers = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]

@@ -133,11 +133,11 @@ async def test_who_asked_cannot_confirm_and_nobody_changes_arguments(
     run = await client.run_agent(AGENT, TASK, session_id="s-3", headers=ada)
 
     async def refused(tools: list[Any], headers: dict[str, str], session: str = "s-3") -> tuple[int, str]:
-        with pytest.raises(httpx.HTTPStatusError) as told:
+        with pytest.raises(httpx.HTTPStatusError) as caught:
             await client.continue_agent_run(
                 AGENT, str(run.run_id), tools, session_id=session, headers=headers
             )
-        answer = told.value.response
+        answer = caught.value.response
         return answer.status_code, answer.json()["type"]
 
     tools = _confirmed(run)

@@ -46,13 +46,11 @@ class Doors:
 
     async def agree(self, request: str, card: dict[str, Any]) -> bool:
         """Whether all three tell of Grace's approval."""
-        told = (await self._asker.get(f"/pending/{request}")).json()
+        pending = (await self._asker.get(f"/pending/{request}")).json()
         await self._page.open(f"/inbox/requests/{request}")
         card_tells = self._porch.house.now(card)["text"].startswith("Approved:")
-        told_of = (told["status"], (told["decided_by"] or {}).get("user_id"))
-        return (
-            card_tells and told_of == ("approved", GRACE.user_id) and "Approved by @grace" in self._page.words
-        )
+        seen = (pending["status"], (pending["decided_by"] or {}).get("user_id"))
+        return card_tells and seen == ("approved", GRACE.user_id) and "Approved by @grace" in self._page.words
 
 
 async def _doors(house: House, stack: AsyncExitStack) -> Doors:

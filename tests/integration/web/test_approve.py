@@ -13,7 +13,7 @@ from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, show
 
 async def test_approved_by_key_shows_on_the_card(site: Street) -> None:
     """200 with the review; the card says who approved; the record names the person, the door and the key."""
-    told = (await (await site.program()).ask()).json()
+    pending = (await (await site.program()).ask()).json()
     answer = await (await site.reviewer()).decide("r-1", reason="fine")
     assert answer.status_code == 200, answer.text
     decided = answer.json()
@@ -22,7 +22,7 @@ async def test_approved_by_key_shows_on_the_card(site: Street) -> None:
     card = await site.house.card()
     await site.house.slack.wait_for(lambda: "Approved" in shown(site.house.now(card)))
     [vote] = [
-        detail for _, event, detail in await site.events(f"request:{told['id']}") if event == "vote.cast"
+        detail for _, event, detail in await site.events(f"request:{pending['id']}") if event == "vote.cast"
     ]
     assert (vote["path"], vote["principal"]) == ("api", "key:grace")
     assert await column(site.db, "SELECT path FROM vote") == ["api"]
@@ -134,23 +134,25 @@ async def test_every_owner_is_judged_like_a_click(site: Street) -> None:
         key = f"key-{number}"
         decider = await site.reviewer(Person(who.team, who.user), key)
         for decision in ("approved", "rejected"):
-            told = (await program.ask(f"r-{number}-{decision}", action=who.action)).json()
+            pending = (await program.ask(f"r-{number}-{decision}", action=who.action)).json()
             if who.involvement:
-                await exclude(site.db, told["id"], Person(who.team, who.user), who.involvement)
+                await exclude(site.db, pending["id"], Person(who.team, who.user), who.involvement)
             in_trouble(site, who)
             turned_away = who.refused(decision)
-            answer = await decider.decide(told["id"], decision)
+            answer = await decider.decide(pending["id"], decision)
             site.house.slack.faults.clear()
             assert answer.status_code == (who.status if turned_away else 200), (name, answer.text)
-            seen = (await program.get(f"/pending/{told['id']}")).json()
+            seen = (await program.get(f"/pending/{pending['id']}")).json()
             assert seen["status"] == ("waiting" if turned_away else decision), name
             refused = [
                 (detail["refusal"], detail["path"], detail["principal"])
-                for _, event, detail in await site.events(f"request:{told['id']}")
+                for _, event, detail in await site.events(f"request:{pending['id']}")
                 if event == "vote.refused"
             ]
             assert refused == ([(who.refusal, "api", f"key:{key}")] if turned_away else []), name
-            votes = await column(site.db, "SELECT count(*) FROM vote WHERE request_id = :id", id=told["id"])
+            votes = await column(
+                site.db, "SELECT count(*) FROM vote WHERE request_id = :id", id=pending["id"]
+            )
             assert votes == [int(not turned_away)], name
 
 
@@ -191,8 +193,8 @@ async def test_ten_keys_at_once_make_one_decision(site: Street) -> None:
     assert await column(site.db, "SELECT count(*) FROM decision") == [1]
     outcome = (await (await site.program()).get("/pending/r-1")).json()["status"]
     for each in answers:
-        told: dict[str, Any] = each.json()
-        assert told.get("status") == outcome if each.status_code == 200 else told["outcome"] == outcome
+        answer: dict[str, Any] = each.json()
+        assert answer.get("status") == outcome if each.status_code == 200 else answer["outcome"] == outcome
 
 
 async def test_what_is_no_decision_is_refused(site: Street) -> None:

@@ -38,8 +38,8 @@ def taking_bodies(site: Street) -> list[Mounted]:
 async def without_its_body(site: Street, to: Mounted, headers: Mapping[str, str]) -> int:
     """The status of a call whose headers promise a body that never comes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", site.service.port)
-    told = {"Host": "localhost", "Content-Length": "100", "Idempotency-Key": "once", **headers}
-    head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    fields = {"Host": "localhost", "Content-Length": "100", "Idempotency-Key": "once", **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     writer.write(f"{to.method} {to.address()} HTTP/1.1\r\n{head}\r\n".encode())
     try:
         async with asyncio.timeout(20):

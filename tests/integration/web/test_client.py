@@ -426,7 +426,7 @@ async def _true(value: object) -> bool:
     return bool(value)
 
 
-def told(status: str, *headers: str, body: bytes = b"") -> bytes:
+def http_answer(status: str, *headers: str, body: bytes = b"") -> bytes:
     """An HTTP answer, written out."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + body
@@ -436,7 +436,7 @@ async def test_busy_is_waited_for_as_long_as_it_says(site: Street, kind: str, ke
     """429 with Retry-After: the next attempt comes no earlier; then the call succeeds."""
     assert site.service.port
     async with a_line(site.service.port) as line:
-        line.says = told("429 Too Many Requests", "Retry-After: 1")
+        line.says = http_answer("429 Too Many Requests", "Retry-After: 1")
         caller = Caller(kind, line.url, key)
         began = monotonic()
         running = asyncio.create_task(caller.pending())
@@ -452,7 +452,7 @@ async def test_an_attempt_still_being_answered_is_waited_for(site: Street, kind:
     assert site.service.port
     async with a_line(site.service.port) as line:
         problem = b'{"type": "urn:signoff:under-way", "title": "Under way", "status": 409, "detail": "Wait."}'
-        line.says = told("409 Conflict", "Content-Type: application/problem+json", body=problem)
+        line.says = http_answer("409 Conflict", "Content-Type: application/problem+json", body=problem)
         caller = Caller(kind, line.url, key)
         running = asyncio.create_task(caller.pending())
         await until(lambda: _true(line.asked))
@@ -464,10 +464,14 @@ async def test_an_attempt_still_being_answered_is_waited_for(site: Street, kind:
 @pytest.mark.parametrize(
     ("says", "error", "words"),
     [
-        (told("200 OK", body=b"<html>hello</html>"), ApiError, "is this the address of Signoff"),
-        (told("404 Not Found", body=b"nothing here"), ApiError, "answered 404 without problem details"),
-        (told("302 Found", "Location: https://evil.example/"), ApiError, "answered 302"),
-        (told("503 Service Unavailable", "Retry-After: 60"), ApiError, "answered 503"),
+        (http_answer("200 OK", body=b"<html>hello</html>"), ApiError, "is this the address of Signoff"),
+        (
+            http_answer("404 Not Found", body=b"nothing here"),
+            ApiError,
+            "answered 404 without problem details",
+        ),
+        (http_answer("302 Found", "Location: https://evil.example/"), ApiError, "answered 302"),
+        (http_answer("503 Service Unavailable", "Retry-After: 60"), ApiError, "answered 503"),
         (b"", Unreachable, "the service does not answer"),
     ],
 )

@@ -70,8 +70,8 @@ async def test_a_lie_is_asked_about_and_a_change_is_asked_about_again(
     await grace.decides(first)
     second = await waiting(site, 2)
     assert refunded == []
-    told = (await grace.get(f"/pending/{second}")).json()
-    assert (told["facts"], told["facts_source"]) == ({"price": 2500}, "program")
+    pending = (await grace.get(f"/pending/{second}")).json()
+    assert (pending["facts"], pending["facts_source"]) == ({"price": 2500}, "program")
     await grace.decides(second)
     assert await running == "refunded"
     assert refunded == [(7, 1)]

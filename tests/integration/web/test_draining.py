@@ -91,8 +91,8 @@ async def _drained(serve: Serve, slack: SlackSandbox, db: Database, folder: Path
         serve.terminate()
         await until(lambda: _is_draining(client), 10, serve.said)
         async with asyncio.timeout(10):
-            told = await waiting
-    assert (told.status_code, told.json()["status"]) == (200, "waiting"), told.text
+            waited = await waiting
+    assert (waited.status_code, waited.json()["status"]) == (200, "waiting"), waited.text
     assert serve.alive, "what is under way is waited for"
     (folder / "go").touch()
     assert await serve.ends(20) == 0, serve.said()

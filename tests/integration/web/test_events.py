@@ -75,15 +75,15 @@ async def stream(client: httpx.AsyncClient, last: str | None = None) -> AsyncIte
 async def test_what_happens_is_told_without_its_content(service: Living) -> None:
     """A run, its request and the decision, each with ids and states; no word of the task is in any event."""
     asker, grace = await service.asker(), await service.reviewer()
-    async with stream(grace) as told:
-        assert told.answer.headers["content-type"].startswith("text/event-stream")
+    async with stream(grace) as feed:
+        assert feed.answer.headers["content-type"].startswith("text/event-stream")
         started = await asker.post("/agents", json={"name": "durable-task", "task": "plant a secret tree"})
         agent_id = started.json()["agent_id"]
-        begun = await told.until("run.changed", run_id=agent_id, kind="run.started", status="working")
-        opened = await told.until("request.opened", status="waiting")
+        begun = await feed.until("run.changed", run_id=agent_id, kind="run.started", status="working")
+        opened = await feed.until("request.opened", status="waiting")
         await grace.post(f"/agents/{agent_id}/respond", json={"response": "approve"})
-        decided = await told.until("request.decided", request_id=opened["data"]["request_id"])
-        ended = await told.until("run.changed", run_id=agent_id, kind="run.ended")
+        decided = await feed.until("request.decided", request_id=opened["data"]["request_id"])
+        ended = await feed.until("run.changed", run_id=agent_id, kind="run.ended")
     assert (decided["data"]["status"], ended["data"]["status"]) == ("approved", "completed")
     assert "tree" not in json.dumps([begun, opened, decided, ended])
 
@@ -91,17 +91,17 @@ async def test_what_happens_is_told_without_its_content(service: Living) -> None
 async def test_after_a_break_nothing_is_missing(service: Living) -> None:
     """With the last event's id the stream begins with what followed it, and does not repeat that event itself."""
     asker, grace = await service.asker(), await service.reviewer()
-    async with stream(grace) as told:
+    async with stream(grace) as feed:
         agent_id = (await asker.post("/agents", json={"name": "durable-task", "task": "x"})).json()[
             "agent_id"
         ]
-        opened = await told.until("request.opened")
+        opened = await feed.until("request.opened")
     await grace.post(f"/agents/{agent_id}/respond", json={"response": "deny"})
     await service.becomes(grace, agent_id, "denied")
-    async with stream(grace, last=opened["id"]) as told:
-        seen = [await told.next() for _ in range(2)]
+    async with stream(grace, last=opened["id"]) as feed:
+        seen = [await feed.next() for _ in range(2)]
         while not any(each and each["data"].get("kind") == "run.ended" for each in seen):
-            seen.append(await told.next())
+            seen.append(await feed.next())
     ids = [each["id"] for each in seen if each]
     assert opened["id"] not in ids
     assert len(ids) == len(set(ids))
@@ -114,9 +114,9 @@ async def test_a_stream_ends_with_its_key_and_says_that_it_lives(
     """Silence is filled with comments; a key that is revoked is told nothing more."""
     monkeypatch.setattr(events, "HEARTBEAT", 0.2)
     grace = await service.reviewer()
-    async with stream(grace) as told:
-        first = asyncio.create_task(told.next())
-        await seen(lambda: told.comments >= 2)
+    async with stream(grace) as feed:
+        first = asyncio.create_task(feed.next())
+        await seen(lambda: feed.comments >= 2)
         await api_keys.revoke(service.house.db, "reviewer", by="test")
         assert await first is None
 
@@ -126,9 +126,9 @@ async def test_a_stop_ends_streams_and_waits_at_once(service: Living) -> None:
     asker, grace = await service.asker(), await service.reviewer()
     asked = {"request_id": "r-1", "action_description": "Delete it", "agent_context": {}}
     assert (await asker.post("/pending", json=asked)).status_code == 201
-    async with stream(grace) as told:
+    async with stream(grace) as feed:
         waiting = asyncio.create_task(asker.get("/pending/r-1?wait=60"))
-        ended = asyncio.create_task(told.next())
+        ended = asyncio.create_task(feed.next())
         await seen(lambda: service.service._watch.waiting >= 2)
         began = time.monotonic()
         await service.service.stop()
@@ -158,7 +158,7 @@ async def test_a_listener_that_is_too_slow_is_let_go() -> None:
     """What lies ready for one listener is bounded: beyond that its stream ends, and it comes back with its last id."""
     listener = Listener()
     event = object()
-    told = [listener.tell(event) for _ in range(1_001)]  # type: ignore[arg-type]
-    assert told == [True] * 1_000 + [False]
+    accepted = [listener.tell(event) for _ in range(1_001)]  # type: ignore[arg-type]
+    assert accepted == [True] * 1_000 + [False]
     kept = [listener.queue.get_nowait() for _ in range(1_001)]
     assert kept[-1] is None

@@ -19,8 +19,8 @@ async def approved(site: Street, program: Program, request_id: str = "r-1", **ch
     assert opened.status_code == 201, opened.text
     answer = await (await site.reviewer()).decide(opened.json()["id"])
     assert answer.json()["status"] == "approved", answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    pending: dict[str, Any] = answer.json()
+    return pending
 
 
 async def claim(program: Program, request_id: str = "r-1", **body: Any) -> httpx.Response:
@@ -39,13 +39,13 @@ def kind(answer: httpx.Response) -> tuple[int, str]:
 async def test_claimed_done_and_told(site: Street) -> None:
     """The claim hands out the arguments, the card shows it running and done; every step names the key in the record."""
     program = await site.program()
-    told = await approved(site, program)
-    got = await claim(program, digest=told["digest"])
+    pending = await approved(site, program)
+    got = await claim(program, digest=pending["digest"])
     assert got.status_code == 200, got.text
     right = got.json()
     assert right["action"]["arguments"] == {"table_name": "customers", "count": 5}
     assert (right["revision"], right["edited"], right["attempt"]) == (1, False, 1)
-    assert right["idempotency_key"] == told["id"]
+    assert right["idempotency_key"] == pending["id"]
     card = await site.house.card()
     await site.house.slack.wait_for(lambda: "Running" in shown(site.house.now(card)))
     for _ in range(2):
@@ -55,7 +55,7 @@ async def test_claimed_done_and_told(site: Street) -> None:
         assert (execution["status"], execution["result"]) == ("succeeded", '{"deleted":5}')
     await site.house.slack.wait_for(lambda: "Done" in shown(site.house.now(card)))
     await site.house.says("in 1.2 s", "C0REVIEW")
-    events = [(actor, event) for actor, event, _ in await site.events(f"request:{told['id']}")]
+    events = [(actor, event) for actor, event, _ in await site.events(f"request:{pending['id']}")]
     assert events == [
         ("key:crm", "request.opened"),
         (f"slack:{GRACE}", "vote.cast"),
@@ -85,8 +85,8 @@ async def test_what_is_not_approved_cannot_be_claimed(site: Street) -> None:
     await program.ask("r-2")
     await program.delete("/pending/r-2")
     assert kind(await claim(program, "r-2")) == (409, "not-approved")
-    told = await approved(site, program, "r-3")
-    assert kind(await claim(other, told["id"])) == (404, "not-found")
+    pending = await approved(site, program, "r-3")
+    assert kind(await claim(other, pending["id"])) == (404, "not-found")
     assert kind(await claim(program, "r-3", digest="0" * 64)) == (409, "other-digest")
     assert (await claim(program, "r-3", digest="zz")).status_code == 422
     reader = await site.program("reader", ["read"])
@@ -133,8 +133,8 @@ async def test_an_approval_lapses(site: Street, read: str | None) -> None:
     """Not claimed in time: refused at once by the clock, then the sweep records it, and card and thread say so. Of one
     that its asker has read they say that it was handed over, and not that it will not be run."""
     program = await site.program()
-    told = await approved(site, program)
-    assert (told["lapse_at"] is not None, told["handed_over_at"]) == (True, None)
+    pending = await approved(site, program)
+    assert (pending["lapse_at"] is not None, pending["handed_over_at"]) == (True, None)
     if read:
         answers = [(await program.get(read)).json() for _ in range(2)]
         times = {(each["items"][0] if "items" in each else each)["handed_over_at"] for each in answers}
@@ -150,7 +150,7 @@ async def test_an_approval_lapses(site: Street, read: str | None) -> None:
 
     await until(lapsed)
     assert kind(await claim(program)) == (409, "lapsed")
-    assert [event for _, event, _ in await site.events(f"request:{told['id']}")][-1] == "approval.lapsed"
+    assert [event for _, event, _ in await site.events(f"request:{pending['id']}")][-1] == "approval.lapsed"
     card = await site.house.card()
     outcome = "Handed over" if read else "Lapsed"
     await site.house.slack.wait_for(lambda: outcome in shown(site.house.now(card)))
@@ -253,8 +253,8 @@ async def test_an_edit_in_slack_is_what_is_claimed(site: Street) -> None:
 
 
 async def revision(program: Program, number: int) -> Any:
-    told = (await program.get("/pending/r-1")).json()
-    return told if told["revision"] == number else None
+    pending = (await program.get("/pending/r-1")).json()
+    return pending if pending["revision"] == number else None
 
 
 async def test_a_paused_agent_begins_nothing(site: Street) -> None:

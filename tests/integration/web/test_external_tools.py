@@ -122,18 +122,18 @@ async def test_a_program_carries_out_what_people_approved(
     assert await _problem(warehouse, f"{call}/claim") == (409, "claimed")
     assert (await warehouse.get("/executions")).json() == []
 
-    told = {"status": "succeeded", "result": {"parcel": "P-7"}, "seconds": 3.5}
-    assert await _problem(warehouse, f"{call}/result", token="x", **told) == (403, "wrong-token")
+    report = {"status": "succeeded", "result": {"parcel": "P-7"}, "seconds": 3.5}
+    assert await _problem(warehouse, f"{call}/result", token="x", **report) == (403, "wrong-token")
     for _ in range(2):  # the same report again changes nothing
-        answer = await warehouse.post(f"/executions/{call}/result", json={"token": claim["token"], **told})
+        answer = await warehouse.post(f"/executions/{call}/result", json={"token": claim["token"], **report})
         assert answer.status_code == 200, answer.text
     done = await service.becomes(asker, run, "completed")
     assert "P-7" in done["answer"]
     other = {"status": "failed", "error": "lost"}
     assert await _problem(warehouse, f"{call}/result", token=claim["token"], **other) == (409, "reported")
     assert await service.house.column("SELECT worker FROM execution") == ["key:warehouse"]
-    told_by = "SELECT event || ' ' || actor FROM audit_event WHERE event LIKE 'execution.%' ORDER BY at"
-    assert await service.house.column(told_by) == [
+    recorded = "SELECT event || ' ' || actor FROM audit_event WHERE event LIKE 'execution.%' ORDER BY at"
+    assert await service.house.column(recorded) == [
         "execution.claimed key:warehouse",
         "execution.succeeded key:warehouse",
         "execution.late_result key:warehouse",
@@ -187,8 +187,8 @@ async def test_what_needs_nobody_is_handed_out_at_once_and_a_failure_is_told(
     assert (await stranger.get("/executions")).json() == []
     assert await _problem(stranger, f"{found['call_id']}/claim") == (404, "not-found")
     claim = await _claimed(warehouse, found["call_id"])
-    told = {"token": claim["token"], "status": "failed", "error": "no such shelf"}
-    assert (await warehouse.post(f"/executions/{found['call_id']}/result", json=told)).status_code == 200
+    report = {"token": claim["token"], "status": "failed", "error": "no such shelf"}
+    assert (await warehouse.post(f"/executions/{found['call_id']}/result", json=report)).status_code == 200
     done = await service.becomes(asker, run, "completed")
     assert "no such shelf" in done["answer"]
 
@@ -220,8 +220,8 @@ async def test_silence_leaves_a_doubt_that_people_settle(
     await executions.rescue(service.house.db)  # unless the service's own sweep was quicker
     in_doubt = "SELECT id FROM execution WHERE status = 'in_doubt'"
     (doubt,) = await until(lambda: service.house.column(in_doubt))
-    told = {"token": first["token"], "status": "failed", "error": "the van broke down"}
-    assert await _problem(warehouse, f"{call}/result", **told) == (409, "late")
+    report = {"token": first["token"], "status": "failed", "error": "the van broke down"}
+    assert await _problem(warehouse, f"{call}/result", **report) == (409, "late")
     standing = Standing(GRACE, frozenset({"S0FINANCE"}))
     await requests.settle(service.house.db, doubt, standing, "retry")
     assert (await _handed_out(warehouse))["call_id"] == call

@@ -52,8 +52,8 @@ async def approve(site: Street, request_id: str) -> None:
 
 async def opened(answer: httpx.Response) -> dict[str, Any]:
     assert answer.status_code == 201, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    pending: dict[str, Any] = answer.json()
+    return pending
 
 
 async def test_policy_judges_on_told_facts_and_the_card_says_who_told_them(site: Street) -> None:

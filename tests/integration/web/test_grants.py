@@ -117,12 +117,12 @@ async def test_a_grant_from_its_card_to_its_end(site: Street) -> None:
     assert await column(site.db, judged, id=grant_id) == ["ask"]
     for name, other in (("r-3", {"amount": 51}), ("r-4", {"amount": 501}), ("r-5", {"express": True})):
         assert (await program.ask(name, **refund(**other))).status_code == 201
-    told = await site.house.card(2)
+    second = await site.house.card(2)
     slack = site.house.slack
-    assert await slack.wait_for(lambda: "1 of 2 times, 400 of 450 in total" in shown(site.house.now(told)))
+    assert await slack.wait_for(lambda: "1 of 2 times, 400 of 450 in total" in shown(site.house.now(second)))
     listed = await grace.command("/approvals", "grants", "C0REVIEW")
     assert await slack.wait_for(lambda: "used 1 of 2 times" in str((listed, slack.ephemeral("U0GRACE"))))
-    assert (await grace.click(told, ACTION_REVOKE)).acked
+    assert (await grace.click(second, ACTION_REVOKE)).acked
     none = await grace.command("/approvals", "grants", "C0REVIEW")
     assert await slack.wait_for(lambda: "There are no grants" in str((none, slack.ephemeral("U0GRACE"))))
     assert (await program.ask("r-6", **refund(order_id="8"))).status_code == 201
@@ -181,12 +181,12 @@ async def test_a_policy_without_grants_takes_no_form_that_is_open(site: Street, 
         form = slack.views("U0GRACE")[-1]
     await _put_in_force(site, WITHOUT_GRANTS)
     await grace.submit(form)
-    [told] = slack.views("U0GRACE")
-    assert NONE_HERE in str(told)
-    assert "counts" not in str(told)
+    [modal] = slack.views("U0GRACE")
+    assert NONE_HERE in str(modal)
+    assert "counts" not in str(modal)
     await grace.click(card, ACTION_ALLOW_SIMILAR)
     assert await slack.wait_for(lambda: NONE_HERE in str(slack.ephemeral("U0GRACE")))
-    assert slack.views("U0GRACE") == [told]
+    assert slack.views("U0GRACE") == [modal]
     assert await column(site.db, "SELECT count(*) FROM vote") == [0]
 
 
@@ -205,8 +205,8 @@ async def test_a_policy_that_cannot_be_read_takes_no_form(site: Street, filled_i
     with pytest.raises(OutdatedPolicy):
         await site.service._policies.load()
     await grace.submit(form)
-    [told] = slack.views("U0GRACE")
-    assert POLICY_UNREADABLE in str(told)
+    [modal] = slack.views("U0GRACE")
+    assert POLICY_UNREADABLE in str(modal)
     await grace.click(card, ACTION_ALLOW_SIMILAR)
     assert await slack.wait_for(lambda: POLICY_UNREADABLE in str(slack.ephemeral("U0GRACE")))
     assert await column(site.db, "SELECT count(*) FROM vote") == [0]
@@ -221,9 +221,9 @@ async def test_a_grant_that_is_refused_after_its_approval_says_what_counts(site:
         form = await form_of(site, await site.house.card())
         await grace.submit(form, filled(uses=uses))
         await grace.submit(slack.views("U0GRACE")[-1])
-    told = slack.views("U0GRACE")[-1]
-    assert told["title"]["text"] == "No grant was given"
-    assert "Your approval of this request counts" in str(told)
+    modal = slack.views("U0GRACE")[-1]
+    assert modal["title"]["text"] == "No grant was given"
+    assert "Your approval of this request counts" in str(modal)
 
 
 async def test_a_question_that_was_not_scanned_in_time_is_asked(

@@ -98,8 +98,8 @@ async def test_who_waits_for_whom_is_said_everywhere(service: Living) -> None:
     await visitor.browser.aclose()
     waiting = "Waiting for refunds, which waits for review"
     await service.house.says(waiting, channel="C0REVIEW")
-    told = await service.house.slack.person("U0GRACE").command("/agent", "status", "C0REVIEW")
-    assert waiting in str(told.response)
+    status = await service.house.slack.person("U0GRACE").command("/agent", "status", "C0REVIEW")
+    assert waiting in str(status.response)
     everything = await service.house.slack.person("U0GRACE").command("/approvals", "all", "C0REVIEW")
     assert "orders › refunds" in str(everything.response)
 

@@ -19,7 +19,7 @@ from signoff.gate.coding_agents import Name
 from signoff.gate.hook_settings import HookSettings
 from slackbot.reviewing import edits
 from tests import hook_events as events
-from tests.hook_events import told
+from tests.hook_events import hook_input
 from tests.integration.asking import column
 from tests.integration.crash.process import environment
 from tests.integration.integrations.conftest import ROOT
@@ -63,8 +63,8 @@ class Hook(Shell):
 
     async def claude(self, started: Started) -> tuple[str, str, dict[str, Any] | None]:
         """The same for Claude Code: decision, reason, and the input to use."""
-        told = (await self.answer(started))["hookSpecificOutput"]
-        return told["permissionDecision"], told["permissionDecisionReason"], told.get("updatedInput")
+        output = (await self.answer(started))["hookSpecificOutput"]
+        return output["permissionDecision"], output["permissionDecisionReason"], output.get("updatedInput")
 
     async def edit(self, request: str, **changes: Any) -> None:
         """Grace changes the arguments, as the pages and Slack's forms do."""
@@ -87,7 +87,7 @@ async def grace(site: Street) -> Program:
 
 async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -> None:
     """The tool waits for people, runs once with what they made of its input, and a rejection lasts for the session."""
-    bash = told(events.CLAUDE_BASH)
+    bash = hook_input(events.CLAUDE_BASH)
     waiting = hook("claude", bash)
     request = await hook.request()
     asked = (await grace.get(f"/pending/{request}")).json()
@@ -100,10 +100,10 @@ async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -
     await hook.edit(request, command="git push")
     await grace.decides(request, revision=2, reason="Without force")
     answer = await hook.answer(waiting)
-    told_claude = answer["hookSpecificOutput"]
-    assert told_claude["permissionDecision"] == "allow"
-    assert told_claude["updatedInput"] == events.CLAUDE_BASH["tool_input"] | {"command": "git push"}
-    assert "Without force" in told_claude["additionalContext"]
+    output = answer["hookSpecificOutput"]
+    assert output["permissionDecision"] == "allow"
+    assert output["updatedInput"] == events.CLAUDE_BASH["tool_input"] | {"command": "git push"}
+    assert "Without force" in output["additionalContext"]
     (execution,) = await hook.executions()
     assert execution.startswith("succeeded: Handed over to the agent that asked")
 
@@ -121,15 +121,15 @@ async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -
 async def test_the_same_call_picks_up_the_decision(hook: Hook, grace: Program) -> None:
     """Silence is a denial, and the question stays; the call made again, after kill -9 too, asks nobody twice. What
     expired is asked anew."""
-    decision, reason, _ = await hook.claude(hook("claude", told(events.CLAUDE_BASH), "--timeout", "1s"))
+    decision, reason, _ = await hook.claude(hook("claude", hook_input(events.CLAUDE_BASH), "--timeout", "1s"))
     request = await hook.request()
     assert decision == "deny"
     assert "nobody has decided yet" in reason
     assert "Make exactly the same call again" in reason
-    killed = hook("claude", told(events.CLAUDE_BASH))
+    killed = hook("claude", hook_input(events.CLAUDE_BASH))
     killed.process.kill()
     await grace.decides(request)
-    again = told(events.CLAUDE_BASH, {"description": "Publish it"}, tool_use_id="toolu_02")
+    again = hook_input(events.CLAUDE_BASH, {"description": "Publish it"}, tool_use_id="toolu_02")
     decision, reason, given = await hook.claude(hook("claude", again))
     assert (decision, reason, given) == (
         "allow",
@@ -150,7 +150,7 @@ async def test_the_same_call_picks_up_the_decision(hook: Hook, grace: Program) -
 
 async def test_two_same_calls_are_two_questions(hook: Hook, grace: Program) -> None:
     """Two calls at once are decided apart; what policy lets run is another use each time, under a name of its own."""
-    both = [hook("claude", told(events.CLAUDE_BASH)) for _ in range(2)]
+    both = [hook("claude", hook_input(events.CLAUDE_BASH)) for _ in range(2)]
     sql = "SELECT id::text FROM approval_request WHERE status = 'waiting'"
 
     async def are_two() -> list[str] | None:
@@ -162,7 +162,9 @@ async def test_two_same_calls_are_two_questions(hook: Hook, grace: Program) -> N
     await grace.decides(second, "rejected")
     assert sorted([(await hook.claude(each))[0] for each in both]) == ["allow", "deny"]
     for _ in range(2):
-        assert await hook.answer(hook("claude", told(events.CLAUDE_BASH, {"command": "git status"}))) == {}
+        assert (
+            await hook.answer(hook("claude", hook_input(events.CLAUDE_BASH, {"command": "git status"}))) == {}
+        )
     names = await column(
         hook.site.db, "SELECT detail ->> 'request' FROM audit_event WHERE event = 'review.not_required'"
     )
@@ -177,10 +179,10 @@ async def test_codex_and_cursor(
     hook: Hook, grace: Program, agent: str, event: dict[str, Any], allowed: dict[str, Any]
 ) -> None:
     """An approval lets them go on, a change that their hooks cannot carry is a denial that says what was changed."""
-    waiting = hook(agent, told(event))
+    waiting = hook(agent, hook_input(event))
     await grace.decides(await hook.request())
     assert await hook.answer(waiting) == allowed
-    waiting = hook(agent, told(event))
+    waiting = hook(agent, hook_input(event))
     request = await hook.request()
     await hook.edit(request, command="git push")
     await grace.decides(request, revision=2)
@@ -194,10 +196,10 @@ async def test_policy_speaks_first(hook: Hook) -> None:
     """Where policy needs nobody, or a tool is not matched, the agent goes by its own rules; what policy denies is
     denied; nobody is asked."""
     status = {"command": "git status"}
-    assert await hook.answer(hook("claude", told(events.CLAUDE_BASH, status))) == {}
-    assert await hook.answer(hook("codex", told(events.CODEX_PATCH))) == {}
-    assert await hook.answer(hook("cursor", told(events.CURSOR_WRITE))) == {"permission": "allow"}
-    decision, reason, _ = await hook.claude(hook("claude", told(events.CLAUDE_MCP)))
+    assert await hook.answer(hook("claude", hook_input(events.CLAUDE_BASH, status))) == {}
+    assert await hook.answer(hook("codex", hook_input(events.CODEX_PATCH))) == {}
+    assert await hook.answer(hook("cursor", hook_input(events.CURSOR_WRITE))) == {"permission": "allow"}
+    decision, reason, _ = await hook.claude(hook("claude", hook_input(events.CLAUDE_MCP)))
     assert (decision, "Policy denies this action" in reason) == ("deny", True)
     assert await hook.statuses() == []
 
@@ -205,7 +207,7 @@ async def test_policy_speaks_first(hook: Hook) -> None:
 async def test_every_error_is_a_denial(hook: Hook) -> None:
     """A service that is away, a key that it does not know, a missing setting, an input that is no call: each denies and
     says why."""
-    bash, known = told(events.CLAUDE_BASH), dict(hook.settings)
+    bash, known = hook_input(events.CLAUDE_BASH), dict(hook.settings)
     key = hook.folder / "key"
     cases: list[tuple[dict[str, str], bytes, str]] = [
         ({}, b'{"hook_event_name": "Stop"}', "must be one of PreToolUse"),
@@ -236,7 +238,7 @@ async def test_the_installed_command_fails_closed(hook: Hook, grace: Program) ->
     }
     command = HookSettings(Name.CODEX, "Bash", 600, user=False).command
     said_to_it = hook.folder / "call.json"
-    said_to_it.write_bytes(told(events.CODEX_BASH))
+    said_to_it.write_bytes(hook_input(events.CODEX_BASH))
     for name, text in programs.items():
         (folder := hook.folder / name).mkdir()
         if text is not None:

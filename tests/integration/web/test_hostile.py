@@ -180,8 +180,8 @@ async def test_a_slow_body_holds_up_nobody(site: Street) -> None:
 async def test_strange_words_are_kept_as_they_are(site: Street) -> None:
     """Markup, mentions and characters that turn the text round come back unchanged, and dead on the card."""
     words = "<!channel> *bold* <https://evil.example|here> \u202etxet & <b>"
-    told = (await (await site.program()).ask(action=None, arguments=None, action_description=words)).json()
-    assert told["action_description"] == words
+    pending = (await (await site.program()).ask(action=None, arguments=None, action_description=words)).json()
+    assert pending["action_description"] == words
     card = await site.house.card()
     assert "<!channel>" not in card["text"]
     assert "\u202e" not in card["text"]

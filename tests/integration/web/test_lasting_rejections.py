@@ -45,11 +45,11 @@ async def test_a_rejected_action_is_refused_under_another_name(site: Street) -> 
 async def test_a_rejected_action_is_asked_with_the_rejection(site: Street) -> None:
     """The card of the second question says who rejected it and why, with the link; so it does when facts change."""
     program = await billing(site)
-    told = {"action": "delete", "arguments": {"id": 7}}
-    asked = await opened(await program.ask("d-1", **told, facts={"rows": 1}))
+    question = {"action": "delete", "arguments": {"id": 7}}
+    asked = await opened(await program.ask("d-1", **question, facts={"rows": 1}))
     await site.house.card()
     await (await site.reviewer()).decides(asked["id"], "rejected", reason="not these")
-    again = await opened(await program.ask("d-2", **told, facts={"rows": 1}))
+    again = await opened(await program.ask("d-2", **question, facts={"rows": 1}))
     await site.house.says("recently rejected", "C0REVIEW")
     await (await site.reviewer()).decides(again["id"])
     assert kind(await claim(program, "d-2", facts={"rows": 2})) == (409, "facts-changed")

@@ -167,10 +167,10 @@ async def test_a_refused_address_is_given_up_alone(database: Database, mailbox: 
     """550 for one address: that notice is dead with the server's words, the other one arrives."""
     await ask(database, rule(email=("nobody@example.com", FINANCE)))
     await send(database, mailer(mailbox))
-    told = await rows(database, "SELECT recipient, state::text, error FROM notice ORDER BY recipient")
-    assert told[0] == (FINANCE, "sent", None)
-    assert told[1][:2] == ("nobody@example.com", "dead")
-    assert "550 there is nobody" in told[1][2]
+    notices = await rows(database, "SELECT recipient, state::text, error FROM notice ORDER BY recipient")
+    assert notices[0] == (FINANCE, "sent", None)
+    assert notices[1][:2] == ("nobody@example.com", "dead")
+    assert "550 there is nobody" in notices[1][2]
 
 
 async def test_a_login_is_used_and_a_wrong_one_is_tried_again(database: Database, mailbox: Mailbox) -> None:

@@ -88,8 +88,8 @@ async def test_a_webhook_is_told_of_request_decision_and_end(http_house: House, 
     )
     secret = await webhooks.add(house.db, "ops", receiver.url, by="test", allowed=LOOPBACK)
     await house.ask("U0ADA", "please delete_records table_name=users count=50")
-    await house.slack.wait_for(lambda: receiver.told, timeout=5)
-    [opened] = receiver.told
+    await house.slack.wait_for(lambda: receiver.received, timeout=5)
+    [opened] = receiver.received
     assert opened.is_signed_with(secret)
     assert opened.headers["Signoff-Event"] == "request.opened"
     assert opened.headers["Signoff-Delivery"] == opened.content["id"]
@@ -100,16 +100,16 @@ async def test_a_webhook_is_told_of_request_decision_and_end(http_house: House, 
     assert opened.content["run"] is None
     card = await house.card()
     await house.slack.person("U0GRACE").click(card, "signoff:approve")
-    await house.slack.wait_for(lambda: len(receiver.told) == 3, timeout=5)
-    told = {each.headers["Signoff-Event"]: each.content for each in receiver.told}
-    assert told.keys() == {"request.opened", "decision.made", "run.finished"}
-    decided, finished = told["decision.made"], told["run.finished"]
+    await house.slack.wait_for(lambda: len(receiver.received) == 3, timeout=5)
+    contents = {each.headers["Signoff-Event"]: each.content for each in receiver.received}
+    assert contents.keys() == {"request.opened", "decision.made", "run.finished"}
+    decided, finished = contents["decision.made"], contents["run.finished"]
     assert decided["request"]["status"] == "approved"
     assert decided["request"]["decided_by"]["user_id"] == "U0GRACE"
     assert finished["run"]["status"] == "completed"
     assert finished["run"]["id"] == request["run_id"]
     assert "Deleted 50 records" in finished["run"]["answer"]
-    assert all(each.is_signed_with(secret) for each in receiver.told)
+    assert all(each.is_signed_with(secret) for each in receiver.received)
 
 
 async def test_every_kind_of_end_is_a_decision(database: Database) -> None:
@@ -125,8 +125,8 @@ async def test_every_kind_of_end_is_a_decision(database: Database) -> None:
         " expires_at = now() - interval '1 day' WHERE status = 'waiting'",
     )
     await requests.expire_due(database)
-    told = await rows(database, "SELECT event, request_id FROM notice ORDER BY created_at")
-    assert told == [("decision.made", each.request_id) for each in asked]
+    notices = await rows(database, "SELECT event, request_id FROM notice ORDER BY created_at")
+    assert notices == [("decision.made", each.request_id) for each in asked]
 
 
 async def test_who_is_not_subscribed_is_not_told(database: Database) -> None:
@@ -147,9 +147,9 @@ async def test_no_secret_is_told(database: Database, sender: OutboundSender, rec
     await alone.vote(database, ballot(asked, reviewer(GRACE), reason=f"Once only; {said}"))
     await send(database, sender)
     assert not [
-        kind for kind, secret in SECRETS.items() for told in receiver.told if secret.encode() in told.body
+        kind for kind, secret in SECRETS.items() for post in receiver.received if secret.encode() in post.body
     ]
-    [decided] = [told for told in receiver.told if told.headers["Signoff-Event"] == "decision.made"]
+    [decided] = [post for post in receiver.received if post.headers["Signoff-Event"] == "decision.made"]
     assert decided.content["request"]["votes"][0]["reason"].startswith("Once only; ")
 
 
@@ -166,9 +166,9 @@ async def test_what_an_agent_below_was_given_stays_hidden(
     await runs.cancel(database, parent, Standing(ADA))
     await write(database, "UPDATE agent_run SET cause = 'order-of-the-crown' WHERE id = :id", id=parent)
     await send(database, sender)
-    told = [json.loads(each.body)["run"] for each in receiver.told]
-    assert parent.hex in {each["id"].replace("-", "") for each in told}
-    assert "order-of-the-crown" not in str(told)
+    posted = [json.loads(each.body)["run"] for each in receiver.received]
+    assert parent.hex in {each["id"].replace("-", "") for each in posted}
+    assert "order-of-the-crown" not in str(posted)
 
 
 # --- when it does not arrive ------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ async def test_a_receiver_that_hangs_delays_nobody(http_house: House, receiver: 
         await webhooks.add(house.db, "ops", receiver.url, by="test", allowed=LOOPBACK)
         await house.ask("U0ADA", "please delete_records table_name=users count=50")
         card = await house.card()
-        await house.slack.wait_for(lambda: hanging.told, timeout=5)
+        await house.slack.wait_for(lambda: hanging.received, timeout=5)
         began = monotonic()
         answer = await house.slack.person("U0GRACE").click(card, "signoff:approve")
         assert answer.error is None
@@ -213,7 +213,7 @@ async def test_a_failure_is_tried_again_under_the_same_id(
     assert 2 < seconds < 7
     assert error == "answered 500"
     await send(database, sender)
-    assert len(receiver.told) == 1
+    assert len(receiver.received) == 1
     await due_now(database)
     await send(database, sender)
     [(seconds, _)] = await rows(database, left)
@@ -221,10 +221,10 @@ async def test_a_failure_is_tried_again_under_the_same_id(
     await due_now(database)
     await send(database, sender)
     assert await states(database) == [("request.opened", "sent", 3)]
-    assert len({each.headers["Signoff-Delivery"] for each in receiver.told}) == 1
+    assert len({each.headers["Signoff-Delivery"] for each in receiver.received}) == 1
     await due_now(database)
     await send(database, sender)
-    assert len(receiver.told) == 3
+    assert len(receiver.received) == 3
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ async def test_what_an_answer_means(
         await ask(database)
         await send(database, sender)
         assert await states(database) == [("request.opened", state, 1)]
-        assert elsewhere.told == []
+        assert elsewhere.received == []
 
 
 async def test_given_up_after_a_day_and_replayed(
@@ -294,10 +294,10 @@ async def test_a_target_that_takes_nothing_rests(
     for _ in range(3):
         sender.found(str(target))
         await asyncio.gather(*list(sender._tasks.values()))
-    assert len(receiver.told) == 10
+    assert len(receiver.received) == 10
     sender.look(str(target))  # replayed, say
     await asyncio.gather(*list(sender._tasks.values()))
-    assert len(receiver.told) == 12
+    assert len(receiver.received) == 12
 
 
 async def test_two_senders_tell_it_once(database: Database, receiver: Receiver) -> None:
@@ -309,8 +309,8 @@ async def test_two_senders_tell_it_once(database: Database, receiver: Receiver) 
     await send(database, *senders)
     for each in senders:
         await each.stop(1)
-    assert len(receiver.told) == 40
-    assert len({told.headers["Signoff-Delivery"] for told in receiver.told}) == 40
+    assert len(receiver.received) == 40
+    assert len({post.headers["Signoff-Delivery"] for post in receiver.received}) == 40
 
 
 async def test_what_a_dead_sender_had_taken_is_told(
@@ -344,11 +344,11 @@ async def test_removing_a_webhook_forgets_what_it_was_to_be_told(
     await webhooks.add(database, "ops", "https://example.com/", by="key:admin")
     with pytest.raises(Conflict):
         await webhooks.add(database, "ops", "https://example.com/", by="key:admin")
-    told = await rows(
+    notices = await rows(
         database,
         "SELECT actor, event, detail ->> 'host' FROM audit_event WHERE subject = 'webhook:ops' ORDER BY seq",
     )
-    assert told == [
+    assert notices == [
         ("key:admin", "webhook.added", "example.com"),
         ("key:admin", "webhook.removed", None),
         ("key:admin", "webhook.added", "example.com"),
@@ -367,7 +367,7 @@ async def test_a_fact_that_met_the_removal_is_not_told(
         await webhooks.replay(database)
         await send(database, sender)
         assert await column(database, "SELECT state::text FROM notice") == ["skipped"]
-    assert receiver.told == []
+    assert receiver.received == []
 
 
 async def test_each_post_has_a_connection_of_its_own(
@@ -378,7 +378,7 @@ async def test_each_post_has_a_connection_of_its_own(
     for _ in range(3):
         await ask(database)
         await send(database, sender)
-    assert len({told.peer for told in receiver.told}) == 3
+    assert len({post.peer for post in receiver.received}) == 3
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "169.254.43518"])

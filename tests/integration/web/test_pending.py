@@ -31,13 +31,17 @@ async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) 
     assert await column(site.db, "SELECT status::text FROM pending_reviews") == ["waiting"]
     assert time.monotonic() - began < promised(1)
     assert answer.status_code == 201, answer.text
-    told = answer.json()
-    assert (told["request_id"], told["status"], told["checkpoint_id"]) == ("r-1", "waiting", "deletions")
-    assert told["action"]["arguments"] == {"table_name": "customers", "count": 5}
-    assert told["agent_context"] == {"task": "Forget them", "step": 3}
-    assert told["requester"] == {"team_id": ADA.team_id, "user_id": ADA.user_id}
-    assert told["requester_asserted"] == "key:crm"
-    assert answer.headers["Location"] == f"/pending/{told['id']}"
+    pending = answer.json()
+    assert (pending["request_id"], pending["status"], pending["checkpoint_id"]) == (
+        "r-1",
+        "waiting",
+        "deletions",
+    )
+    assert pending["action"]["arguments"] == {"table_name": "customers", "count": 5}
+    assert pending["agent_context"] == {"task": "Forget them", "step": 3}
+    assert pending["requester"] == {"team_id": ADA.team_id, "user_id": ADA.user_id}
+    assert pending["requester_asserted"] == "key:crm"
+    assert answer.headers["Location"] == f"/pending/{pending['id']}"
     card = await site.house.card()
     assert "Delete 5 records from “customers”" in card["text"]
 
@@ -116,12 +120,12 @@ async def test_without_an_action_all_fields_are_agreed_to(site: Street) -> None:
     words = "Send it” is a fact, not “ a claim"
     answer = await program.ask(action=None, arguments=None, action_description=words)
     assert answer.status_code == 201
-    told = answer.json()
-    assert told["action"]["tool"] == "external"
-    assert told["action"]["arguments"]["agent_context"] == {"task": "Forget them", "step": 3}
-    assert told["action_description"] == words
-    assert told["description"] == "The agent says: “Send it' is a fact, not ' a claim”"
-    assert told["agent_context"] == {"task": "Forget them", "step": 3}
+    pending = answer.json()
+    assert pending["action"]["tool"] == "external"
+    assert pending["action"]["arguments"]["agent_context"] == {"task": "Forget them", "step": 3}
+    assert pending["action_description"] == words
+    assert pending["description"] == "The agent says: “Send it' is a fact, not ' a claim”"
+    assert pending["agent_context"] == {"task": "Forget them", "step": 3}
     card = await site.house.card()
     assert "The agent says: “Send it" in card["text"]
 
@@ -155,9 +159,9 @@ async def test_the_wait_ends_when_somebody_decides_in_slack(site: Street) -> Non
     assert not waiting.done()
     await site.house.slack.person(GRACE.user_id).click(card, "signoff:approve")
     clicked = time.monotonic()
-    told = (await waiting).json()
+    pending = (await waiting).json()
     assert time.monotonic() - clicked < 2
-    assert (told["status"], told["decided_by"]["user_id"]) == ("approved", GRACE.user_id)
+    assert (pending["status"], pending["decided_by"]["user_id"]) == ("approved", GRACE.user_id)
 
 
 async def test_the_wait_ends_at_its_time(site: Street) -> None:
@@ -165,8 +169,8 @@ async def test_the_wait_ends_at_its_time(site: Street) -> None:
     program = await site.program()
     await program.ask()
     began = time.monotonic()
-    told = (await program.get("/pending/r-1", params={"wait": 0.5})).json()
-    assert told["status"] == "waiting"
+    pending = (await program.get("/pending/r-1", params={"wait": 0.5})).json()
+    assert pending["status"] == "waiting"
     assert 0.4 < time.monotonic() - began < 5
     assert (await program.get("/pending/r-1", params={"wait": 301})).status_code == 422
 
@@ -174,15 +178,15 @@ async def test_the_wait_ends_at_its_time(site: Street) -> None:
 async def test_what_is_taken_back_is_cancelled(site: Street) -> None:
     """DELETE by the key that opened it withdraws, twice is once; others may not; what is decided stays."""
     program, other = await site.program(), await site.program("erp")
-    told = (await program.ask()).json()
-    assert (await other.delete(f"/pending/{told['id']}")).status_code == 404
+    pending = (await program.ask()).json()
+    assert (await other.delete(f"/pending/{pending['id']}")).status_code == 404
     reader = await site.program("reader", ["read"])
-    assert (await reader.delete(f"/pending/{told['id']}")).status_code == 403
+    assert (await reader.delete(f"/pending/{pending['id']}")).status_code == 403
     for _ in range(2):
         gone = await program.delete("/pending/r-1")
         assert (gone.status_code, gone.json()["status"]) == (200, "cancelled")
     assert ("key:crm", "request.withdrawn") in {
-        (actor, event) for actor, event, _ in await site.events(f"request:{told['id']}")
+        (actor, event) for actor, event, _ in await site.events(f"request:{pending['id']}")
     }
     await program.ask("r-2")
     await (await site.reviewer()).decides("r-2")
@@ -195,14 +199,14 @@ async def test_what_is_taken_back_is_cancelled(site: Street) -> None:
 async def test_a_key_sees_its_own_requests_only(site: Street) -> None:
     """Others' requests are 404 and in no list, also by our id; the scope `read` sees all of them."""
     crm, erp = await site.program(), await site.program("erp")
-    told = (await crm.ask()).json()
+    pending = (await crm.ask()).json()
     await erp.ask("r-2")
-    assert (await erp.get(f"/pending/{told['id']}")).status_code == 404
+    assert (await erp.get(f"/pending/{pending['id']}")).status_code == 404
     assert (await erp.get("/pending/r-1")).status_code == 404
     assert [each["request_id"] for each in (await erp.get("/pending")).json()["items"]] == ["r-2"]
     reader = await site.program("reader", ["read"])
     assert [each["request_id"] for each in (await reader.get("/pending")).json()["items"]] == ["r-2", "r-1"]
-    assert (await reader.get("/pending/r-1")).json()["id"] == told["id"]
+    assert (await reader.get("/pending/r-1")).json()["id"] == pending["id"]
     await crm.ask("r-2", agent="another")
     assert (await reader.get("/pending/r-2")).status_code == 409
 
@@ -285,9 +289,9 @@ async def test_a_requester_is_named_only_with_the_right_to(site: Street) -> None
     assert (refused.status_code, refused.json()["type"]) == (403, "urn:signoff:scope-missing")
     assert (await program.ask(requester=ADA.user_id)).status_code == 201
     agency = await site.program("agency", ["request", "on_behalf"])
-    told = (await agency.ask("r-2", requester=LINUS.user_id)).json()
-    assert told["requester"]["user_id"] == LINUS.user_id
-    assert told["requester_asserted"] == f"key:agency for {LINUS.user_id}"
+    pending = (await agency.ask("r-2", requester=LINUS.user_id)).json()
+    assert pending["requester"]["user_id"] == LINUS.user_id
+    assert pending["requester_asserted"] == f"key:agency for {LINUS.user_id}"
     card = await site.house.card(1)
     assert "named by the API key agency" in shown(card)
 
@@ -316,8 +320,8 @@ async def test_our_ids_cannot_be_taken_as_names(site: Street) -> None:
     victim = (await crm.ask()).json()["id"]
     decoy = await erp.ask(victim, arguments={"table_name": "customers", "count": 9999})
     assert decoy.status_code == 201
-    told = (await (await site.reviewer()).decide(victim)).json()
-    assert told["id"] == victim
+    pending = (await (await site.reviewer()).decide(victim)).json()
+    assert pending["id"] == victim
     assert UUID(decoy.json()["id"]) in await column(
         site.db, "SELECT id FROM approval_request WHERE status = 'waiting'"
     )
@@ -354,15 +358,15 @@ async def test_the_guides_table_has_what_was_sent(site: Street, sent: str | floa
         seen = (
             await connection.execute(text(f"SELECT {columns} FROM pending_reviews ORDER BY request_id"))
         ).all()
-    for row, told in zip(seen, (with_action, without), strict=True):
-        words, context = told["action_description"], {"task": "Forget them", "step": 3}
+    for row, pending in zip(seen, (with_action, without), strict=True):
+        words, context = pending["action_description"], {"task": "Forget them", "step": 3}
         assert tuple(row) == (
-            told["request_id"],
+            pending["request_id"],
             words,
             context,
             "2026-11-21 09:30:00+00",
             "waiting",
-            told["id"],
+            pending["id"],
         )
     assert with_action["description"] != with_action["action_description"]
 

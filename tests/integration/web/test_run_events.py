@@ -46,20 +46,20 @@ async def test_a_run_is_told_from_its_start_to_its_end(service: Living) -> None:
     it has ended and all is told there is nothing to come back for."""
     asker, grace = await service.asker(), await service.reviewer()
     run, other = await begin(asker), await begin(asker, "another")
-    async with follow(asker, run) as told:
-        assert told.answer.headers["content-type"].startswith("text/event-stream")
-        assert told.answer.headers["access-control-allow-origin"] == PAGE["Origin"]
-        begun = await told.next()
-        opened = await told.until("request.opened", status="waiting", run_id=run)
+    async with follow(asker, run) as feed:
+        assert feed.answer.headers["content-type"].startswith("text/event-stream")
+        assert feed.answer.headers["access-control-allow-origin"] == PAGE["Origin"]
+        begun = await feed.next()
+        opened = await feed.until("request.opened", status="waiting", run_id=run)
         await service.becomes(grace, other, "pending_approval")
         await grace.post(f"/agents/{other}/respond", json={"response": "deny"})
         await service.becomes(grace, other, "denied")
     assert begun is not None
     assert (begun["event"], begun["data"]["status"]) == ("run.changed", "working")
     await grace.post(f"/agents/{run}/respond", json={"response": "approve"})
-    async with follow(asker, run, opened["id"]) as told:
+    async with follow(asker, run, opened["id"]) as feed:
         rest = []
-        while (each := await told.next()) is not None:  # the stream ends with the run
+        while (each := await feed.next()) is not None:  # the stream ends with the run
             rest.append(each)
     assert {each["data"]["run_id"] for each in rest} == {run}
     assert len({each["id"] for each in rest} | {opened["id"]}) == len(rest) + 1
@@ -81,10 +81,10 @@ async def test_who_may_not_see_a_run_hears_nothing_of_it(
     hidden = await stranger.get(f"/runs/{run}/events")
     assert (hidden.status_code, hidden.json()) == (404, missing.json())
     second = await service.program("second", Scope.READ)
-    async with follow(second, run) as told:
-        await told.until("request.opened")
-        silent = asyncio.create_task(told.next())
-        await seen(lambda: told.comments >= 2)
+    async with follow(second, run) as feed:
+        await feed.until("request.opened")
+        silent = asyncio.create_task(feed.next())
+        await seen(lambda: feed.comments >= 2)
         await api_keys.revoke(service.house.db, "second", by="test")
         assert await silent is None
 
@@ -94,8 +94,8 @@ async def test_a_key_has_so_many_streams(service: Living, monkeypatch: pytest.Mo
     monkeypatch.setattr(events, "MAX_STREAMS", 1)
     asker, grace = await service.asker(), await service.reviewer()
     run = await begin(asker)
-    async with follow(grace, run) as told:
-        await told.next()
+    async with follow(grace, run) as feed:
+        await feed.next()
         refused = await grace.get("/events")
         assert (refused.status_code, refused.json()["type"]) == (429, "urn:signoff:too-many-streams")
         assert "retry-after" in refused.headers

@@ -63,8 +63,8 @@ async def test_only_hashes_are_kept_and_all_is_on_record(porch: Porch) -> None:
     assert "signoff_session" not in visitor.browser.cookies
     visitor.browser.cookies.set("signoff_session", secret)
     assert (await visitor.open("/inbox")).status_code == 303  # the session is over, whoever kept its cookie
-    told = "SELECT event, actor FROM audit_event WHERE subject = :subject ORDER BY seq"
-    assert await rows(porch.house.db, told, subject=f"person:{GRACE}") == [
+    recorded = "SELECT event, actor FROM audit_event WHERE subject = :subject ORDER BY seq"
+    assert await rows(porch.house.db, recorded, subject=f"person:{GRACE}") == [
         ("session.started", f"slack:{GRACE}"),
         ("session.ended", f"slack:{GRACE}"),
     ]

@@ -37,8 +37,8 @@ class Stranger:
             writer.write(words)
             self.held.append((reader, writer))
 
-    async def is_told(self, at: int = 0) -> bytes:
-        """All that is said on this connection until it is closed."""
+    async def answer(self, at: int = 0) -> bytes:
+        """All bytes received on this connection until it is closed."""
         try:
             return await asyncio.wait_for(self.held[at][0].read(), 20)
         except ConnectionError:
@@ -75,8 +75,8 @@ async def test_two_strangers_hold_up_nobody(site: Street) -> None:
             return len(open_now) <= DEFAULT_LIMITS.half_read + 10
 
         await until(few)
-        assert await one.is_told(0) == b""
-        await other.is_told(0)
+        assert await one.answer(0) == b""
+        await other.answer(0)
         await one.says(HEAD + b"\r\n")
         assert b" 401 " in await one.held[-1][0].readline()
     assert (await program.get("/pending/r-0")).status_code == 200
@@ -97,9 +97,9 @@ async def test_a_head_has_64_kilobytes(site: Street, head: bytes) -> None:
     """More is 431 and the end of the connection, also where the head never ends."""
     async with stranger(site.service.port) as somebody:
         await somebody.says(head)
-        told = await somebody.is_told()
-    assert not told or b" 431 " in told
-    assert b" 500 " not in told
+        answer = await somebody.answer()
+    assert not answer or b" 431 " in answer
+    assert b" 500 " not in answer
 
 
 @asynccontextmanager
@@ -135,7 +135,7 @@ SHORT = ConnectionLimits(head_seconds=0.1, body_seconds=0.1, linger=0.1, idle=1)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "statuses"),
     [
         (b"", []),
         (b"POST", []),
@@ -157,12 +157,12 @@ SHORT = ConnectionLimits(head_seconds=0.1, body_seconds=0.1, linger=0.1, idle=1)
         "two",
     ],
 )
-async def test_what_is_half_said_is_closed_in_time(said: bytes, told: list[bytes]) -> None:
+async def test_what_is_half_said_is_closed_in_time(said: bytes, statuses: list[bytes]) -> None:
     """Nobody keeps a connection by saying half of something, before or after an answer."""
     async with served(SHORT) as server, stranger(server.port) as somebody:
         await somebody.says(said)
-        answered = await somebody.is_told()
-    assert [line.split()[1] for line in answered.split(b"\r\n") if line.startswith(b"HTTP/1.1")] == told
+        answered = await somebody.answer()
+    assert [line.split()[1] for line in answered.split(b"\r\n") if line.startswith(b"HTTP/1.1")] == statuses
 
 
 def test_the_service_waits_10_seconds_for_a_head_and_30_for_a_body() -> None:
@@ -177,7 +177,7 @@ async def test_an_answer_has_all_the_time_that_it_takes() -> None:
     """The time is that of what the caller says; a long-poll goes on."""
     async with served(SHORT) as server, stranger(server.port) as somebody:
         await somebody.says(post("/slow", "abc", more="Connection: close\r\n"))
-        assert (await somebody.is_told()).endswith(b"abc")
+        assert (await somebody.answer()).endswith(b"abc")
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -189,9 +189,9 @@ async def test_only_strangers_give_way_while_they_idle(known: bool) -> None:
         reader, writer = first.held[0]
         await reader.readuntil(b"abc")
         await others.says(HEAD, 3)
-        await others.is_told(0)
+        await others.answer(0)
         writer.write(post("/", "def", more="Connection: close\r\n"))
-        assert (await first.is_told()).endswith(b"def") is known
+        assert (await first.answer()).endswith(b"def") is known
 
 
 def test_an_idle_connection_outlives_the_pools_of_clients() -> None:

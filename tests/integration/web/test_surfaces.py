@@ -85,8 +85,8 @@ class Surfaces:
         return self.page.words
 
     async def _api(self) -> str:
-        told = (await self.program.get(f"/agents/{self.run_id}")).json()
-        return f"{told['status']} {told['in_doubt']}"
+        agent = (await self.program.get(f"/agents/{self.run_id}")).json()
+        return f"{agent['status']} {agent['in_doubt']}"
 
 
 async def _has(read: Callable[[], Awaitable[str]], words: str) -> bool:

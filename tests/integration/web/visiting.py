@@ -85,8 +85,8 @@ class Visitor:
         """Send a form of the open page, with its token."""
         found = _TOKEN.search(self.page)
         data = {"token": found[1] if found else ""} | dict(form or {})
-        told = {"Origin": str(self.browser.base_url).rstrip("/")} | dict(headers or {})
-        answer = await self.browser.post(path, data=data, headers=told)
+        sent = {"Origin": str(self.browser.base_url).rstrip("/")} | dict(headers or {})
+        answer = await self.browser.post(path, data=data, headers=sent)
         if answer.status_code != 303:
             self.page = answer.text
         return answer

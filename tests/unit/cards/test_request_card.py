@@ -321,8 +321,8 @@ def test_an_earlier_rejection_is_shown_while_it_is_decided(
     assert "not these <b>" in words
     edited = replace(view, rejected_before=earlier, revision=2)
     assert "(before it was edited)" in referee.words(request_card(edited).blocks)
-    told = details_text(replace(view, rejected_before=earlier))
-    assert f"request {UUID(int=7)}\nnot these <b>" in told
+    details = details_text(replace(view, rejected_before=earlier))
+    assert f"request {UUID(int=7)}\nnot these <b>" in details
     decided = samples.view(**samples.decided(RequestStatus.APPROVED), rejected_before=earlier)
     assert "recently rejected" not in referee.words(request_card(decided).blocks)
 

@@ -226,9 +226,9 @@ def test_what_is_not_written_as_a_grant_is_refused() -> None:
         {"one_of": []},
         {"fits": 1},
     ]
-    for told in odd:
+    for written in odd:
         with pytest.raises(ValueError, match=r"constraint|bounds"):
-            read_constraint(told)
+            read_constraint(written)
 
 
 @pytest.mark.parametrize("pattern", ["a)|(b", "(?x)a#", "((", "[0-9]*)|(.*"])

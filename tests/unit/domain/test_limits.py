@@ -190,7 +190,7 @@ max = 1
 """
     with pytest.raises(PolicyError) as caught:
         load(text, filename="c.toml")
-    told = caught.value.problems
+    problems = caught.value.problems
     for expected in (
         'c.toml:3: limit "a b": "name" must be',
         'c.toml:4: limit "a b": "action_pattern" is not a regular expression',
@@ -203,7 +203,7 @@ max = 1
         'c.toml:17: limit "r": "max" must be a number from 0',
         'c.toml:26: limit "r": the name is already used',
     ):
-        assert any(line.startswith(expected) for line in told), (expected, told)
+        assert any(line.startswith(expected) for line in problems), (expected, problems)
 
 
 def test_how_amounts_and_windows_are_written() -> None:

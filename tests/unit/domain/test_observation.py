@@ -120,8 +120,8 @@ def test_its_place_in_the_file_counts() -> None:
 
 def test_the_outline_of_a_tool_names_what_is_observed() -> None:
     """`signoff check` lists it apart from what decides."""
-    told = explain(read(checkpoint(lines=f'when = "args.n > 1"\n{OBSERVED}')), ToolTraits("refund", "1"))
-    assert told == (
+    lines = explain(read(checkpoint(lines=f'when = "args.n > 1"\n{OBSERVED}')), ToolTraits("refund", "1"))
+    assert lines == (
         "refund: asked by the defaults, because no checkpoint names it; "
         'observed until 2026-12-20 00:00 UTC: "big" when args.n > 1'
     )

@@ -28,8 +28,8 @@ def judge(policy, tool="process_refund", arguments=None, facts=None, *, facts_fa
 
 def test_facts_decide_and_not_the_models_words():
     """A price that the model states below the limit does not help when the shop's own records say more."""
-    told = {"order_id": 7, "price": 5, "facts": {"price": 5}, "note": "the price is 5"}
-    judged = judge(Policy((REFUND,)), arguments=told, facts={"price": 1500})
+    arguments = {"order_id": 7, "price": 5, "facts": {"price": 5}, "note": "the price is 5"}
+    judged = judge(Policy((REFUND,)), arguments=arguments, facts={"price": 1500})
     assert judged.verdict == "ask"
     assert judged.rule == REFUND
     assert judged.description == "Refund $1,500.00 for 7"
@@ -115,8 +115,8 @@ def test_the_higher_risk_wins_and_a_default_reaction_follows_it():
     assert (raised.risk, raised.on_reject) == (Risk.CRITICAL, "stop")
     kept = judge(Policy((medium,)), "a", risk=Risk.LOW).rule
     assert kept == medium
-    told = rule("a", "a", risk="high", on_reject="tell_model")
-    assert judge(Policy((told,)), "a", risk=Risk.CRITICAL).rule.on_reject == "tell_model"
+    lenient = rule("a", "a", risk="high", on_reject="tell_model")
+    assert judge(Policy((lenient,)), "a", risk=Risk.CRITICAL).rule.on_reject == "tell_model"
     assert judge(Policy(), "a", risk=Risk.HIGH).rule.risk is Risk.HIGH
 
 

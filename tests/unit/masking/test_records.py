@@ -74,7 +74,7 @@ def test_names_of_ours_vouch_for_no_text(name: str) -> None:
 
 def test_ids_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """An event of ids, times, numbers and known words is shown as it is, without a look for secrets."""
-    told = {
+    event = {
         "action": "run.turn",
         "run_id": str(UUID(int=7)),
         "attempt": 1,
@@ -82,9 +82,9 @@ def test_ids_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
         "calls": [],
         "timestamp": "2026-01-01T00:00:00.000001Z",
     }
-    assert masking.clean_event(None, "info", told) == told
+    assert masking.clean_event(None, "info", event) == event
     monkeypatch.setattr(log_events, "SecretFinder", None)
-    assert masking.clean_event(None, "info", told) == told
+    assert masking.clean_event(None, "info", event) == event
 
 
 def test_a_known_word_under_the_name_of_a_secret_is_masked() -> None:
@@ -153,9 +153,9 @@ def test_tracebacks_that_nobody_catches_are_cleaned(
         fail()
     except ValueError as error:
         sys.excepthook(ValueError, error, error.__traceback__)
-    told = capsys.readouterr().err
-    assert told.count("ValueError: no ⟦redacted aws-key") == 2
-    assert leaks(told) == []
+    printed = capsys.readouterr().err
+    assert printed.count("ValueError: no ⟦redacted aws-key") == 2
+    assert leaks(printed) == []
 
 
 def test_errors_in_words() -> None:
@@ -180,8 +180,8 @@ def test_the_settings_show_no_secret() -> None:
             "SLACK_API_URL": f"https://joe:{URL_PASSWORD}@slack.example/api/",
         }
     )
-    told = f"{configured!r} {configured} {configured.model_dump_json()}"
-    told = told.replace(configured.model_dump_json(), "")
-    assert leaks(told) == []
-    assert "0123456789abcdef" not in told
-    assert "model.example" in told
+    shown = f"{configured!r} {configured} {configured.model_dump_json()}"
+    shown = shown.replace(configured.model_dump_json(), "")
+    assert leaks(shown) == []
+    assert "0123456789abcdef" not in shown
+    assert "model.example" in shown

@@ -44,8 +44,8 @@ def test_an_agent_is_frozen_and_knows_its_tools() -> None:
 def test_what_no_checkpoint_names_says_truly_why_it_runs() -> None:
     """`signoff check` calls neither an author's own step nor a handing down read-only."""
     below = Agent("below", "Do.", tools=[look])
-    told = [explain(Policy(), each.traits) for each in (StepTool.of(undecorated), below.as_tool())]
-    assert told == [
+    explained = [explain(Policy(), each.traits) for each in (StepTool.of(undecorated), below.as_tool())]
+    assert explained == [
         "undecorated: runs, because it is a plain step",
         "below: runs, because it only delegates a task",
     ]

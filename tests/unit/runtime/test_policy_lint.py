@@ -30,7 +30,7 @@ REGISTRY = Registry(
 FILE = "checkpoints.toml"
 
 
-def told(**terms: str) -> list[str]:
+def findings(**terms: str) -> list[str]:
     lines = "".join(f"{key} = '''{value}'''\n" for key, value in ({"checkpoint_id": "x"} | terms).items())
     policy = checkpoints.load(f"[[checkpoint]]\n{lines}", filename=FILE)
     return lint_policy(policy, REGISTRY, FILE)
@@ -49,7 +49,7 @@ def told(**terms: str) -> list[str]:
 )
 def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
     """Arguments that the tool has, facts where it looks some up, names asked for with `has`, words in quotes."""
-    assert told(**terms) == []
+    assert findings(**terms) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
 )
 def test_what_fits_no_tool_is_named(terms: dict[str, str], words: str) -> None:
     """Each with its checkpoint, its key and the name that is probably misspelt."""
-    [sentence] = told(**terms)
+    [sentence] = findings(**terms)
     line = 2 + list(terms).index(next(key for key in reversed(terms) if f'"{key}"' in sentence)) + 1
     assert sentence.startswith(f'{FILE}:{line}: checkpoint "x": ')
     assert words in sentence
@@ -115,7 +115,7 @@ def test_without_agents_nothing_is_said() -> None:
 )
 def test_a_bound_on_what_the_model_says_is_named(terms: dict[str, str], path: str | None) -> None:
     """Money and counts in arguments, where the tool knows better."""
-    found = [sentence for sentence in told(**terms) if "which the model writes" in sentence]
+    found = [sentence for sentence in findings(**terms) if "which the model writes" in sentence]
     words = f'{FILE}:4: checkpoint "x": "when" reads {path}, which the model writes'
     assert [sentence.partition("; ")[0] for sentence in found] == ([words] if path else [])
 

@@ -128,18 +128,18 @@ def test_a_waiting_call_has_a_placeholder() -> None:
 
 def test_doubt_is_told_as_doubt() -> None:
     """An execution in doubt is neither done nor failed, and must not be tried again."""
-    told = transcript.answer_text(AGENT, call(state=CallState.IN_DOUBT, answer=None, request_id=REQUEST))
-    assert "in doubt" in told
-    assert "do not try again" in told
+    answer = transcript.answer_text(AGENT, call(state=CallState.IN_DOUBT, answer=None, request_id=REQUEST))
+    assert "in doubt" in answer
+    assert "do not try again" in answer
 
 
 def test_a_background_call_keeps_its_first_answer() -> None:
     """Its outcome comes as a note later, so the conversation before it is never rewritten."""
     waiting = call(tool="refund", state=CallState.ASKED, answer=None, request_id=REQUEST, blocking=False)
     decided = call(tool="refund", request_id=REQUEST, blocking=False)
-    told = transcript.answer_text(AGENT, waiting)
-    assert told.startswith(f"Order 7 is under review. (pending, request id {REQUEST})")
-    assert transcript.answer_text(AGENT, decided) == told
+    answer = transcript.answer_text(AGENT, waiting)
+    assert answer.startswith(f"Order 7 is under review. (pending, request id {REQUEST})")
+    assert transcript.answer_text(AGENT, decided) == answer
 
 
 def test_a_repeated_call_is_not_the_models() -> None:

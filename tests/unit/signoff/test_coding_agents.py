@@ -13,7 +13,7 @@ from signoff.errors import MalformedArguments, SignoffError
 from signoff.gate.coding_agents import Name, Permission, answer_text, read_call
 from signoff.gate.hook_settings import HookSettings
 from tests import hook_events as events
-from tests.hook_events import told
+from tests.hook_events import hook_input
 
 PUSH = "git push --force"
 
@@ -36,7 +36,7 @@ def test_a_call_is_read_from_each_agents_event(
     event: dict[str, Any], tool: str, arguments: dict[str, Any], folder: str
 ) -> None:
     """One shell and one form of MCP names for all agents; a byte order mark (Cursor on Windows) is no error."""
-    for said in (told(event), b"\xef\xbb\xbf" + told(event)):
+    for said in (hook_input(event), b"\xef\xbb\xbf" + hook_input(event)):
         call = read_call(said)
         assert (call.tool, call.arguments, call.folder) == (tool, arguments, folder)
         assert call.session
@@ -47,10 +47,10 @@ def test_a_call_is_read_from_each_agents_event(
     [
         (b"", "is not JSON"),
         (b"[]", "must be an object"),
-        (told(events.CLAUDE_BASH, hook_event_name="PostToolUse"), "not PostToolUse"),
-        (told(events.CLAUDE_BASH, tool_input=["rm"]), "$.tool_input"),
-        (told(events.CLAUDE_BASH, session_id=None), "$.session_id: must be a text"),
-        (told(events.CURSOR_MCP, tool_input="[1]"), "must be an object"),
+        (hook_input(events.CLAUDE_BASH, hook_event_name="PostToolUse"), "not PostToolUse"),
+        (hook_input(events.CLAUDE_BASH, tool_input=["rm"]), "$.tool_input"),
+        (hook_input(events.CLAUDE_BASH, session_id=None), "$.session_id: must be a text"),
+        (hook_input(events.CURSOR_MCP, tool_input="[1]"), "must be an object"),
         (b'{"hook_event_name": "PreToolUse", "cwd": "/", "cwd": "/tmp"}', "cwd"),
     ],
 )
@@ -62,15 +62,17 @@ def test_what_is_no_call_is_refused(said: bytes, words: str) -> None:
 
 def test_the_same_call_is_known_again() -> None:
     """Session, folder, tool and input make a call; its id, and how a model describes a command, do not."""
-    key = read_call(told(events.CLAUDE_BASH)).digest
-    again = told(events.CLAUDE_BASH, {"description": "Publish"}, tool_use_id="toolu_02", transcript_path="/x")
+    key = read_call(hook_input(events.CLAUDE_BASH)).digest
+    again = hook_input(
+        events.CLAUDE_BASH, {"description": "Publish"}, tool_use_id="toolu_02", transcript_path="/x"
+    )
     assert read_call(again).digest == key
     for name in ("session_id", "cwd", "tool_name"):
         changed = events.CLAUDE_BASH | {name: "other"}
-        assert read_call(told(changed)).digest != key
+        assert read_call(hook_input(changed)).digest != key
     for given in ({"command": "git push"}, {"timeout": 1}):
-        assert read_call(told(events.CLAUDE_BASH, given)).digest != key
-    one, other = (told(events.CLAUDE_MCP, {"description": each}) for each in ("one", "other"))
+        assert read_call(hook_input(events.CLAUDE_BASH, given)).digest != key
+    one, other = (hook_input(events.CLAUDE_MCP, {"description": each}) for each in ("one", "other"))
     assert read_call(one).digest != read_call(other).digest
 
 

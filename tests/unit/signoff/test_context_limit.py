@@ -51,10 +51,10 @@ def test_beginning_and_end_stay_and_the_rest_is_counted(value: Any, left_out: st
 def test_it_always_fits(whole: Any) -> None:
     """Whatever its shape, it leaves the other fields their room."""
     others = {"arguments": "a" * (MAX_BYTES // 2 + 50_000)}
-    for told in ({}, others):
-        seen = json.dumps(fit_context(whole, told), ensure_ascii=False, separators=(",", ":"))
+    for given in ({}, others):
+        seen = json.dumps(fit_context(whole, given), ensure_ascii=False, separators=(",", ":"))
         assert len(seen.encode()) <= MAX_CONTEXT
-        assert len(seen.encode()) + len(json.dumps(told)) < MAX_BYTES
+        assert len(seen.encode()) + len(json.dumps(given)) < MAX_BYTES
 
 
 def test_it_counts_values() -> None:

@@ -58,8 +58,8 @@ class Case:
 )
 def test_what_is_known_is_told(case: Case) -> None:
     """A reported end is told, so is a person's word, and what a person wants retried may be begun."""
-    told = {"settled_as": case.settled_as, "result": case.result, "error": case.error}
-    assert earlier_outcome(review({"status": case.status, **told})) == case.known
+    execution = {"settled_as": case.settled_as, "result": case.result, "error": case.error}
+    assert earlier_outcome(review({"status": case.status, **execution})) == case.known
 
 
 @pytest.mark.parametrize("status", ["claimed", "in_doubt"])
