@@ -1,4 +1,4 @@
-"""Client for programs outside the service: ask over HTTP, wait, claim, report."""
+"""Client for programs outside the service."""
 
 from signoff.client.clients import ApprovalClient, AsyncApprovalClient
 from signoff.client.reviews import Approval, AttemptOutcome, ClaimedAction, Review, concluded, earlier_outcome

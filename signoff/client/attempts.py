@@ -1,5 +1,3 @@
-"""Claim an approval and report how the attempt ended."""
-
 from __future__ import annotations
 
 import json

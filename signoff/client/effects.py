@@ -1,4 +1,4 @@
-"""Effects that an operation yields. Operations do no I/O, so both clients share them.
+"""Operations yield effects and do no I/O, so both clients share them.
 
 A client sends each effect's result in, or throws ``NoResponse`` or the function's error.
 """

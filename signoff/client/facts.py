@@ -18,8 +18,8 @@ FACTS_MAX_AGE = 60.0
 """Seconds after which an unapproved action is judged again on current facts."""
 
 FactsFunction = Callable[..., Any]
-"""Takes the arguments by name; returns a mapping of JSON values, or `None` for no facts. With `AsyncApprovalClient` it
-may be async; a sync function runs in a thread.
+"""Takes the arguments by name; returns a mapping of JSON values, or `None`. With `AsyncApprovalClient` it may be async;
+a sync function runs in a thread.
 """
 
 FactsOrFunction = Mapping[str, Any] | FactsFunction | None

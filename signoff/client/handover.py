@@ -1,5 +1,3 @@
-"""Claim an approval for a program that does not report."""
-
 from __future__ import annotations
 
 import logging
@@ -24,7 +22,7 @@ def hand_over(
     timeout: Duration | None = TIMEOUT,
     patience: float = PATIENCE,
 ) -> Operation[ClaimedAction]:
-    """Claim an approval for a single use, as `claim` does.
+    """Claim an approval for a program that does not report.
 
     If the report fails, the claim remains: people are asked what happened.
     """

@@ -31,7 +31,6 @@ LONGEST_WAIT = 50.0
 """Seconds per long poll; proxies often cut connections silent for a minute."""
 
 VERSION = "external"
-"""Tool version of actions requested from outside."""
 
 
 @by_former_names

@@ -1,4 +1,4 @@
-"""A request, its approval, and the right to act on it. Only an Approval is consent."""
+"""Only an Approval is consent."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class AttemptOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The current state of a request. Secrets in `arguments` are masked; a claim has them in full.
+    """The current state of a request.
 
-    `id` is the service's name for it, `request_id` the caller's; `reviewer` is the Slack user id of the decider; `raw`
-    is the service's whole response.
+    Secrets in `arguments` are masked. `id` is the service's name for the request, `request_id` the caller's; `reviewer`
+    is a Slack user id; `raw` is the service's whole response.
     """
 
     id: str

@@ -1,1 +1,1 @@
-"""Approvals for agents of other frameworks: one module and optional extra each."""
+"""One module and optional extra per framework."""

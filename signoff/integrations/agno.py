@@ -1,4 +1,4 @@
-"""Agno: tools that need confirmation wait for people in Signoff, and run once, with the decided arguments.
+"""Agno tools that wait for people, and run once, with the decided arguments.
 
     approvals = AgnoApprovals(client)
 
@@ -9,9 +9,9 @@
     agent = Agent(id="cleaner", model=model, tools=[delete_records], db=PostgresDb(url))
     run = await approvals.run(agent, "Delete 50 old users", key="nightly-17")
 
-Agno stores a paused run in the agent's own database. After a restart, ``run`` with the same key finds it there;
-``answering`` finds runs that something else started, such as AgentOS. ``confirmed`` alone runs nothing. Guarded tools
-refuse to run in ``agent.run``: use ``arun``.
+Agno stores a paused run in the agent's database, where ``run`` with the same key finds it after a restart;
+``answering`` finds runs that something else started, such as AgentOS. Guarded tools run neither by ``confirmed`` alone
+nor in ``agent.run``: use ``arun``.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class _Decided:
 
 
 class AgnoApprovals:
-    """Guards tools and answers paused runs. One instance serves any number of agents and runs.
+    """``timeout`` is how long ``run`` and ``resume`` wait for people. ``facts`` are functions by tool.
 
-    ``timeout`` is how long ``run`` and ``resume`` wait for people. ``facts`` are functions by tool.
+    One instance serves any number of agents and runs.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class AgnoApprovals:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def guard(self, given: Function | Callable[..., Any]) -> Function:
-        """Return the tool with confirmation required for every call.
+        """Require confirmation for every call of this tool.
 
         Raises TypeError for a generator, whose effects come after its return, and ValueError for a tool that takes user
         input or is executed externally.
@@ -129,10 +129,10 @@ class AgnoApprovals:
     async def run(self, agent: Agent, task: Any, *, key: str, **options: Any) -> RunOutput:
         """``agent.arun`` until the agent is done.
 
-        ``key`` is Agno's ``run_id``: an existing run of that name continues, even after its process was killed; a
-        finished run is returned unchanged. ``session_id`` defaults to the key. Raises what ``resume`` raises, and
-        ValueError for an agent without a database. Like ``arun``, it returns a run with status ``ERROR`` if the agent
-        failed; the next call continues it.
+        ``key`` is Agno's ``run_id``: an existing run continues, even after its process was killed; a finished one is
+        returned unchanged. ``session_id`` defaults to the key. Raises what ``resume`` raises, and ValueError for an
+        agent without a database. Like ``arun``, it returns a run with status ``ERROR`` if the agent failed; the next
+        call continues it.
         """
         found = await stored_run(agent, key)
         if found is None:
@@ -145,14 +145,13 @@ class AgnoApprovals:
     async def resume(self, agent: Agent, run: RunOutput, *, timeout: Duration | None = None) -> RunOutput:
         """Ask people about every call that awaits confirmation and continue the run until it is done.
 
-        Another call, from any process, resumes the same questions: they are named by run and call. Refused calls, and
-        calls of unguarded tools, are rejected with the reason as note. A call that an earlier process ran is
+        Another call, from any process, resumes the same questions; only one process at a time may drive a run. Refused
+        calls, and calls of unguarded tools, are rejected with the reason as note. A call that an earlier process ran is
         answered with its outcome. A run that also waits for user input or external execution is returned: set that in
         its ``requirements`` and call this again.
 
-        Raises TimeoutError while a decision is missing (the questions stay open), AlreadyClaimed while the outcome of
-        an earlier attempt is unknown, ApiError, Conflict and Unreachable. The run then stays paused. Only one process
-        at a time may drive a run.
+        Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
+        ApiError, Conflict and Unreachable. The run then stays paused.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
         async with self._lock(id_of(run)):
@@ -189,7 +188,7 @@ class AgnoApprovals:
 
     @asynccontextmanager
     async def answering(self, *agents: Agent, every: float = 2.0) -> AsyncIterator[None]:
-        """Check these agents' paused runs every few seconds while the block runs.
+        """Check these agents' paused runs every few seconds.
 
         As a lifespan of AgentOS: ``AgentOS(agents=[agent], lifespan=lambda app: approvals.answering(agent))``.
         """
@@ -303,7 +302,6 @@ class AgnoApprovals:
 
 
 async def _invoked(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """A blocking function runs in a thread."""
     if inspect.iscoroutinefunction(function):
         return await function(**arguments)
     return await asyncio.to_thread(function, **arguments)

@@ -29,7 +29,7 @@ class RunLeft(BaseException):
 
 
 async def continued_run(agent: Agent, run: RunOutput) -> RunOutput:
-    """Return the run at its next pause or end. Raises what kept a guarded tool from starting."""
+    """Raises what kept a guarded tool from starting."""
     try:
         return await agent.acontinue_run(
             run_id=run.run_id,

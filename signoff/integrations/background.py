@@ -1,7 +1,7 @@
 """Tools that return at once; approved actions run later, in threads of this process.
 
-Pending calls are kept in LangGraph's store (`PostgresStore`), so a restarted process finds them. A sweep every few
-seconds resumes them; a `decision.made` webhook can `wake` it earlier.
+Pending calls are kept in LangGraph's store (`PostgresStore`), so a restarted process finds them. A sweep resumes them;
+a `decision.made` webhook can `wake` it earlier.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PAGE = 100
 
 @dataclass(frozen=True)
 class BackgroundCall:
-    """One action that people are asked about. `arguments` are the decided ones, `asked` those of the question.
+    """`arguments` are the decided ones, `asked` those of the question.
 
     `key` is the same for every attempt: pass it on. `cause` (`rejected`, `expired`, `withdrawn`, `denied` by policy),
     `reviewer` and `reason` describe a refusal; `notes` are the reviewers' notes on approval.
@@ -71,9 +71,9 @@ class _Handler:
 class Background:
     """Asks people, and runs approved actions once, across restarts.
 
-    `store` is a synchronous store (`PostgresStore`), which processes may share. `name` identifies this process: after a
-    restart it resumes the work it began under that name, so the name must be unique and outlive its container. `every`:
-    seconds between sweeps. Raises ValueError without a name.
+    `store` is synchronous, and processes may share it. `name` identifies this process: after a restart it resumes the
+    work it began under that name, so the name must be unique and outlive its container. `every`: seconds between
+    sweeps. Raises ValueError without a name.
     """
 
     def __init__(
@@ -113,9 +113,9 @@ class Background:
     ) -> None:
         """Register how to run this action. Call it before `start`, in every process.
 
-        `refused` is called if the action will not run, possibly again after a crash. `idempotent`: after a
-        crash `run` is called again; otherwise people are asked about the outcome, and an action that policy allowed
-        without approval is not retried.
+        `refused` is called if the action will not run, possibly again after a crash. `idempotent`: `run` is called
+        again after a crash; otherwise people are asked about the outcome, and an action that needed no approval is not
+        retried.
         """
         self._handlers[action] = _Handler(run, refused, idempotent, lease, facts)
 
@@ -145,7 +145,7 @@ class Background:
         self._look.set()
 
     def start(self) -> Self:
-        """Start sweeping, beginning with what an earlier process left."""
+        """Sweep, beginning with what an earlier process left."""
         self._sweeper.start()
         return self
 

@@ -8,9 +8,9 @@
         decision = approvals.await_approval("delete_records", asked, timeout=86_400)
         return approvals.perform(decision, delete_records)
 
-The question's key is made of workflow and step, so a recovered workflow finds its request again. The wait is
-`DBOS.recv`, which holds no connection of ours. A message only wakes the workflow: it asks Signoff itself for the
-decision, so a forged, late or duplicate message decides nothing.
+A recovered workflow finds its request again by workflow and step. `DBOS.recv` waits without a connection of ours. A
+message only wakes the workflow, which asks Signoff itself for the decision: a forged, late or duplicate message decides
+nothing.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _AskedAgain:
 
 
 class DBOSApprovals:
-    """Approvals for the workflows of one DBOS application, with a key of scope `request`.
+    """Approvals for one DBOS application, with a key of scope `request`.
 
     Without a `webhook_secret` (printed by `signoff webhooks add`) only the sweep wakes workflows. Raises ValueError for
     an invalid address or key.
@@ -88,7 +88,7 @@ class DBOSApprovals:
         timeout: Duration | None = None,
         **more: Any,
     ) -> Approval:
-        """Ask people within a workflow and wait, for hours or days, across restarts.
+        """Ask people within a workflow and wait, across restarts.
 
         ``more``: `description`, `context`, `requester`, `agent`, `rationale` and `facts` of `ApprovalClient.ask`.
         Without ``timeout`` it waits as long as the request is open. Raises CollaborationError if people reject it or
@@ -120,10 +120,10 @@ class DBOSApprovals:
     ) -> R:
         """Claim the approval, call the function with the decided arguments, report: one step of the workflow.
 
-        A question without an action has no arguments. If the process dies during the step, recovery does not repeat the
-        call: AlreadyClaimed ends the workflow, and people settle the outcome; an ``idempotent`` function is called
-        again instead. If ``facts`` now differ from those approved, people are asked again, and the workflow waits as
-        long as their request is open. Raises what the function and `ApprovalClient.claim` raise.
+        A question without an action has no arguments. If the process dies during the step, AlreadyClaimed ends the
+        recovered workflow, and people settle the outcome; only an ``idempotent`` function is called again. If ``facts``
+        now differ from those approved, people are asked again, and the workflow waits as long as their request is open.
+        Raises what the function and `ApprovalClient.claim` raise.
         """
         return blocking(self._performing(decision, function, idempotent, lease, facts))
 
@@ -158,8 +158,8 @@ class DBOSApprovals:
     def sweep(self) -> int:
         """Wake the workflows whose requests are decided; returns how many.
 
-        Call it every minute from a scheduled workflow: it catches webhooks lost to an outage. An approval whose
-        workflow ended without `perform` is claimed and reported as handed over, so that it does not lapse.
+        Call it every minute, in case a webhook was lost. An approval whose workflow ended without `perform` is reported
+        as handed over, so that it does not lapse.
         """
         return blocking(one_step("signoff.sweep", self._sweep))
 
@@ -299,7 +299,6 @@ class DBOSApprovals:
 
 
 def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
-    """`left`: seconds left to wait."""
     open_for = max(5.0, review.expires_at.timestamp() - time.time() + 1.0)
     own = open_for if until is None else max(0.0, until - time.time())
     left = min(open_for, own) if review.status == "waiting" else 0.0

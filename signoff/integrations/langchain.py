@@ -1,8 +1,7 @@
-"""LangChain agents with `HumanInTheLoopMiddleware`: people approve, edit or reject tool calls in Slack.
+"""LangChain agents with `HumanInTheLoopMiddleware`, in both modes, `batched` and `per_call`.
 
-Call `resume_when_decided` after the agent pauses. It can be called again after a restart: the checkpointer keeps the
-interrupt, and Signoff the questions. Each action of an interrupt is its own request; the agent continues when all are
-decided. Supports both modes of the middleware, `batched` and `per_call`.
+Call `resume_when_decided` after the agent pauses, and again after a restart: the checkpointer keeps the interrupt, and
+Signoff the questions. Each action of an interrupt is its own request; the agent continues when all are decided.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ class HumanInTheLoop:
 
 
 def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[str]]]:
-    """Pending actions and their allowed decisions. Raises UnsupportedInterrupt."""
+    """Raises UnsupportedInterrupt."""
     value = interrupt.value
     try:
         if isinstance(value, Mapping) and value.get("type") == "tool_approval":

@@ -1,10 +1,8 @@
 """LangGraph: tools approved in the background, and graphs that wait for people in an `interrupt`.
 
-`Background` (in `signoff.integrations.background`) carries out approved actions in its own threads while the chat
-continues. Call `resume_when_decided` after the graph pauses. It can be called again after a restart: the checkpointer
-keeps the interrupt, and Signoff the question.
-
-Interrupts have the agent inbox format: a list of `HumanInterrupt`, answered by a list of `HumanResponse`.
+`Background` runs approved actions in its own threads while the chat continues. Call `resume_when_decided` after the
+graph pauses, and again after a restart: the checkpointer keeps the interrupt, and Signoff the question. Interrupts have
+the agent inbox format: a list of `HumanInterrupt`, answered by a list of `HumanResponse`.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ __all__ = [
 
 
 def call_key(runtime: ToolRuntime) -> str:
-    """Stable when LangGraph repeats the call, different for every other call."""
+    """Stable when LangGraph repeats the call, and unique."""
     thread = runtime.config.get("configurable", {}).get("thread_id")
     named = canonical_bytes([str(thread), runtime.tool_call_id])
     return f"call-{hashlib.sha256(named).hexdigest()[:40]}"
@@ -118,7 +116,6 @@ class AgentInbox:
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
-        """Reviewers' notes go under an additional key."""
         given = {"note": "\n".join(notes)} if notes else {}
         if edited:
             return {"type": "edit", "args": {"action": question.action, "args": dict(arguments)}, **given}

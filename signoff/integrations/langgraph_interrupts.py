@@ -33,12 +33,12 @@ def not_as_expected(what: str, error: ValidationError) -> UnsupportedInterrupt:
 
 
 class Options(TypedDict, total=False):
-    """Options for asking people. `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease`
-    (default: an hour) is that of `claim`; `timeout` (default: 30 s) applies to each pause. `facts` are functions of the
-    arguments, by action, or one function of action and arguments: called for the question and again for the claim.
+    """Options for asking people.
 
-    `idempotent`: what follows an approval may be repeated, so a process killed in the middle continues after a restart.
-    Otherwise people are asked about the outcome.
+    `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease` (default: an hour) is that of `claim`;
+    `timeout` (default: 30 s) applies to each pause. `facts` are functions of the arguments, by action, or one function
+    of action and arguments: called for the question and again for the claim. `idempotent`: a process killed after an
+    approval repeats what follows; otherwise people are asked about the outcome.
     """
 
     timeout: Duration
@@ -61,7 +61,7 @@ class InterruptQuestion:
 
 
 Claims = dict[str, tuple[InterruptQuestion, ClaimedAction]]
-"""By question key; this process may act on them and must report them."""
+"""By question key; this process must report them."""
 
 
 @dataclass(frozen=True)

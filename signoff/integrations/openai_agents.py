@@ -101,7 +101,7 @@ class FileRunStore:
 
 
 class OpenAIApprovals:
-    """Guards tools and asks people about their calls. One instance serves any number of runs."""
+    """One instance serves any number of runs."""
 
     @by_former_names
     def __init__(
@@ -113,7 +113,7 @@ class OpenAIApprovals:
         self._decided: dict[Call, Approval | AttemptOutcome] = {}
 
     def guard(self, tool: FunctionTool) -> FunctionTool:
-        """Return the tool with approval required for every call, unless policy allows it without.
+        """Require approval for every call of this tool, unless policy allows it without.
 
         An exception is reported as failure, even if ``failure_error_function`` turns it into a message for the model.
         The ``tool_input_guardrails`` see the model's arguments, not an edit.
@@ -171,7 +171,7 @@ class OpenAIApprovals:
     ) -> RunResult:
         """``Runner.run`` until the agent is done. A run stored under this key continues, and ``task`` is ignored.
 
-        ``options`` are those of ``Runner.run``. Raises what that and ``decide`` raise; the run then stays stored.
+        Raises what ``Runner.run`` and ``decide`` raise; the run then stays stored.
         """
         kept = await store.read(key)
         while True:
@@ -201,11 +201,11 @@ class OpenAIApprovals:
 
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
         same questions. Refused calls, and calls of unguarded tools, are rejected with the reason as message. A call
-        that an earlier process ran is answered with its outcome. Await it in the task that then runs the agent
-        with this state, one run after the other: that is how a guard knows its run.
+        that an earlier process ran is answered with its outcome. Await it in the task that then runs the agent with
+        this state, one run after the other: that is how a guard knows its run.
 
-        Raises TimeoutError while a decision is missing (the questions stay open), AlreadyClaimed while the outcome of
-        an earlier attempt is unknown, ApiError, Conflict and Unreachable. The state is then unchanged.
+        Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
+        ApiError, Conflict and Unreachable. The state is then unchanged.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
         items = state.get_interruptions()

@@ -1,4 +1,4 @@
-"""pydantic-ai: tools that require approval wait for people, and run once, with the decided arguments.
+"""pydantic-ai tools that wait for people, and run once, with the decided arguments.
 
     approvals = PydanticAIApprovals(client)
     agent = Agent(model, tools=[…], output_type=[str, DeferredToolRequests], capabilities=[approvals])
@@ -10,8 +10,8 @@
         result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
 
 With ``timeout=0``, ``answer`` raises TimeoutError, and a webhook (``decision.made``) starts the process again, with a
-sweep as fallback. With ``PydanticAIApprovals(client, inside=True)`` the run itself waits, nothing is stored, and
-questions that are not decided in time are withdrawn.
+sweep as fallback. With ``inside=True`` the run itself waits, nothing is stored, and questions that are not decided in
+time are withdrawn.
 """
 
 from __future__ import annotations
@@ -101,10 +101,9 @@ class _Given:
 
 
 class PydanticAIApprovals(AbstractCapability[Any]):
-    """An agent capability: approved tools run only under a claim, which is reported afterwards.
+    """Approved tools run only under a claim, which is reported afterwards.
 
-    ``timeout`` is how long ``answer`` waits for people. With ``inside`` the run itself waits. One instance serves any
-    number of runs in one process.
+    ``timeout`` is how long ``answer`` waits for people. One instance serves any number of runs in one process.
     """
 
     @by_former_names
@@ -134,12 +133,11 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         """Claim every approved call and return the decisions, for the run that continues.
 
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
-        same questions. Refused calls are denied to the model, with the reason. A call that an earlier process ran
-        is answered with its outcome. Adding results for ``requests.calls`` is up to the caller.
+        same questions. Refused calls are denied to the model, with the reason. A call that an earlier process ran is
+        answered with its outcome. The caller adds results for ``requests.calls``.
 
-        Raises TimeoutError while a decision is missing (with a key the questions stay open), AlreadyClaimed while the
-        outcome of an earlier attempt is unknown, ApiError (for example, paused), Conflict and Unreachable. Nothing is
-        claimed then.
+        Raises TimeoutError (with a key the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is
+        unknown), ApiError (for example, paused), Conflict and Unreachable. Nothing is claimed then.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
         questions = [
@@ -167,7 +165,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """With ``inside``, answer here; questions not decided in time are denied to the model."""
+        """Questions not decided in time are denied to the model."""
         return await self.answer(requests, key=None) if self._inside and requests.approvals else None
 
     async def wrap_tool_execute(

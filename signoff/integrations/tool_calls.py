@@ -38,10 +38,9 @@ async def ask_about(
     timeout: float,
     facts: FactsByTool = None,
 ) -> CallOutcome:
-    """Ask about one tool call and wait.
+    """Without a run name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open.
 
-    Without a run name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open. Raises
-    AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
+    Raises AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
     """
     try:
         approval = await client.ask(
