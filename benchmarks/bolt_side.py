@@ -1,7 +1,6 @@
 """The baseline of row 7: Bolt with one handler that only acknowledges, behind the service's HTTP server.
 
-Run as `python -m benchmarks.bolt_side PORT API SECRET`. Bolt verifies the signature, and acknowledges before the
-handler ends.
+Run as `python -m benchmarks.bolt_side PORT API SECRET`.
 """
 
 from __future__ import annotations

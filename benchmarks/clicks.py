@@ -1,8 +1,8 @@
-"""Signed clicks over HTTP to the real service: `signoff serve`, in one process or several.
+"""Signed clicks over HTTP to the real service, in one process or several.
 
-The clock starts when the first byte of the click is written here and stops when the tool's function starts in the
-service: CLOCK_MONOTONIC is the same for all processes of a machine. Slack and the model provider are the sandbox of
-`signoff demo`, in this process; people are looked up there and then cached for a minute, as in real use.
+The clock starts when the first byte of the click is written here and stops when the tool's function starts:
+CLOCK_MONOTONIC is the same for all processes of a machine. Slack and the model provider are the sandbox, in this
+process; people are looked up there and then cached for a minute, as in real use.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class Sender:
         return list(await asyncio.gather(*(one(number, row) for number, row in enumerate(requests))))
 
     async def send(self, signed: SignedRequest) -> tuple[int, bytes]:
-        """Use a new connection; return the response's status and body."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(_wire(signed))
         async with asyncio.timeout(PATIENCE):

@@ -1,7 +1,7 @@
 """The peer: DBOS workflows that wait in `recv`. Run as `python -m benchmarks.dbos_side URL [sender]`.
 
-Coroutine workflows in the sending process are the fastest way to use DBOS here. With `sender` it is the other process
-of row 10, which runs no workflow. The event loop is uvloop, as on our side.
+Coroutine workflows in the sending process, on uvloop as on our side, are the fastest way to use DBOS here. With
+`sender` it is the other process of row 10, which runs no workflow.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _all_waiting(names: list[str]) -> bool:
 
 
 async def latency(count: int, apart: float) -> list[float]:
-    """Milliseconds from calling `send` to the return of `recv`, sequentially."""
+    """Milliseconds from `send` to the return of `recv`."""
     taken = []
     for name in await park(count):
         begun = time.monotonic_ns()
@@ -60,7 +60,7 @@ async def latency(count: int, apart: float) -> list[float]:
 
 
 async def throughput(count: int, at_once: int) -> float:
-    """Messages sent and received per second, until the last `recv` returns."""
+    """Per second, until the last `recv` returns."""
     names = await park(count)
     waiting = iter(names)
     begun = time.monotonic()
@@ -79,7 +79,6 @@ async def returned(name: str) -> int:
 
 
 async def send_only(url: str) -> None:
-    """A process without workflows."""
     client = DBOSClient(system_database_url=url)
 
     async def send(name: str) -> int:

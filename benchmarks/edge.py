@@ -109,7 +109,7 @@ async def _rate(clicker: Clicker, rows: list[Row]) -> float:
 
 
 async def _sent(sender: Side, receiver: Side, count: int) -> list[float]:
-    """Milliseconds from `send` in one process to the return of `recv` in the other."""
+    """Milliseconds from `send` in one process to `recv` in the other."""
     taken = []
     for name in await receiver.ask("park", count=count):
         begun = await sender.ask("send", name=name)

@@ -41,7 +41,6 @@ class Ground:
         return url
 
     def about(self) -> dict[str, Any]:
-        """What the numbers depend on most."""
         with psycopg.connect(self.server.conninfo, autocommit=True) as connection:
             rows = [connection.execute(f"SHOW {name}").fetchone() for name in _ABOUT]
         said = {name: str(row[0]) for name, row in zip(_ABOUT, rows, strict=True) if row}
@@ -104,7 +103,6 @@ def _running(name: str) -> Iterator[Ground]:
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """The terminal shows progress and results."""
     before = structlog.get_config()
     with path.open("w") as log:
         structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=log))
@@ -116,7 +114,6 @@ def _logging_to(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _environment(**added: str) -> Iterator[None]:
-    """Apply to processes started in the block."""
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:
@@ -127,7 +124,7 @@ def _environment(**added: str) -> Iterator[None]:
 
 
 def settle(url: str, places: Sequence[tuple[str, str]]) -> None:
-    """Mark everything as delivered: cards are at these places (ts, nonce), and nothing is due."""
+    """Mark everything as delivered, at these places (ts, nonce)."""
     with owner(url) as connection:
         with connection.cursor() as cursor:
             cursor.executemany("UPDATE card_place SET ts = %s WHERE nonce = %s", places)

@@ -1,5 +1,3 @@
-"""One measurement of the service with waiting requests."""
-
 from __future__ import annotations
 
 import asyncio
@@ -25,10 +23,10 @@ WARM = 20
 WARM_PAGES = 3
 HOMES = 6
 SETTLE = 4.0
-"""Seconds between checks whether every message has been sent."""
+"""Seconds between checks."""
 
 REST = 10.0
-"""Seconds until a process has finished its start-up work, and PostgreSQL has vacuumed."""
+"""Seconds for start-up work and PostgreSQL's vacuum."""
 
 Pages = Callable[[], Awaitable[float]]
 
@@ -53,7 +51,7 @@ class Look:
 
 
 async def look(setting: Setting, url: str, rows: Iterator[Row]) -> Look:
-    """Start the service on this database, measure, stop it. Uses `WARM` clicks and one round from ``rows``."""
+    """Uses `WARM` clicks and one round from ``rows``."""
     size = setting.size
     cookie = await _signed_in(url)
     async with serving(url, setting.slack, setting.ground.home) as clicker:
@@ -86,7 +84,6 @@ async def hush(url: str) -> None:
 
 
 async def told(url: str) -> None:
-    """Wait until no message is pending."""
     while await asyncio.to_thread(_unsent, url):
         await asyncio.sleep(SETTLE)
     await asyncio.sleep(SETTLE)
@@ -106,7 +103,6 @@ async def _signed_in(url: str) -> str:
 
 
 async def _at_rest(setting: Setting, pid: int) -> tuple[float, float, float]:
-    """Memory, and CPU time of service and database."""
     service = psutil.Process(pid)
     before, at, of_server = seconds(service), time.monotonic(), server_cpu(setting.ground)
     await asyncio.sleep(setting.size.window)
@@ -135,11 +131,9 @@ class _Visits:
         return [await page() for _ in range(WARM_PAGES + self._count)][WARM_PAGES:]
 
     async def inbox(self) -> float:
-        """The first page of waiting requests."""
         return await self._page("/inbox", b"Pay order")
 
     async def history(self) -> float:
-        """Decided requests, newest first."""
         return await self._page("/inbox/history", b"Pay order")
 
     async def todo(self) -> float:
@@ -150,7 +144,6 @@ class _Visits:
         return await self._command(ADA.user_id, "mine")
 
     async def home(self) -> float:
-        """Opened by Grace; the app publishes her waiting requests."""
         await asyncio.sleep(PACE + 0.2)
         event = {"type": "app_home_opened", "user": GRACE.user_id, "channel": "D0GRACE", "tab": "home"}
         content = {"type": "event_callback", "team_id": TEAM, "event": event, "event_id": "Ev1"}

@@ -1,8 +1,8 @@
-"""Very many requests, as copies inside the database of one made by the use cases.
+"""Very many requests, copied inside the database.
 
 Every related row is copied, including runs, cards, votes and audit log, so that tables and indexes have realistic
-sizes. Requesters, reviewers, channels and times vary. Each copy's audit log is its own valid chain (`signoff audit
-verify` finds nothing).
+sizes. Requesters, reviewers, channels and times vary. Each copy's audit log is a valid chain (`signoff audit verify`
+finds nothing).
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Our side of rows without HTTP: the use cases with a worker in one process. Run as `python -m benchmarks.ours URL
-API`.
+"""Our side of rows without HTTP. Run as `python -m benchmarks.ours URL API`.
 
 The worker delivers to the Slack sandbox unless `BENCH_SILENT` is set. Only the model is replaced: it answers at once,
 in this process. The event loop is uvloop, as in the service.
@@ -36,8 +35,6 @@ from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 
 SILENT = "BENCH_SILENT"
-"""If set, nothing is sent to Slack, and delivery is not counted."""
-
 CLAIMED = "SELECT count(*) FROM execution WHERE status = 'claimed'"
 UNFINISHED = """
 SELECT (SELECT count(*) FROM tool_call WHERE state IN ('new', 'ready', 'refused', 'claimed'))
@@ -68,8 +65,6 @@ class Starts:
 
 
 class Ours:
-    """Commands take requests as rows of `Waiting`."""
-
     def __init__(self, votes: Votes, starts: Starts) -> None:
         self._votes = votes
         self._db = votes.db
@@ -80,7 +75,7 @@ class Ours:
         return {command.__name__: command for command in every}
 
     async def latency(self, requests: list[Row], apart: float) -> list[float]:
-        """Milliseconds from calling `vote` to the tool's start, sequentially."""
+        """Milliseconds from `vote` to the tool's start, sequentially."""
         taken = []
         for each in read(requests):
             begun = time.monotonic_ns()
@@ -131,7 +126,6 @@ def read(requests: Iterable[Row]) -> Iterable[Waiting]:
 
 @asynccontextmanager
 async def working(db: Database, api_url: str) -> AsyncIterator[Votes]:
-    """Composed as in the service."""
     name = worker_name()
     client = SlackClient("xoxb-sandbox", api_url)
     me = await client.auth_test()

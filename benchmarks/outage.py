@@ -20,7 +20,7 @@ PATIENCE = 600.0
 
 
 async def lines(setting: Setting, ready: int) -> list[Line]:
-    """People voted while no worker ran; then one process starts. Compared with the same process and eight voters."""
+    """Votes without a worker, then one process; compared with the same process and eight voters."""
     url = setting.ground.fresh("bench_outage")
     calls = setting.size.calls
     first, *others = await seed(url, setting.slack, 1 + WARM + 3 * calls)

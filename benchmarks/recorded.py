@@ -50,7 +50,7 @@ class Recorder(Database):
 
 
 class Row4:
-    """Our vote, and the same writes by psycopg alone. Rates are transactions per second on one connection."""
+    """Rates are transactions per second on one connection."""
 
     def __init__(self, url: str, db: Database) -> None:
         self._url = url

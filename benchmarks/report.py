@@ -86,7 +86,6 @@ def latency(
 
 
 def within(row: int, what: str, ours: Rounds, limit: float) -> Line:
-    """The median in milliseconds has an absolute limit."""
     every = pooled(ours)
     return Line(
         row,
@@ -131,7 +130,6 @@ def machine() -> dict[str, Any]:
 
 
 def save(folder: Path, name: str, content: dict[str, Any]) -> Path:
-    """Name the file by kind and time."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
     path.write_text(json.dumps(content, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Resources for a number of decisions a minute, computed from the cost of one. Labelled as a model."""
+"""Resources for a number of decisions a minute, computed from the cost of one."""
 
 from __future__ import annotations
 

@@ -59,8 +59,6 @@ QUICK = Size(
 
 @dataclass(frozen=True)
 class Setting:
-    """All rows share the Slack sandbox."""
-
     ground: Ground
     slack: SlackSandbox
     size: Size

@@ -1,4 +1,4 @@
-"""One side of a comparison, in its own process: runs commands, one line of JSON at a time."""
+"""One side of a comparison, as a process: reads commands and prints results, one line of JSON each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""A clean environment for every test, and its own database on a real PostgreSQL."""
-
 from __future__ import annotations
 
 import asyncio
@@ -51,7 +49,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
-    """Fork the workers from a process that has loaded the tests; meanwhile make the files of their servers."""
+    """Fork the workers from a process that has loaded the tests."""
     warm = WarmPython.start(config.args)
     config.add_cleanup(warm.stop)
     for spec in specs:
@@ -65,7 +63,6 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
 
 @pytest.fixture(scope="session")
 def _asyncio_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Tests run on the service's event loop."""
     return uvloop.new_event_loop
 
 
@@ -86,7 +83,6 @@ def _plain_tracebacks() -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove settings of the developer's machine."""
     for name in os.environ:
         if name.startswith(OF_THE_MACHINE):
             monkeypatch.delenv(name)
@@ -100,13 +96,10 @@ def new_home() -> Path:
 
 
 def make_server_files(folder: Path) -> None:
-    """Files of a server with the migrated database."""
     server = embedded_server.start(folder, durable=False)
     try:
         with psycopg.connect(server.conninfo, autocommit=True) as admin:
-            admin.execute(
-                "ALTER SYSTEM SET autovacuum = off"
-            )  # a test must not depend on when autovacuum runs
+            admin.execute("ALTER SYSTEM SET autovacuum = off")  # its timing must not matter
             admin.execute(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
         migrations.upgrade(server.url.replace("/postgres?", f"/{TEMPLATE}?"))
     finally:
@@ -115,7 +108,7 @@ def make_server_files(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def server_files() -> Iterator[Path]:
-    """Files for all workers: copy them, with their owner."""
+    """Copy them, with their owner."""
     if FILES in os.environ:
         yield Path(os.environ[FILES])
         return
@@ -127,7 +120,7 @@ def server_files() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres(server_files: Path) -> Iterator[Postgres]:
-    """One server per test process."""
+    """One per test process."""
     home = new_home()
     subprocess.run(["cp", "-a", server_files, home / "pg"], check=True)
     lock_recorder.install()
@@ -144,7 +137,7 @@ def postgres(server_files: Path) -> Iterator[Postgres]:
 
 @pytest.fixture
 def database_url(postgres: Postgres) -> Iterator[str]:
-    """A migrated, empty database of this test, in which locks must be taken in the lock order."""
+    """Migrated and empty; locks must be taken in the lock order."""
     yield postgres.lend().url
     try:
         lock_recorder.check(postgres.lend().url)
@@ -154,5 +147,5 @@ def database_url(postgres: Postgres) -> Iterator[str]:
 
 @pytest.fixture
 def database(postgres: Postgres, database_url: str) -> Database:
-    """The same database, with the service's rights (`signoff_app`)."""
+    """With the service's rights (`signoff_app`)."""
     return postgres.lend().keep("signoff tests")

@@ -1,4 +1,4 @@
-"""PostgreSQL for tests: one server per test process, and one database, empty for each test."""
+"""PostgreSQL for tests: one server per process, and one database, empty for each test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Postgres:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def url(self, name: str) -> str:
-        """The address of a database, as its owner, a superuser."""
+        """As its owner, a superuser."""
         return self.server.url.replace("/postgres?", f"/{name}?")
 
     def create(self, template: str = "template0") -> str:
@@ -43,7 +43,6 @@ class Postgres:
         self.admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def lend(self) -> Shared:
-        """The shared database, migrated and empty."""
         if self.shared is None:
             name = self.create(TEMPLATE)
             self.shared = _lent[self.url(name)] = Shared(name, self.url(name))
@@ -73,9 +72,7 @@ class Shared:
         self.name = name
         self.url = url
         self.owner = self._connect("owner")
-        self.owner.prepare_threshold = (
-            None  # DISCARD ALL drops prepared statements, which psycopg would not notice
-        )
+        self.owner.prepare_threshold = None  # DISCARD ALL drops prepared statements
         self._kept: dict[str, Kept] = {}
         self._uses = 0
         self._cleaner = self._connect("cleaner")
@@ -84,13 +81,13 @@ class Shared:
         self._made = self._cleaner.execute(MADE).fetchone()
 
     def keep(self, application_name: str) -> Kept:
-        """The database for one user, with connections that stay open for the next."""
+        """Connections stay open for the next user."""
         if application_name not in self._kept:
             self._kept[application_name] = Kept(self.url, application_name=application_name)
         return self._kept[application_name]
 
     def empty(self) -> bool:
-        """Restore the new database; return whether that succeeded."""
+        """Return whether the database is as new."""
         self._uses += 1
         if self._uses == MAX_USES or self.owner.closed or any(kept.in_use for kept in self._kept.values()):
             return False
@@ -148,7 +145,7 @@ _lent: dict[str, Shared] = {}
 
 
 def kept(url: str, application_name: str = "signoff") -> Database:
-    """The database at this address for one user, with open connections where tests share it."""
+    """With open connections, where tests share the database."""
     shared = _lent.get(url)
     return shared.keep(application_name) if shared else Database(url, application_name=application_name)
 
@@ -172,7 +169,7 @@ MADE = "SELECT " + ", ".join(
 
 
 def _cleaning(connection: psycopg.Connection[Any]) -> str:
-    """A function that empties every table, despite triggers and foreign keys."""
+    """Despite triggers and foreign keys."""
     names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA])
     tables = {name for (name,) in names} - {"alembic_version"}
     always = dict(

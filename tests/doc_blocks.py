@@ -1,5 +1,3 @@
-"""The code blocks of the documentation, as tests run them."""
-
 from __future__ import annotations
 
 import ast
@@ -53,7 +51,6 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """Lines behind a `$`, or all lines of a bash block."""
         lines = self.code.replace("\\\n", " ")
         if self.language == "bash":
             return [each.strip() for each in _whole(lines) if not each.startswith("#")]
@@ -61,7 +58,6 @@ class Block:
 
 
 def blocks(page: str | None = None) -> list[Block]:
-    """All blocks, or those of one page, from top to bottom."""
     return [each for each in _all() if page in (None, each.page)]
 
 

@@ -1,5 +1,3 @@
-"""Records the locks of each transaction of a test, and their order."""
-
 from __future__ import annotations
 
 import re
@@ -39,7 +37,7 @@ class Lock:
 
 @cache
 def locks_of(sql: str) -> tuple[Lock, ...]:
-    """In the order in which the statement takes them."""
+    """In the statement's order."""
     found: list[Lock] = []
     if "pg_advisory_xact_lock" in sql and "signoff pause" in sql:
         found.append(Lock(PAUSE))
@@ -72,8 +70,6 @@ class _Transaction:
 
 
 class LockRecorder:
-    """Compares every transaction of this process with the lock order."""
-
     def __init__(self) -> None:
         self.violations: list[str] = []
         self.runs: list[list[str]] = []

@@ -24,7 +24,7 @@ class _NoDatabase:
 
 
 def families() -> list[Metric]:
-    """Metrics of the process and of the database. Needs a running event loop."""
+    """Needs a running event loop."""
     figures = ServiceMetrics(_NoDatabase(), lambda: ProcessPart(False, True, True, 1.0), tuple)  # type: ignore[arg-type]
     of_process = [family for family in REGISTRY.collect() if family.name.startswith("signoff_")]
     return [*figures._families(_COUNTS), *of_process]

@@ -1,4 +1,4 @@
-"""Secrets that look real and open nothing. They are assembled at run time, so that no scanner reports them as leaks."""
+"""Secrets that look real and open nothing. Assembled at run time, so that no scanner reports them as leaks."""
 
 from __future__ import annotations
 

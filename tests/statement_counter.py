@@ -14,7 +14,7 @@ from agent.database.transaction import Transaction
 
 @dataclass
 class Counted:
-    """Statements without BEGIN and COMMIT, and the number of write transactions."""
+    """BEGIN and COMMIT are left out."""
 
     statements: list[str] = field(default_factory=list)
     transactions: int = 0
@@ -22,7 +22,6 @@ class Counted:
 
 @contextmanager
 def counting() -> Iterator[Counted]:
-    """Count the statements of this process during the block."""
     counted = Counted()
     execute, transaction = psycopg.AsyncCursor.execute, Database.transaction
 

@@ -13,7 +13,6 @@ import sys
 
 
 def main() -> None:
-    """Pass arguments, folder, environment and all open files to the forked process."""
     address, *arguments = sys.argv[1:]
     files = [number for number in map(int, os.listdir("/dev/fd")) if _is_open(number)]  # noqa: PTH208
     folder = os.getcwd()  # noqa: PTH109

@@ -52,7 +52,7 @@ class WarmPython:
 
     @classmethod
     def start(cls, tests: Sequence[str]) -> WarmPython:
-        """Load these tests in a process; requests for a fork wait until it has."""
+        """Requests for a fork wait until the tests are loaded."""
         folder = Path(
             tempfile.mkdtemp(prefix="signoff-warm-", dir="/tmp")
         )  # the address of a socket is short
@@ -78,7 +78,6 @@ class WarmPython:
         return str(self.folder / "python")
 
     def stop(self) -> None:
-        """End the server and its forks."""
         self.server.communicate()
         shutil.rmtree(self.folder)
 
@@ -89,7 +88,6 @@ def warm() -> str:
 
 
 def program(folder: Path, code: str) -> list[str]:
-    """The command that runs this code as a file in this folder."""
     path = folder / "program.py"
     path.write_text(code)
     return [warm(), str(path)]
@@ -108,7 +106,7 @@ def serve(listens: int, program: str, tests: Sequence[str]) -> str:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*thresholds)
-    multiprocessing.set_executable(program)  # fork servers of workers use it as well
+    multiprocessing.set_executable(program)  # for the fork servers of workers
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
     forked: set[int] = set()
     with socket.socket(fileno=listens) as listener:
@@ -138,7 +136,7 @@ def _load_what_is_needed_later() -> None:
 
 
 def _become(asked: socket.socket) -> str:
-    """Take over files, folder and environment of the client; return the code to run."""
+    """Return the code to run."""
     said, files, _, _ = socket.recv_fds(asked, 1 << 16, 250)
     while more := asked.recv(1 << 16):
         said += more

@@ -11,8 +11,6 @@ from agent.database.address import Address
 
 
 class WireCounter:
-    """Reads the frontend's messages on the way to the server."""
-
     def __init__(self, url: str, folder: Path) -> None:
         given = Address.read(url).parameters
         port = given["port"]
@@ -24,7 +22,7 @@ class WireCounter:
 
     def reset(self) -> None:
         self.statements: list[str] = []
-        """Texts of executed statements, BEGIN and COMMIT included."""
+        """BEGIN and COMMIT included."""
         self.round_trips = 0
         """Times that a client waited for an answer."""
 

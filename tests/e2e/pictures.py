@@ -52,7 +52,6 @@ async def take(folder: Path) -> None:
 
 @asynccontextmanager
 async def _demo() -> AsyncIterator[DemoEnvironment]:
-    """The demo from its start, with all orders paid."""
     with claim_workdir() as workdir:
         policy, workspace, panel = rules.tour_policy(EXPIRES), demo_workspace(), guided_scenes.for_refunds()
         rules.invite(policy.policy, workspace)
@@ -61,7 +60,6 @@ async def _demo() -> AsyncIterator[DemoEnvironment]:
 
 
 async def _slack(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
-    """A waiting card, its Details, and App Home after one of two was decided."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
         if await page.locator("#guide-close").is_visible():
             await page.locator("#guide-close").click()
@@ -84,7 +82,6 @@ async def _slack(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
 
 
 async def _bounds(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
-    """The filled-in form of a grant, and a card that waits because of a limit."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
         card = await _command(
             page, f"data_manager {guided_policy.TIDY.format(count=20)}", "Delete 20 records"
@@ -106,7 +103,7 @@ async def _bounds(browser: Browser, demo: DemoEnvironment, folder: Path) -> None
 
 @dataclass
 class Film:
-    """Screenshots, each with its duration in seconds."""
+    """Each shot has a duration in seconds."""
 
     page: Page
     shots: list[tuple[Image.Image, float]] = field(default_factory=list)
@@ -117,7 +114,7 @@ class Film:
         self.shots.append((shown.resize((FILM_WIDTH, height), Image.Resampling.LANCZOS), seconds))
 
     def save(self, path: Path) -> None:
-        """Save as WebP, in a loop."""
+        """WebP, in a loop."""
         (first, _), *rest = self.shots
         first.save(
             path,
@@ -132,7 +129,6 @@ class Film:
 
 
 async def _film(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
-    """Ada asks for a refund, Grace approves it on the card, and Ada's thread reports the result."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
         if await page.locator("#guide-close").is_visible():
             await page.locator("#guide-close").click()
@@ -157,7 +153,6 @@ async def _film(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
 
 
 async def _inbox(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
-    """The inbox, and one request in dark mode."""
     async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
         for order in (8, 6):
             await _asked(page, order)
@@ -175,7 +170,6 @@ async def _inbox(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
 
 
 async def _link(demo: DemoEnvironment) -> str:
-    """Grace's personal link, as Slack shows it to her."""
     answer = await demo.slack.person(GRACE).command("/approvals", "inbox", "C0REVIEW")
     found = re.search(rf"{re.escape(demo.address)}/sign-in/link/[^|>]+", str(answer.response))
     if found is None:
@@ -184,7 +178,6 @@ async def _link(demo: DemoEnvironment) -> str:
 
 
 async def _asked(page: Page, order: int) -> Locator:
-    """Ada asks for a refund; Grace sees the card."""
     return await _command(page, f"refunds please refund order {order}", f"for order {order}")
 
 
@@ -194,7 +187,6 @@ async def _type(page: Page, command: str) -> None:
 
 
 async def _command(page: Page, task: str, words: str) -> Locator:
-    """Ada runs an agent; Grace sees the card with these words."""
     await page.locator(f'[data-person="{ADA}"]').click()
     await page.locator('[data-channel="C0AGENTS"]').first.click()
     await _type(page, f"/agent run {task}")
@@ -227,7 +219,7 @@ async def _save(what: Locator | Page, folder: Path, name: str) -> None:
 
 
 def _installed() -> str:
-    """The path of Chromium. Exits if it or an emoji font is missing."""
+    """Exits if Chromium or an emoji font is missing."""
     chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if chromium is None:
         raise SystemExit("no Chromium on PATH; on Debian or Ubuntu: apt-get install chromium")
@@ -239,7 +231,7 @@ def _installed() -> str:
 
 
 def _emoji_fonts() -> str:
-    """The fonts that fontconfig lists; none if it is not installed."""
+    """None if fontconfig is not installed."""
     fc_list = shutil.which("fc-list")
     if fc_list is None:
         return ""

@@ -1,5 +1,3 @@
-"""Shortcuts to a waiting request: a run, a model's turn with one call, and its request."""
-
 from __future__ import annotations
 
 import asyncio
@@ -46,14 +44,12 @@ def rule(**changes: Any) -> Rule:
 
 
 def reviewer(person: Person, *roles: str) -> Standing:
-    """A person in good standing, by default a member of the reviewers' group."""
+    """In good standing, by default a member of the reviewers' group."""
     return Standing(person, frozenset(roles or (REVIEWERS,)))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A waiting request with its run and call."""
-
     request_id: UUID
     call_id: UUID
     run_id: UUID
@@ -63,7 +59,7 @@ class Asked:
 async def start(
     db: Database, *, calls: int = 1, tool: str = "process_refund", **changes: Any
 ) -> tuple[UUID, list[UUID]]:
-    """Start a run whose model has proposed this many calls; return the ids of run and calls."""
+    """Return the ids of run and calls."""
     new = NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
     started = await runs.start(db, replace(new, **changes))
     leased = await alone.lease(db, started.run_id, "worker-1")
@@ -97,7 +93,6 @@ def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **chan
 async def ask(
     db: Database, terms: Rule | None = None, *, parent: UUID | None = None, **changes: Any
 ) -> Asked:
-    """Open a request under these terms, for a run with this parent."""
     run_id, calls = await start(db, parent_run_id=parent)
     judged = {"policy_epoch": await policy.epoch_in_force(db), **changes}
     opened = await requests.open(db, question(run_id, calls[0], terms or rule(), **judged))
@@ -105,7 +100,7 @@ async def ask(
 
 
 async def asked_as(db: Database, request_id: UUID, call_id: UUID, run_id: UUID) -> Asked:
-    """The same, with the place of its card."""
+    """With the place of its card."""
     async with db.connection() as connection:
         view = await views.request_view(connection, request_id)
     assert view is not None
@@ -113,7 +108,7 @@ async def asked_as(db: Database, request_id: UUID, call_id: UUID, run_id: UUID) 
 
 
 async def claim_approved(db: Database, asked: Asked, *, worker: str = "w", idempotent: bool = False) -> Claim:
-    """An attempt at the call, which Grace has approved."""
+    """Grace has approved the call."""
     await alone.vote(db, ballot(asked, reviewer(GRACE)))
     claim = await alone.claim(db, asked.call_id, worker=worker, idempotent=idempotent)
     assert claim is not None
@@ -141,7 +136,6 @@ def ballot(
 
 
 async def exclude(db: Database, request_id: UUID | str, person: Person, why: str) -> None:
-    """Exclude this person's approval from the request."""
     await write(
         db,
         """UPDATE approval_request SET excluded = excluded || jsonb_build_object(
@@ -164,7 +158,7 @@ async def rows(db: Database, sql: str, **parameters: Any) -> list[tuple[Any, ...
 
 
 async def write(db: Database, sql: str, **parameters: Any) -> list[Any]:
-    """Write directly; return the first column of the result."""
+    """Return the first column of the result."""
     async with db.transaction() as tx:
         result = await tx.execute(text(sql), parameters)
         return list(result.scalars()) if result.returns_rows else []

@@ -1,5 +1,3 @@
-"""`signoff` in the test's process."""
-
 from __future__ import annotations
 
 import logging
@@ -71,7 +69,7 @@ class Command:
         return Ended(status, said.out + said.err)
 
     def is_wrong(self, *arguments: str, **changes: str | None) -> list[str]:
-        """Run a command that must fail; return its error lines."""
+        """Return the error lines."""
         ended = self(*arguments, **changes)
         assert ended.status == 2, ended.said
         lines = ended.said.splitlines()
@@ -85,7 +83,6 @@ class Command:
 def signoff(
     tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Command]:
-    """The command, with valid settings."""
     (tmp_path / "checkpoints.toml").write_text(CHECKPOINTS)
     (tmp_path / "the_agents.py").write_text(AGENTS)
     environment = {

@@ -1,5 +1,3 @@
-"""Databases opened as their owner, or before any migration."""
-
 from __future__ import annotations
 
 import asyncio
@@ -16,14 +14,13 @@ from tests.patience import lengthen_budgets
 
 @pytest.fixture(autouse=True)
 def _patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time budgets are long, unless the test is about them."""
+    """Budgets are long, unless the test is about them."""
     if request.node.get_closest_marker("budgets") is None:
         lengthen_budgets(monkeypatch)
 
 
 @pytest.fixture
 def empty_url(postgres: Any) -> Iterator[str]:
-    """A database without a schema."""
     name = postgres.create()
     yield postgres.url(name)
     postgres.drop(name)
@@ -37,13 +34,13 @@ def unused_database(postgres: Postgres) -> None:
 
 @pytest.fixture
 def owner(postgres: Postgres, database_url: str) -> psycopg.Connection[Any]:
-    """The owner of everything in the test's database, in autocommit mode."""
+    """In autocommit mode."""
     return postgres.lend().owner
 
 
 @pytest.fixture(autouse=True)
 async def _no_task_outlives_its_test() -> AsyncIterator[None]:
-    """All tests share a loop; tasks that a test leaves are cancelled."""
+    """All tests share a loop."""
     before = asyncio.all_tasks()
     yield
     left = asyncio.all_tasks() - before - {asyncio.current_task()}

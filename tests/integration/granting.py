@@ -1,5 +1,3 @@
-"""Shortcuts to a grant, and to a call that it covers."""
-
 from __future__ import annotations
 
 import asyncio
@@ -68,7 +66,7 @@ async def propose(
 
 
 async def approve(db: Database, asked: Asked, *people: Person) -> None:
-    """Sequential approvals."""
+    """One after the other."""
     standings = [reviewer(each) for each in people]
     for each in standings:
         await alone.vote(db, ballot(asked, each, others=standings))
@@ -124,8 +122,8 @@ async def use(
 
 
 async def race(db: Database, waiting: list[tuple[UUID, UUID]], **terms: Any) -> int:
-    """Have twenty workers begin a call (run and call) under one grant at once; return how many did. ``waiting`` is
-    filled up to twenty calls, and keeps those that did not begin.
+    """How many of twenty workers begin a call (run and call) under one grant at once. ``waiting`` is filled up to
+    twenty calls, and keeps those that did not begin.
     """
     grant_id = await allow(db, **terms)
     while len(waiting) < 20:

@@ -1,5 +1,3 @@
-"""Two agents: one asks people, the other delegates its task to it."""
-
 from __future__ import annotations
 
 from signoff import ask, function_agent, step

@@ -10,7 +10,7 @@ from agent.database.pools import Database
 from agent.runtime.look import Look
 from agent.usecases import audit
 
-# Each query returns the rows that break its rule.
+# Each query returns rows that break its rule.
 RULES = {
     "a request has an outcome exactly if it has that decision": """
         SELECT r.id FROM approval_request AS r LEFT JOIN decision AS d ON d.request_id = r.id
@@ -132,7 +132,6 @@ SELECT 'call', id::text FROM tool_call WHERE state IN ('new', 'ready', 'refused'
 
 
 async def broken(db: Database) -> list[tuple[Any, ...]]:
-    """Broken rules, with the rows."""
     async with db.connection() as connection:
         found: list[tuple[Any, ...]] = [tuple(row) for row in (await connection.execute(_ALL)).all()]
         runnable = {tuple(row) for row in (await connection.execute(_RUNNABLE)).all()}

@@ -1,4 +1,4 @@
-"""A second implementation of the rules of runs, calls, requests and attempts, without a database, to compare with."""
+"""The rules of runs, calls, requests and attempts, written again without a database, to compare with."""
 
 from __future__ import annotations
 
@@ -100,7 +100,6 @@ class Call:
     requests: list[Request] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     grant: Grant | None = None
-    """The grant under which it began."""
 
     @property
     def request(self) -> Request:
@@ -171,7 +170,7 @@ class Request:
     voided: bool = False
     votes: dict[str, str] = field(default_factory=dict)
     granted: dict[str, Grant] = field(default_factory=dict)
-    """Grants made for this run, by proposer."""
+    """By proposer."""
 
     @property
     def is_over(self) -> bool:
@@ -186,7 +185,6 @@ class Request:
         self.call.kind = ANSWERS.get(status)
 
     def vote(self, who: str, verdict: str, requester: str, lost: Collection[str]) -> str:
-        """Return the status after the vote, or the refusal."""
         same = self.votes.get(who) == verdict
         if same and self.status == DECIDES[verdict]:
             return self.status
@@ -222,9 +220,7 @@ class Attempt:
     text: str | None = None
 
     def report(self, status: str, text: str | None) -> bool:
-        """Return whether this report counts: the first one, the same one again, and a success that ends an unsettled
-        doubt.
-        """
+        """True for the first report, the same one again, and a success that ends an unsettled doubt."""
         if self.status != "claimed":
             if self.status == "in_doubt" and not self.settled and status == "succeeded":
                 self.status, self.text = status, text
@@ -253,10 +249,8 @@ class Attempt:
 @dataclass(eq=False)
 class Grant:
     request: Request
-    """The request on whose card the grant was made."""
     max_uses: int
     over: bool
-    """Its time is over."""
     wish: tuple[object, ...]
     granters: set[str] = field(default_factory=set)
     uses: int = 0

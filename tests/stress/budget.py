@@ -1,4 +1,4 @@
-"""Time of each promise at its full size: less than an hour for all, on two cores."""
+"""Less than an hour for all promises at their full size, on two cores."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ SECONDS = {
     "test_three_schedulers_expire_ten_thousand_within_a_minute": 55,
     "test_twenty_at_once_take_the_last_unit_once": 120,
 }
-"""Seconds for one case of each test, to estimate the time left; a test that takes far longer fails."""
+"""Seconds for one case of each test; a test that takes far longer fails."""
 
 
 def full(rounds: int) -> int:
-    """The number of rounds at the chosen size; at least one."""
     return max(1, round(rounds * SIZE))
 
 

@@ -1,7 +1,7 @@
 """Progress of `make stress`: the current promise, its rounds, and the time left.
 
-A plugin for pytest, loaded with `-p tests.stress.progress`. It prints whole lines, which suit a log as well as a
-terminal, ends a test that hangs, and closes with a table.
+A plugin for pytest (`-p tests.stress.progress`). It prints whole lines, which suit a log as well as a terminal, ends a
+test that hangs, and closes with a table.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from tests.stress.rounds import Case
 PERIOD = 10.0
 """Seconds between two lines about one test."""
 GRACE = 30.0
-"""Seconds after which a test that survives its cancellation is interrupted in its thread."""
+"""Seconds from the cancellation of a hanging test to the interruption of its thread."""
 
 _OUT = os.fdopen(os.dup(1), "w", buffering=1)  # taken before pytest captures output
 
 
 class Hung(BaseException):
-    """A BaseException, so that nothing in between, such as Hypothesis, treats the hang as a failure to examine."""
+    """A BaseException: Hypothesis would examine any other as a failure."""
 
 
 @dataclass
 class Progress:
-    """Finished cases, and the names of those to come; `rounds.present` is the current one."""
+    """`rounds.present` is the current case."""
 
     to_come: list[str]
     over: list[Case] = field(default_factory=list)
@@ -50,7 +50,6 @@ class Progress:
 
     @contextmanager
     def case(self, test: str) -> Iterator[Case]:
-        """Make this the current test, and record its outcome."""
         self.to_come.remove(test)
         rounds.present = case = Case(test, _expected(test))
         self.say("begins")
@@ -74,7 +73,6 @@ class Progress:
         return pace * ahead
 
     def say(self, what: str = "") -> None:
-        """Print a line about the current case."""
         if (case := rounds.present) is None:
             return
         so_far = timedelta(seconds=int(time.monotonic() - self.began))
@@ -136,7 +134,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """A failed test has at least one failed round."""
     if report.failed and rounds.present:
         rounds.present.failed = max(rounds.present.failed, 1)
 
@@ -189,8 +186,6 @@ def _bounded(
 
 @contextmanager
 def _interrupted(seconds: float) -> Iterator[None]:
-    """Raise `Hung` in the main thread."""
-
     def ring(_number: int, _frame: FrameType | None) -> None:
         raise _hung(seconds)
 

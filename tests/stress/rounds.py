@@ -1,4 +1,4 @@
-"""The rounds of a test, counted only while `make stress` watches (`tests.stress.progress`)."""
+"""Rounds are counted only while `make stress` watches (`tests.stress.progress`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ T = TypeVar("T")
 
 @dataclass
 class Case:
-    """One test with one set of parameters."""
-
     test: str
     expected: float
     """Seconds."""
@@ -25,7 +23,7 @@ class Case:
 
     @property
     def words(self) -> str:
-        """The promise, as the test's name states it."""
+        """As the test's name states it."""
         return self.test.removeprefix("test_").replace("_", " ")
 
     @property
@@ -40,7 +38,6 @@ present: Case | None = None
 
 
 def counted(rounds: Sequence[T]) -> Iterator[T]:
-    """Count each round when it ends."""
     begin(len(rounds))
     for each in rounds:
         yield each

@@ -1,5 +1,3 @@
-"""Services that die side by side, each with its own database and folder: they wait most of the time."""
-
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +18,7 @@ Play = Callable[[str, Path], Awaitable[None]]
 
 
 async def side_by_side(plays: Mapping[str, Play], postgres: Postgres, folder: Path) -> None:
-    """Play some at a time. Failures are raised at the end, each with the name of its play."""
+    """Some at a time. Failures are raised at the end, each with the name of its play."""
     failures: list[Exception] = []
     places = asyncio.Semaphore(AT_ONCE)
 
@@ -51,7 +49,7 @@ async def _play(play: Play, postgres: Postgres, folder: Path) -> None:
 
 @asynccontextmanager
 async def _database(postgres: Postgres) -> AsyncIterator[str]:
-    """A migrated, empty database, created without blocking the others."""
+    """Does not block the others."""
     name = await asyncio.to_thread(postgres.create, TEMPLATE)
     try:
         yield postgres.url(name)

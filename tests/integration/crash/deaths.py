@@ -1,5 +1,3 @@
-"""A service that ends at one named point after the other."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -22,7 +20,7 @@ EVERY = (
     "after_ack:2",  # the second acknowledgement is the click's
     "after_card_accepted",
 )
-"""All points. Each start is armed with the next one, and first finds what the last death left."""
+"""Each start is armed with the next point, and first finds what the last death left."""
 
 WORST = ("after_decision_commits", "after_approved_claim", "after_effect", "after_card_accepted")
 """A decision without a claim, an attempt without an effect, an effect without a result, a card without a `ts`."""
@@ -35,7 +33,7 @@ STUCK = 30.0
 
 
 async def die_and_recover(here: Street, deaths: Sequence[str], first_lane: int = 0) -> None:
-    """Play a lane for each death, then restart once more and check that everything ends."""
+    """Restart once more at the end: everything ends."""
     for lane, death in enumerate(deaths, first_lane):
         here.tool = "write_line_checked" if death in LOOKED_AT else "write_line"
         await here.start(death)

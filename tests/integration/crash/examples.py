@@ -30,8 +30,6 @@ _SHOP = threading.Lock()
 
 @dataclass(frozen=True)
 class Example:
-    """The task of a shipped agent, the number of its approvals, and the results of its calls."""
-
     module: str
     asked: str
     approvals: int
@@ -90,7 +88,7 @@ async def die_at(death: str, example: Example, url: str, folder: Path) -> None:
 
 
 def _open_the_shop(url: str) -> None:
-    """Point this process at the example's shop, for one example at a time."""
+    """For one example at a time."""
     with _SHOP:
         os.environ["SIGNOFF_SHOP_URL"] = url
         try:

@@ -45,7 +45,6 @@ class OlderServe(Serve):
     tree: Path = ROOT
 
     async def begin(self, settings: Mapping[str, str]) -> OlderLife:
-        """Start a new Python, which loads that tree."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "slackbot", "serve"),
             env=environment(settings, self.folder, tree=self.tree),
@@ -79,5 +78,4 @@ class OlderLife:
             self.process.send_signal(number)
 
     async def wait(self) -> int:
-        """Wait for the end; return the status."""
         return await self.process.wait()

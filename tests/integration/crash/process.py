@@ -33,7 +33,7 @@ _LISTENING = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
 
 
 def environment(settings: Mapping[str, str], *paths: Path, tree: Path = ROOT) -> dict[str, str]:
-    """Environment of our processes: this code, these folders with modules, these settings."""
+    """Only this code, these folders with modules, and these settings."""
     path = os.pathsep.join(str(each) for each in (*paths, tree))
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return kept | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", **settings}
@@ -46,8 +46,6 @@ class Ended:
 
 
 class AnyLife(Protocol):
-    """A process of `signoff serve`, however it was started."""
-
     @property
     def pid(self) -> int: ...
     @property
@@ -94,7 +92,6 @@ class Life:
             os.kill(self.pid, number)
 
     async def wait(self) -> int:
-        """Return the status as subprocess does."""
         await asyncio.shield(self.joined)
         assert self.process.exitcode is not None
         return self.process.exitcode
@@ -122,7 +119,6 @@ _processes.set_forkserver_preload(["tests.integration.crash.preloaded"])
 
 
 def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None:
-    """Become `signoff serve` with its own environment."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
@@ -135,16 +131,14 @@ def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None
     sys.path[:0] = [folder]
     sys.argv = ["signoff", "serve"]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
-    fault_points._ARMED = fault_points._armed(
-        settings.get("SIGNOFF_FAULT", "")
-    )  # the module was loaded earlier
+    fault_points._ARMED = fault_points._armed(settings.get("SIGNOFF_FAULT", ""))  # loaded earlier
     lengthen_budgets(pytest.MonkeyPatch())
     sys.addaudithook(_read_only)
     cli.main()
 
 
 def _read_only(event: str, args: tuple[Any, ...]) -> None:
-    """Make the file system read-only but for /tmp, as in the image and the manifests."""
+    """Only /tmp is writable, as in the image and the manifests."""
     if event == "open":
         path, _, flags = args
         writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
@@ -160,8 +154,6 @@ def _read_only(event: str, args: tuple[Any, ...]) -> None:
 
 @dataclass
 class Serve:
-    """`signoff serve`, started repeatedly."""
-
     settings: Mapping[str, str]
     folder: Path
     lines: list[str] = field(default_factory=list)
@@ -178,8 +170,8 @@ class Serve:
         listens: bool = True,
         may_end: bool = False,
     ) -> None:
-        """Start, and wait until it listens (or has started, when it does not listen). `fault` is a point at which it
-        dies; `may_end`: it may end earlier.
+        """Wait until it listens (or has started, when it does not listen). `fault` is a point at which it dies;
+        `may_end`: it may end earlier.
         """
         settings = {**self.settings, **changes} | ({"SIGNOFF_FAULT": fault} if fault else {})
         self._process = await self.begin(settings)
@@ -212,7 +204,6 @@ class Serve:
         return self._process is not None and self._process.alive
 
     async def ends(self, seconds: float = 20.0) -> int:
-        """Wait for the end; return the status."""
         assert self._process is not None
         assert self._reader is not None
         async with asyncio.timeout(seconds):
@@ -230,12 +221,11 @@ class Serve:
         self._process.send_signal(signal.SIGTERM)
 
     async def stop(self, seconds: float = 40.0) -> int:
-        """Send SIGTERM and wait; return the status."""
+        """SIGTERM."""
         self.terminate()
         return await self.ends(seconds)
 
     def said(self, last: int = 40) -> str:
-        """The end of its output."""
         return "\n".join(self.lines[-last:])
 
     async def _read(self, process: AnyLife) -> None:

@@ -16,7 +16,7 @@ from tests.integration.crash.street import Street, street, until
 
 
 def second(here: Street) -> Serve:
-    """Another worker and scheduler on the same database, without HTTP."""
+    """Another worker and scheduler on the same database."""
     return Serve({**here.serve.settings, "SIGNOFF_ROLES": "worker,scheduler"}, here.serve.folder)
 
 
@@ -46,9 +46,7 @@ async def frozen_before_its_effect(url: str, folder: Path, seconds: float) -> No
         try:
             doubtful = "SELECT 1 FROM execution WHERE status = 'in_doubt'"
             await until(lambda: here.column(doubtful), 60.0, other.said)
-            await asyncio.sleep(
-                since + seconds - time.monotonic()
-            )  # how long the worker is stopped is what the test measures
+            await asyncio.sleep(since + seconds - time.monotonic())  # what the test measures
             before = await here.column(_WRITTEN)
             process.send_signal(signal.SIGCONT)
             await asyncio.gather(clicked, return_exceptions=True)
@@ -87,9 +85,7 @@ async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
         try:
             ended = "SELECT answer FROM agent_run WHERE status = 'completed'"
             assert await until(lambda: here.column(ended), 40.0, other.said) == ["A new thought."]
-            await asyncio.sleep(
-                since + seconds - time.monotonic()
-            )  # how long the worker is stopped is what the test measures
+            await asyncio.sleep(since + seconds - time.monotonic())  # what the test measures
             before = await here.column(_WRITTEN)
             answered.set()
             process.send_signal(signal.SIGCONT)

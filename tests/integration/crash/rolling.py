@@ -1,5 +1,3 @@
-"""Runs that wait for people while their two workers are replaced one by one."""
-
 from __future__ import annotations
 
 import asyncio
@@ -34,7 +32,7 @@ approvers = ["S0REVIEWERS"]
 
 
 async def rolling_restart(url: str, folder: Path, number: int, *, seconds: float) -> None:
-    """Approve waiting runs while two workers are replaced: each resumes once, p99 within 5 s."""
+    """Each run resumes once while its two workers are replaced, p99 within 5 s."""
     async with street(url, folder, lanes=1) as here:
         (folder / "checkpoints.toml").write_text(CHECKPOINT)
         settings = {**here.serve.settings, "SIGNOFF_ROLES": "worker,scheduler", "SIGNOFF_DRAIN_SECONDS": "10"}

@@ -58,7 +58,7 @@ on_reject = "tell_model"
 
 
 async def until(look: Callable[[], Awaitable[Any]], seconds: float, what: object = "") -> Any:
-    """Poll at short intervals until the result is truthy, for a bounded time."""
+    """Poll at short intervals, for a bounded time."""
     deadline = monotonic() + seconds
     while not (seen := await look()):
         if monotonic() > deadline:
@@ -69,8 +69,6 @@ async def until(look: Callable[[], Awaitable[Any]], seconds: float, what: object
 
 @dataclass
 class Street:
-    """Everything around the process, the actions of people, and the final checks."""
-
     slack: SlackSandbox
     model: ScriptedModel
     db: Database
@@ -80,7 +78,6 @@ class Street:
     """Lanes whose approval was acknowledged."""
     doubted: set[int] = field(default_factory=set)
     tool: str = "write_line"
-    """The tool that the agent calls."""
 
     async def start(self, fault: str = "", **changes: str) -> None:
         await self.serve.start(fault, changes)
@@ -93,17 +90,13 @@ class Street:
     # --- what people do -------------------------------------------------------------------------------
 
     async def ask(self, lane: int) -> InteractionResult:
-        """Ada has the agent write this lane's line."""
         task = f"run writer {self.tool} lane={lane}"
         return await self.slack.person("U0ADA").command("/agent", task, f"C0LANE{lane}")
 
     def cards(self, lane: int) -> list[dict[str, Any]]:
-        """The lane's request cards as they are now."""
         return [m for m in self.slack.messages(f"C0LANE{lane}") if _about(m, "request")]
 
     async def card(self, lane: int, seconds: float = 30.0) -> dict[str, Any]:
-        """Wait for the lane's card."""
-
         def look() -> dict[str, Any] | None:
             return next(iter(self.cards(lane)), None)
 
@@ -119,7 +112,7 @@ class Street:
         return answer
 
     async def play(self, lane: int, *, overdue: bool = False) -> None:
-        """Play the whole lane, unless the service dies."""
+        """Until the service dies."""
         await until(lambda: self._is_asked(lane), 30.0)
         await self.card(lane, seconds=30.0)
         if overdue:
@@ -145,7 +138,7 @@ class Street:
             await tx.execute(text(_TWO_DAYS_PASS), {"lane": f"C0LANE{lane}"})
 
     async def play_until_death(self, lane: int, *, overdue: bool = False, seconds: float = 60.0) -> int:
-        """Play the lane until the service dies of its fault; return its status."""
+        """Until the service dies of its fault; return its status."""
         story = asyncio.create_task(self.play(lane, overdue=overdue))
         try:
             return await self.serve.ends(seconds)
@@ -165,12 +158,12 @@ class Street:
         return await rows(self.db, sql)
 
     def written(self) -> Counter[int]:
-        """How often each lane's line was written."""
+        """By lane."""
         lines = self.sink.read_text().split() if self.sink.exists() else []
         return Counter(int(line) for line in lines)
 
     async def settle_all(self, seconds: float = 30.0) -> None:
-        """Decide waiting requests and settle calls in doubt, until every run has ended and all messages are sent."""
+        """Until every run has ended and all messages are sent."""
 
         async def done() -> bool:
             await self._decide_waiting()
@@ -186,7 +179,7 @@ class Street:
                 await self._press(lane, "signoff:approve")
 
     async def _settle_doubts(self) -> None:
-        """Settle by Retry where nothing was written, by Done where something was."""
+        """Retry where nothing was written, Done where something was."""
         for channel in await self.column(_IN_DOUBT):
             lane = int(channel.removeprefix("C0LANE"))
             self.doubted.add(lane)

@@ -1,5 +1,3 @@
-"""A service that dies while its calls begin under a grant: each use is counted once, and none too many begins."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -77,7 +75,6 @@ async def die_under_a_grant(url: str, folder: Path, *, deaths: Sequence[str]) ->
 
 
 async def _allow(here: Street, *, uses: int) -> None:
-    """Grace approves the first lane's call, and then as many like it."""
     await here.ask(0)
     await until(lambda: approve_one(here), 30.0, here.serve.said)
     await until(lambda: here.column(_DECIDED), 30.0, here.serve.said)
@@ -99,7 +96,7 @@ async def _allow(here: Street, *, uses: int) -> None:
 
 
 async def _is_allowed(here: Street) -> bool:
-    """Whether the grant is decided and the first run over. Presses again, because the first card may be outdated."""
+    """Presses again, because the first card may be outdated."""
     decided, running = await here.column(_DECIDED), await here.column(_RUNNING)
     if len(decided) < 2:
         await approve_one(here)

@@ -41,7 +41,7 @@ max = {room}
 async def die_within_limits(
     url: str, folder: Path, *, by_itself: Sequence[str], asked: Sequence[str]
 ) -> None:
-    """One call for each death; at the end every line is written once and every use counts once."""
+    """At the end every line is written once and every use counts once."""
     room, lanes = len(by_itself), len(by_itself) + len(asked)
     async with street(url, folder, lanes=lanes) as here:
         (folder / "checkpoints.toml").write_text(POLICY.format(room=room))
@@ -127,7 +127,7 @@ async def _dies_of_an_approval(here: Street) -> bool:
 
 
 async def approve_one(here: Street) -> bool:
-    """Grace presses Approve on a card, if there is one; all cards are in the service's own channel."""
+    """All cards are in the service's own channel."""
     for card in here.cards(0):
         if any("signoff:approve" in str(block) for block in card.get("blocks", [])):
             await here.slack.person("U0GRACE").click(card, "signoff:approve")

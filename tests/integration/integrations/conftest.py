@@ -55,7 +55,7 @@ when = "has(args.secret)"
 
 @dataclass
 class Desk:
-    """Grace decides with a key or in Slack; the agents' `key` is Ada's."""
+    """The agents' `key` is Ada's."""
 
     site: Street
     key: str
@@ -70,7 +70,7 @@ class Desk:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Address, key and code of a program, without tracing."""
+        """Without tracing."""
         variables = {"SIGNOFF_URL": self.url, "SIGNOFF_KEY": self.key, "PYTHONPATH": str(ROOT)}
         return {**os.environ, **variables, "LANGSMITH_TRACING": "false", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
 
@@ -80,17 +80,14 @@ class Desk:
         return str(found[number - 1])
 
     async def decide(self, request: str, decision: str = "approved", **more: Any) -> None:
-        """Grace decides with her key."""
         await self.grace.decides(request, decision, **more)
 
     async def click(self, action: str = "signoff:approve", number: int = 0) -> None:
-        """Grace presses a button of the n-th card in Slack."""
         house = self.site.house
         answer = await house.slack.person(GRACE.user_id).click(await house.card(number), action)
         assert answer.error is None, answer.error
 
     async def edit(self, request: str, arguments: Mapping[str, Any], **more: Any) -> None:
-        """Grace edits the arguments and approves them."""
         [(tool,)] = await rows(
             self.site.db,
             "SELECT tool FROM request_revision WHERE request_id::text = :id LIMIT 1",
@@ -108,7 +105,6 @@ class Desk:
         await self.site.house.make_overdue()
 
     async def settle(self, verdict: Literal["retry", "done"]) -> None:
-        """Let the claims' leases expire; Grace settles them."""
         sql = "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s' WHERE status = 'claimed'"
         await self.site.write(sql + " RETURNING id")
         await executions.rescue(self.site.db)

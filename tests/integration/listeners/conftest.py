@@ -42,7 +42,6 @@ EVERYBODY = ["U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY", "U0EVE", BOT]
 
 
 LOOKED_UP: list[dict[str, Any]] = []
-"""Arguments of all fact look-ups."""
 
 
 def price(order_id: int, amount: int = 0, note: str = "") -> dict[str, Any]:
@@ -78,7 +77,7 @@ POLICY = Policy(
 
 
 def services(db: Database) -> Services:
-    """Services to judge an edit, without a model."""
+    """No model is needed to judge an edit."""
     worker = worker_name()
     return Services(
         db=db,
@@ -115,7 +114,7 @@ class House:
     owner: psycopg.Connection[Any]
 
     async def card(self, asked: Asked, channel: str = "C0REVIEW", *, posted: bool = True) -> dict[str, Any]:
-        """Post the request's card as delivery does; `posted`: its `ts` has been stored."""
+        """Post the card as delivery does; `posted`: its `ts` has been stored."""
         async with self.db.connection() as connection:
             view = await views.request_view(connection, asked.request_id)
         assert view is not None
@@ -141,7 +140,6 @@ class House:
         return {"channel": "C0AGENTS", "ts": posted["ts"], "thread_ts": root["ts"], "blocks": card.blocks}
 
     async def status(self, request_id: UUID) -> str:
-        """The request's status in the database."""
         async with self.db.connection() as connection:
             view = await views.request_view(connection, request_id)
         assert view is not None
@@ -152,14 +150,12 @@ class House:
 
     @contextmanager
     def stuck(self, request_id: UUID) -> Iterator[None]:
-        """Hold a lock on the request's row."""
         with self.owner.transaction():
             self.owner.execute("SELECT 1 FROM approval_request WHERE id = %s FOR UPDATE", (request_id,))
             yield
 
     @contextmanager
     def without_database(self) -> Iterator[None]:
-        """The listeners' database does not answer."""
         away, served = Database("postgresql://nobody@127.0.0.1:1/nowhere"), self.ctx.services
         for name, value in {"db": away, "services": replace(served, db=away)}.items():
             object.__setattr__(self.ctx, name, value)
@@ -168,7 +164,7 @@ class House:
             object.__setattr__(self.ctx, name, value)
 
     async def ephemeral(self, user: str, words: str) -> str:
-        """Wait for an ephemeral message to this person with these words."""
+        """Wait for it."""
 
         def found() -> str | None:
             texts = [str(each.get("text")) for each in self.slack.ephemeral(user)]
@@ -177,7 +173,7 @@ class House:
         return str(await self.slack.wait_for(found))
 
     async def modal(self, user: str, words: str) -> dict[str, Any]:
-        """Wait until the topmost modal of this person has these words."""
+        """Wait for the topmost modal."""
 
         def found() -> dict[str, Any] | None:
             stack = self.slack.views(user)
@@ -192,7 +188,7 @@ class House:
 async def house(
     request: pytest.FixtureRequest, database: Database, owner: psycopg.Connection[Any]
 ) -> AsyncIterator[House]:
-    """Tests that use it run once per mode."""
+    """Once per mode."""
     async with open_house(request.param, database, owner) as opened:
         yield opened
 
@@ -237,7 +233,6 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
 
 @asynccontextmanager
 async def served(app: Starlette) -> AsyncIterator[str]:
-    """Serve an application on a free loopback port."""
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())

@@ -54,7 +54,7 @@ class Stage:
         return self.services.db
 
     def other_worker(self) -> Services:
-        """The same services under the name of another worker, for leases."""
+        """Another worker on the same database."""
         name = worker_name()
         return replace(self.services, worker=name, heartbeat=Heartbeat(self.db, name))
 
@@ -133,7 +133,6 @@ class Stage:
 
 @pytest.fixture
 async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
-    """`await stage(agent, …, policy=…)`"""
     open_parts: list[Any] = []
 
     async def make(*agents: Agent, policy: Policy | None = None, timeout: float = 5.0) -> Stage:

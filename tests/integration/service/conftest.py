@@ -41,7 +41,7 @@ POLICY = DELETIONS + 'on_reject = "stop"\n'
 
 
 async def until(look: Callable[[], Awaitable[T | None]], seconds: float = 30.0) -> T:
-    """Poll at short intervals until the result is truthy, for a bounded time."""
+    """Poll at short intervals, for a bounded time."""
     deadline = monotonic() + seconds
     while True:
         if seen := await look():
@@ -62,7 +62,7 @@ class House:
     environment: dict[str, str] = field(default_factory=dict)
 
     async def open(self, agents: Sequence[Agent], policy: str = POLICY, **changes: str) -> Service:
-        """Start another service on the same database; it is stopped with the test."""
+        """Start another service on the same database."""
         configured = settings.read(self.environment | changes)
         service = Service(
             configured,
@@ -80,13 +80,10 @@ class House:
         return service
 
     async def ask(self, user: str, task: str, agent: str = "data") -> None:
-        """Start an agent with a slash command."""
         answer = await self.slack.person(user).command("/agent", f"run {agent} {task}", "C0AGENTS")
         assert answer.error is None, answer.error
 
     async def card(self, number: int = 0, channel: str = "C0REVIEW") -> dict[str, Any]:
-        """Wait for the n-th request card in the review channel."""
-
         def find() -> dict[str, Any] | None:
             found = [m for m in self.slack.messages(channel) if _request_of(m)]
             return found[number] if len(found) > number else None
@@ -96,7 +93,6 @@ class House:
         return card
 
     def now(self, card: dict[str, Any]) -> dict[str, Any]:
-        """The card as it is now."""
         return next(m for m in self.slack.messages(card["channel"]) if m["ts"] == card["ts"])
 
     async def column(self, sql: str, **parameters: Any) -> list[Any]:
@@ -115,7 +111,7 @@ class House:
         await until(look, seconds)
 
     async def says(self, words: str, channel: str = "C0AGENTS", seconds: float = 30.0) -> str:
-        """Wait until a message or reply in the channel has these words; return its text and blocks."""
+        """In a message or reply in the channel; return its text and blocks."""
 
         def find() -> str | None:
             for root in self.slack.messages(channel):
@@ -169,13 +165,11 @@ async def a_house(url: str, mode: str) -> AsyncIterator[House]:
 
 @pytest.fixture(params=["socket", "http"])
 async def house(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[House]:
-    """The service over Socket Mode and over signed HTTP."""
     async with a_house(database_url, request.param) as opened:
         yield opened
 
 
 @pytest.fixture
 async def http_house(database_url: str) -> AsyncIterator[House]:
-    """The service over signed HTTP."""
     async with a_house(database_url, "http") as opened:
         yield opened

@@ -56,10 +56,8 @@ when = "has(args.secret)"
 
 
 class Program(httpx.AsyncClient):
-    """An HTTP client that presents a key."""
-
     async def ask(self, request_id: str = "r-1", **changes: Any) -> httpx.Response:
-        """`POST /pending` about deleting five records, unless changed; a field that is `None` is omitted."""
+        """A field that is `None` is omitted."""
         body = {
             "request_id": request_id,
             "action_description": "Delete 5 records from customers",
@@ -72,7 +70,6 @@ class Program(httpx.AsyncClient):
         return await self.post("/pending", json=given)
 
     async def decide(self, request_id: str, decision: str = "approved", **more: Any) -> httpx.Response:
-        """`POST /approve/{request_id}`."""
         return await self.post(f"/approve/{request_id}", json={"decision": decision, **more})
 
     async def decides(self, request_id: str, decision: str = "approved", **more: Any) -> None:
@@ -82,8 +79,6 @@ class Program(httpx.AsyncClient):
 
 @dataclass
 class Street:
-    """A running service, and the programs that call it."""
-
     house: House
     service: Service
     url: str
@@ -102,7 +97,7 @@ class Street:
         headers: Mapping[str, str] | None = None,
         **terms: Any,
     ) -> Program:
-        """A program with its own key; the same name returns the same program."""
+        """The same name returns the same program."""
         if name not in self.programs:
             granted = [Scope(each) for each in scopes]
             secret = await api_keys.create(self.db, name, granted, by="test", owner=owner, **terms)
@@ -110,18 +105,16 @@ class Street:
         return self.programs[name]
 
     async def client(self, secret: str | None, headers: Mapping[str, str] | None = None) -> Program:
-        """A client that presents this key, or none."""
         presented = {"Authorization": f"Bearer {secret}"} if secret else {}
         sent = {**presented, **(headers or {})}
         client = Program(base_url=self.url, headers=sent, timeout=30, verify=NO_TLS)
         return await self.stack.enter_async_context(client)
 
     async def reviewer(self, person: Person = GRACE, name: str = "grace") -> Program:
-        """The program that votes as this person."""
         return await self.program(name, ["decide"], person)
 
     async def events(self, subject: str) -> list[tuple[str, str, dict[str, Any]]]:
-        """The audit entries of this subject: actor, event and detail."""
+        """Actor, event and detail."""
         sql = "SELECT actor, event, detail FROM audit_event WHERE subject = :subject ORDER BY seq"
         return [(actor, event, detail) for actor, event, detail in await rows(self.db, sql, subject=subject)]
 
@@ -131,7 +124,6 @@ class Street:
 
 
 def shown(message: Mapping[str, Any]) -> str:
-    """All text of a Slack message."""
     return f"{message['text']} {json.dumps(message.get('blocks'), ensure_ascii=False)}"
 
 
@@ -143,7 +135,6 @@ def agents() -> list[Agent]:
 
 @pytest.fixture
 def policy() -> str:
-    """The checkpoints file."""
     return POLICY
 
 

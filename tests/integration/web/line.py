@@ -1,5 +1,3 @@
-"""A network connection between a program and the service that can be cut."""
-
 from __future__ import annotations
 
 import asyncio

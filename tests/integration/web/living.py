@@ -1,5 +1,3 @@
-"""The whole service with agents and API: the sandbox as Slack, a scripted model, programs with keys."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -25,8 +23,6 @@ AGENTS = (data_manager, durable_task)
 
 @dataclass
 class Living:
-    """A running service, and programs that call it."""
-
     house: House
     service: Service
     stack: AsyncExitStack
@@ -40,7 +36,6 @@ class Living:
         return await api_keys.create(self.house.db, name, scopes, by="test", owner=owner)
 
     async def program(self, name: str, *scopes: Scope, owner: Person | None = None) -> httpx.AsyncClient:
-        """A client with its own key."""
         secret = await self.key(name, *scopes, owner=owner)
         client = httpx.AsyncClient(
             base_url=self.url,
@@ -52,11 +47,10 @@ class Living:
         return await self.stack.enter_async_context(client)
 
     async def asker(self) -> httpx.AsyncClient:
-        """Ada's program, which asks."""
         return await self.program("asker", Scope.REQUEST, owner=ADA)
 
     async def reviewer(self) -> httpx.AsyncClient:
-        """Grace's program, which may read everything and decide."""
+        """She may read everything and decide."""
         return await self.program("reviewer", Scope.DECIDE, Scope.READ, owner=GRACE)
 
     async def becomes(

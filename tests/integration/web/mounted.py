@@ -1,5 +1,3 @@
-"""Every route that a running service has mounted."""
-
 from __future__ import annotations
 
 import re
@@ -37,7 +35,7 @@ class Mounted:
         return list(_query(self.route.dependant))
 
     def address(self, **parameters: str) -> str:
-        """The path with these values; an id for every other parameter."""
+        """An id stands for every other parameter."""
         return re.sub(r"\{(\w+)(?::path)?\}", lambda found: parameters.get(found[1], SOME_ID), self.path)
 
 
@@ -48,7 +46,6 @@ def _query(dependant: Dependant) -> Iterator[str]:
 
 
 def application_of(service: Service) -> FastAPI:
-    """The application that answers its calls."""
     return cast("FastAPI", service._http._server.config.app)
 
 

@@ -1,5 +1,3 @@
-"""An HTTP server that receives webhooks, gives scripted answers, and stores each request."""
-
 from __future__ import annotations
 
 import asyncio
@@ -28,7 +26,7 @@ PUBLIC_URL = "https://signoff.example"
 def a_sender(
     db: Database, mailer: Mailer | None = None, public_url: str | None = PUBLIC_URL
 ) -> OutboundSender:
-    """A sender as a worker has one, in a service that has not reached Slack yet."""
+    """A sender of a service that has not reached Slack yet."""
     site = WebContext(
         db=db,
         services=cast("Any", None),
@@ -42,8 +40,6 @@ def a_sender(
 
 @dataclass
 class ReceivedRequest:
-    """A request that arrived."""
-
     headers: dict[str, str]
     body: bytes
     peer: tuple[str, int] = ("", 0)
@@ -54,7 +50,6 @@ class ReceivedRequest:
         return content
 
     def is_signed_with(self, secret: str) -> bool:
-        """Check it as a receiver would: over the timestamp and exactly the bytes that arrived."""
         signed = f"{self.headers['Signoff-Timestamp']}.".encode() + self.body
         expected = "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
         return hmac.compare_digest(expected, self.headers["Signoff-Signature"])

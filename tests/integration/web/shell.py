@@ -1,4 +1,4 @@
-"""Commands of `signoff` that call a running service, each in its own process."""
+"""Commands of `signoff` that call a running service."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ from tests.integration.web.conftest import ADA, Street, until
 
 @dataclass
 class Started:
-    """A running command, whose output goes to files."""
-
     process: BaseProcess
     printed: Path
     said: Path
@@ -63,7 +61,6 @@ class Started:
 def _command(
     folder: str, files: Sequence[str], arguments: Sequence[str], settings: Mapping[str, str]
 ) -> None:
-    """Become `signoff` with its own environment."""
     for number, (name, flags) in enumerate(zip(files, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)):
         os.dup2(os.open(name, flags | os.O_APPEND), number)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
@@ -77,12 +74,10 @@ def _command(
 
 @pytest.fixture(scope="module")
 def processes() -> ForkServerContext:
-    """A fork server that has loaded everything once, so that each process starts in milliseconds."""
+    """A fork server that has loaded everything once: each process starts in milliseconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["signoff.gate.gate_command", "signoff.gate.hook_steps", __name__])
-    first = context.Process(
-        target=int
-    )  # waits until everything is loaded, before a service waits for the test
+    first = context.Process(target=int)  # before a service waits for the test
     first.start()
     first.join()
     return context
@@ -90,8 +85,6 @@ def processes() -> ForkServerContext:
 
 @dataclass
 class Shell:
-    """A folder with Ada's key, in which commands are started."""
-
     site: Street
     folder: Path
     settings: dict[str, str]
@@ -101,7 +94,6 @@ class Shell:
     @classmethod
     @asynccontextmanager
     async def opened(cls, site: Street, folder: Path, processes: ForkServerContext) -> AsyncIterator[Self]:
-        """Make the key; kill commands that still run at the end."""
         secret = await api_keys.create(site.db, "ci", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
         (folder / "key").write_text(f"{secret}\n")
         settings = {"SIGNOFF_URL": site.url, "SIGNOFF_KEY_FILE": str(folder / "key")}
@@ -125,13 +117,11 @@ class Shell:
         return self.started[-1]
 
     async def request(self) -> str:
-        """The id of the waiting request."""
         sql = "SELECT id::text FROM approval_request WHERE status = 'waiting'"
         return str((await until(lambda: column(self.site.db, sql)))[0])
 
     @property
     def ctx(self) -> ListenerContext:
-        """A context for the service's forms."""
         parts = self.site.service.slack.parts
         assert parts is not None
         return parts.ctx

@@ -1,5 +1,3 @@
-"""The inbox page of a running service, visited without a browser."""
-
 from __future__ import annotations
 
 import re
@@ -60,7 +58,7 @@ FROM request_revision AS v, many WHERE v.request_id = CAST(:id AS uuid)
 
 @dataclass
 class Visitor:
-    """One person's browser: it keeps cookies, and sends the origin of its forms."""
+    """Keeps cookies, and sends the origin of its forms."""
 
     browser: httpx.AsyncClient
     page: str = ""
@@ -82,7 +80,7 @@ class Visitor:
     async def send(
         self, path: str, form: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Send a form of the open page, with its token."""
+        """The token is that of the open page."""
         found = _TOKEN.search(self.page)
         data = {"token": found[1] if found else ""} | dict(form or {})
         sent = {"Origin": str(self.browser.base_url).rstrip("/")} | dict(headers or {})
@@ -94,14 +92,11 @@ class Visitor:
 
 @dataclass
 class Porch:
-    """A running service, and ways to its pages."""
-
     house: House
     service: Service
     visitors: list[httpx.AsyncClient] = field(default_factory=list)
 
     def stranger(self) -> Visitor:
-        """A visitor who is not signed in."""
         client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.service.port}", timeout=10)
         self.visitors.append(client)
         return Visitor(client)
@@ -112,7 +107,6 @@ class Porch:
             await tx.execute(text(_MANY), {"id": asked})
 
     async def link(self, user: str) -> str:
-        """The path of the personal link that Slack shows to this person."""
         answer = await self.house.slack.person(user).command("/approvals", "inbox", "C0AGENTS")
         assert answer.error is None, answer.error
         found = _LINK.search(str(answer.response))
@@ -126,7 +120,7 @@ class Porch:
         return visitor
 
     async def asked(self, order: int = 0, terms: Any = None, **changes: Any) -> str:
-        """Open a request of Ada's directly; return its id."""
+        """Opened directly; returns its id."""
         started = await runs.start(
             self.house.db,
             NewRun("refunds", "1", "refund an order", "slack", ADA, "slack", TEAM, "C0AGENTS"),

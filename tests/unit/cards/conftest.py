@@ -1,4 +1,4 @@
-"""A request to draw, and a check of every payload by Slack's rules that does not use our own code."""
+"""A check of every payload by Slack's rules that does not use our own code."""
 
 from __future__ import annotations
 
@@ -72,7 +72,6 @@ def make_view(**changes: Any) -> RequestView:
 
 
 def decided(outcome: RequestStatus, reason: str | None = None, who: Person | None = GRACE) -> dict[str, Any]:
-    """Changes that make a view a decided one."""
     at = CREATED + timedelta(minutes=5)
     verdict = Verdict.APPROVE if outcome is RequestStatus.APPROVED else Verdict.REJECT
     votes = (VoteView(who, verdict, reason, at),) if who else ()
@@ -80,7 +79,6 @@ def decided(outcome: RequestStatus, reason: str | None = None, who: Person | Non
 
 
 def executed(status: ExecutionStatus, error: str | None = None, **changes: Any) -> dict[str, Any]:
-    """Changes that make a view an approved and attempted one."""
     started = CREATED + timedelta(minutes=6)
     over = None if status is ExecutionStatus.CLAIMED else started + timedelta(seconds=1.2)
     attempt = UUID("01930000-0000-7000-8000-000000000009")
@@ -90,8 +88,6 @@ def executed(status: ExecutionStatus, error: str | None = None, **changes: Any) 
 
 @dataclass(frozen=True)
 class Samples:
-    """The functions above, for tests."""
-
     view: Callable[..., RequestView] = make_view
     decided: Callable[..., dict[str, Any]] = decided
     executed: Callable[..., dict[str, Any]] = executed
@@ -107,7 +103,7 @@ Parts = list[tuple[tuple[str, ...], dict[str, Any]]]
 
 
 def walk(value: Any) -> Parts:
-    """Every object of a payload in reading order, with the types of the objects around it."""
+    """In reading order, with the types of the objects around each."""
     found: Parts = []
     ahead: list[tuple[tuple[str, ...], Any]] = [((), value)]
     while ahead:
@@ -122,13 +118,12 @@ def walk(value: Any) -> Parts:
 
 
 def words(payload: Any) -> str:
-    """All text that a person reads, in reading order; mentions by id."""
+    """In reading order; mentions by id."""
     keys = ("text", "user_id", "usergroup_id", "fallback", "channel_id")
     return "".join(part[key] for _, part in walk(payload) for key in keys if isinstance(part.get(key), str))
 
 
 def buttons(card: Card) -> dict[str, dict[str, Any]]:
-    """By label."""
     return {part["text"]["text"]: part for _, part in walk(card.blocks) if part.get("type") == "button"}
 
 
@@ -156,7 +151,7 @@ def slack_length(text: str) -> int:
 
 
 def invisible(text: str) -> list[str]:
-    """Invisible characters and those that change the direction of text, except line breaks."""
+    """Line breaks are allowed."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return []
     found, marks, before = [], 0, ""
@@ -173,7 +168,7 @@ def invisible(text: str) -> list[str]:
 
 @cache
 def character_kind(c: str) -> tuple[bool, bool, bool]:
-    """Whether it is a combining mark, a variation selector, or invisible."""
+    """Combining mark, variation selector, invisible."""
     category = unicodedata.category(c)
     selector = 0xFE00 <= ord(c) <= 0xFE0F or 0xE0100 <= ord(c) <= 0xE01EF
     hidden = category in ("Cf", "Cs", "Co", "Cn", "Zl", "Zp") or (category == "Cc" and c != "\n")
@@ -229,7 +224,7 @@ def validate_block(block: str) -> None:
 
 
 def assert_blocks(blocks: list[dict[str, Any]], parts: Parts) -> int:
-    """Check limits on any surface; return the length of all texts together."""
+    """Return the length of all texts together."""
     for block in blocks:
         validate_block(json.dumps({**block, "block_id": ""}))
     assert len({block["block_id"] for block in blocks}) == len(blocks)
@@ -263,7 +258,6 @@ def assert_blocks(blocks: list[dict[str, Any]], parts: Parts) -> int:
 
 
 def assert_button(part: dict[str, Any]) -> None:
-    """A button has a value or a URL, within their limits."""
     assert 1 <= slack_length(part["text"]["text"]) <= 30
     assert ("value" in part) != ("url" in part)
     assert len(part.get("value", "")) <= 2000
@@ -284,7 +278,7 @@ MAX_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10, "mul
 
 
 def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:
-    """A modal or App Home: its limits, those of blocks and inputs, and no live text."""
+    """No text is live."""
     View(**{**view, "blocks": [{"type": "divider"}]}).validate_json()  # its own blocks come below
     assert 1 <= len(view["blocks"]) <= 100
     assert len(json.dumps(view).encode()) <= 250_000
@@ -314,7 +308,7 @@ def any_input(view: dict[str, Any]) -> bool:
 
 
 def assert_input(block: dict[str, Any]) -> None:
-    """Check an input's limits, and that its initial value is a valid one."""
+    """The initial value must be a valid one."""
     element = block["element"]
     assert 1 <= slack_length(block["label"]["text"]) <= 2000
     assert 1 <= slack_length(block.get("hint", {"text": "-"})["text"]) <= 2000
@@ -362,8 +356,6 @@ def judge(card: Card, ids: frozenset[str] = KNOWN_IDS) -> None:
 
 @dataclass(frozen=True)
 class Referee:
-    """The functions above, for tests."""
-
     judge: Callable[..., None] = judge
     judge_view: Callable[..., None] = judge_view
     words: Callable[[Any], str] = words
