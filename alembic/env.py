@@ -1,7 +1,7 @@
-"""Alembic's way in: for `agent.database.migrations`, which hands over its target, and for the `alembic` command.
+"""For `agent.database.migrations`, which passes its target, and the `alembic` command.
 
-The command reads `SIGNOFF_OWNER_URL` or `DATABASE_URL`, and `SIGNOFF_DB_SCHEMA`; `-x url=…`, `-x schema=…`
-and `-x role=…` override them. With `--sql` it prints what it would do.
+The command reads `SIGNOFF_OWNER_URL` or `DATABASE_URL`, and `SIGNOFF_DB_SCHEMA`; `-x url=…`, `-x schema=…` and `-x
+role=…` override them. `--sql` prints the statements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""The whole database: tables, procrastinate 3.10, guards of the record, the service's role and its rights.
+"""Create tables, procrastinate 3.10, guards of the audit log, the service's role and its rights.
 
-Revision ID: 0001
-Revises:
 Create Date: 2026-11-21
 """
 

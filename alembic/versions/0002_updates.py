@@ -1,7 +1,5 @@
-"""Changes of messages have a pace of their own; the schema says which versions work with it.
+"""Schedule updates of messages separately; store which versions work with the schema.
 
-Revision ID: 0002
-Revises: 0001
 Create Date: 2026-11-21
 """
 

@@ -1,7 +1,5 @@
-"""A run is stored with its ancestors, and with the API key that it belongs to; so is a request of a program.
+"""Store a run's ancestors and API key, and the key of a program's request.
 
-Revision ID: 0003
-Revises: 0002
 Create Date: 2026-11-24
 """
 

@@ -1,7 +1,5 @@
-"""A request is stored with the people whose approval of it would not count, and why.
+"""Store the people whose approval of a request does not count, and why.
 
-Revision ID: 0004
-Revises: 0003
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""A revision is stored with a digest of its tool's parameters.
+"""Store a digest of the tool's parameters with each revision.
 
-Revision ID: 0005
-Revises: 0004
 Create Date: 2026-11-22
 """
 

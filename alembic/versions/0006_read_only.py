@@ -1,7 +1,5 @@
-"""An attempt is stored with whether its tool only reads.
+"""Store whether an attempt's tool only reads.
 
-Revision ID: 0006
-Revises: 0005
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""The tables are the queue: calls have their agent, and procrastinate's objects go.
+"""Use the tables as the queue: give calls their agent, and drop procrastinate.
 
-Revision ID: 0007
-Revises: 0006
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""Retry takes the quorum of its request; a late success ends a doubt that nobody has settled.
+"""Retries need the request's quorum; a late success ends an unsettled doubt.
 
-Revision ID: 0008
-Revises: 0007
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""What waits of each key is counted along an index, so that one key cannot fill the database.
+"""Index each key's waiting requests, so that one key cannot fill the database.
 
-Revision ID: 0009
-Revises: 0008
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""Runs, requests and open calls are found by agent and status along an index, however many there are.
+"""Index runs, requests and open calls by agent and status.
 
-Revision ID: 0010
-Revises: 0009
 Create Date: 2026-11-22
 """
 

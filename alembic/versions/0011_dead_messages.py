@@ -1,7 +1,5 @@
-"""Messages that were given up are counted along an index.
+"""Index undeliverable messages.
 
-Revision ID: 0011
-Revises: 0010
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""The words of requests, masked, for the search of the inbox.
+"""Store the masked words of requests for the inbox search.
 
-Revision ID: 0012
-Revises: 0011
 Create Date: 2026-11-22
 """
 

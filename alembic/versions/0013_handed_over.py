@@ -1,7 +1,5 @@
-"""A request says when the program that asked first read its approval.
+"""Store when the asking program first read its approval.
 
-Revision ID: 0013
-Revises: 0012
 Create Date: 2026-11-22
 """
 

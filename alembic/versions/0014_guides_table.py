@@ -1,7 +1,5 @@
-"""The view `pending_reviews` shows what programs sent, as they sent it.
+"""Show in `pending_reviews` what programs sent, unchanged.
 
-Revision ID: 0014
-Revises: 0013
 Create Date: 2026-11-22
 """
 

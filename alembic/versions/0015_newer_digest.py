@@ -1,7 +1,5 @@
-"""A digest that further requests join later is posted again, and the old one points to it.
+"""Post a digest again when requests join later; the old one points to it.
 
-Revision ID: 0015
-Revises: 0014
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""Let the planner reckon with many agents, so that what is of one agent is read by the index of agents.
+"""Let the planner expect many agents, so that it uses the index of agents.
 
-Revision ID: 0016
-Revises: 0015
 Create Date: 2026-11-22
 """
 

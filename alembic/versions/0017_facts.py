@@ -1,7 +1,5 @@
-"""Requests say where their facts come from, and keys may tell facts.
+"""Store the source of a request's facts; let keys send facts.
 
-Revision ID: 0017
-Revises: 0016
 Create Date: 2026-11-22
 """
 

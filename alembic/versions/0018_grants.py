@@ -1,7 +1,5 @@
-"""Grants: consent in advance, and its uses.
+"""Add grants (consent in advance) and their uses.
 
-Revision ID: 0018
-Revises: 0017
 Create Date: 2026-11-22
 """
 

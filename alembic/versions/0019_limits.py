@@ -1,7 +1,5 @@
-"""What actions take of the limits over time, and which of it counts.
+"""Store what actions use of limits over time, and what counts.
 
-Revision ID: 0019
-Revises: 0018
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""When a call that failed is tried again.
+"""Store when a failed call is retried.
 
-Revision ID: 0020
-Revises: 0019
 Create Date: 2026-11-22
 """
 

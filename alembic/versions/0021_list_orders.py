@@ -1,7 +1,5 @@
-"""Let lists of what waits be read by deadline and by risk from an index, audience by audience.
+"""Index waiting lists by deadline and risk, per audience.
 
-Revision ID: 0021
-Revises: 0020
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""Keep the policies that were in force, and by which one each request and attempt was judged.
+"""Keep past policies, and which one judged each request and attempt.
 
-Revision ID: 0022
-Revises: 0021
 Create Date: 2026-11-22
 """
 

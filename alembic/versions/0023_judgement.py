@@ -1,7 +1,5 @@
-"""Keep every judgement of policy with what it rests on.
+"""Keep every judgement with its inputs.
 
-Revision ID: 0023
-Revises: 0022
 Create Date: 2026-11-22
 """
 

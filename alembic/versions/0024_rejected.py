@@ -1,7 +1,5 @@
-"""Find out by an index whether the very same action was rejected lately.
+"""Index recently rejected actions.
 
-Revision ID: 0024
-Revises: 0023
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""Steps of a function agent side by side, each waking its run; calls that sleep.
+"""Concurrent steps of function agents, each waking its run; calls that sleep.
 
-Revision ID: 0025
-Revises: 0024
 Create Date: 2026-11-23
 """
 

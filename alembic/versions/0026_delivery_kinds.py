@@ -1,7 +1,5 @@
-"""Read what waits in a channel kind by kind.
+"""Index a channel's waiting messages by kind.
 
-Revision ID: 0026
-Revises: 0025
 Create Date: 2026-11-23
 """
 

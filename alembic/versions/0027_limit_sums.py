@@ -1,7 +1,5 @@
-"""Add up what counts of the limits over time, so that a window of many uses is cheap.
+"""Sum the uses that count for limits, so that long windows are cheap.
 
-Revision ID: 0027
-Revises: 0026
 Create Date: 2026-11-22
 """
 

@@ -1,7 +1,5 @@
-"""Count what observed checkpoints would have asked, and tell operators once a week.
+"""Count what observed checkpoints would have asked, and notify operators weekly.
 
-Revision ID: 0028
-Revises: 0027
 Create Date: 2026-11-23
 """
 

@@ -1,7 +1,5 @@
-"""Point from a request to the one in which people rejected the very same action.
+"""Link a request to the one in which people rejected the same action.
 
-Revision ID: 0029
-Revises: 0028
 Create Date: 2026-11-23
 """
 

@@ -1,7 +1,5 @@
-"""Keep the judgements of edits and of grant uses, and what the checkpoints alone said.
+"""Keep judgements of edits and grant uses, and of the checkpoints alone.
 
-Revision ID: 0030
-Revises: 0029
 Create Date: 2026-11-23
 """
 

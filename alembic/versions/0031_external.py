@@ -1,7 +1,5 @@
-"""Calls of agents that other programs carry out.
+"""Let programs execute agents' calls.
 
-Revision ID: 0031
-Revises: 0030
 Create Date: 2026-11-23
 """
 

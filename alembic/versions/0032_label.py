@@ -1,7 +1,5 @@
-"""What people are shown beside the name of a run's agent.
+"""Store a run's label, shown beside its agent's name.
 
-Revision ID: 0032
-Revises: 0031
 Create Date: 2026-11-23
 """
 

@@ -1,7 +1,5 @@
-"""Schedules that start agents, and what came of each of their times.
+"""Add schedules that start agents, with the outcome of each time.
 
-Revision ID: 0033
-Revises: 0032
 Create Date: 2026-11-23
 """
 
