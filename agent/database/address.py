@@ -1,5 +1,3 @@
-"""The database's address, and settings of every session."""
-
 from __future__ import annotations
 
 import re
@@ -15,11 +13,11 @@ from agent.database.errors import DatabaseUnusable
 SCHEMA = "signoff"
 APP_ROLE = "signoff_app"
 OLDEST_SERVER = 15
-"""The first whose views can check the reader's own rights (`security_invoker`)."""
+"""Views check the reader's rights by `security_invoker`."""
 ENCODING = "UTF8"
-"""The only one that can store what people and agents write."""
+"""Others cannot store every text."""
 
-# Notice within ten seconds that the peer has vanished. The address may override this.
+# Notice a vanished peer within ten seconds. The address may override this.
 _KEEPALIVE = {
     "connect_timeout": "5",
     "keepalives_idle": "4",
@@ -31,7 +29,7 @@ _KEEPALIVE = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database with login, role and schema. Its text form hides the password."""
+    """The text form hides the password."""
 
     parameters: Mapping[str, str] = field(repr=False)
     schema: str = SCHEMA
@@ -39,7 +37,7 @@ class Address:
 
     @classmethod
     def read(cls, url: str, schema: str = SCHEMA, role: str | None = None) -> Self:
-        """Parse `postgresql://…` with libpq's parameters. DatabaseUnusable never contains the password."""
+        """Accepts `postgresql://…` with libpq's parameters. Raises DatabaseUnusable, never with the password."""
         plain, known = re.subn(r"\Apostgres(?:ql)?(?:\+psycopg(?:_async)?)?://", "postgresql://", url.strip())
         if not known:
             raise DatabaseUnusable("the database address has to begin with postgresql://")
@@ -50,7 +48,7 @@ class Address:
         return cls({key: value for key, value in given.items() if value}, schema, role)
 
     def conninfo(self, application_name: str = "signoff", **settings: str | int) -> str:
-        """libpq's connection string: search path, role, time zone, then `settings` (of the server)."""
+        """``settings`` are the server's."""
         begin: dict[str, str | int] = {"search_path": f"{quoted(self.schema)},pg_temp", "TimeZone": "UTC"}
         if self.role is not None:
             begin["role"] = self.role
@@ -65,7 +63,7 @@ class Address:
         return make_conninfo(**merged)
 
     def refusal(self, server_version: int, encoding: str | None) -> DatabaseUnusable | None:
-        """The error for an unusable server version (libpq writes 15.4 as 150004) or encoding."""
+        """The error for an unusable version (libpq: 15.4 is 150004) or encoding."""
         if server_version < OLDEST_SERVER * 10_000:
             major = server_version // 10_000
             return DatabaseUnusable(
@@ -80,7 +78,6 @@ class Address:
 
     @property
     def user(self) -> str | None:
-        """The login in the address."""
         return self.parameters.get("user")
 
     def __str__(self) -> str:
@@ -91,10 +88,9 @@ class Address:
 
 
 def quoted(name: str) -> str:
-    """An SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _escaped(value: str) -> str:
-    """libpq splits `options` at blanks; a backslash keeps a character as it is."""
+    """libpq splits `options` at unescaped blanks."""
     return re.sub(r"([\\\s])", r"\\\1", value)

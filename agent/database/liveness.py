@@ -1,4 +1,4 @@
-"""Detect dead connections, and abandon those that do not answer."""
+"""Detect and abandon dead connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent.database.driver import driver_of
 
 
 def abort_reads(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Fail pending reads at once, through a duplicate: the descriptor stays the driver's."""
+    """Pending reads fail at once, through a duplicate: the driver owns the descriptor."""
     if connection.closed:
         return
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
@@ -27,24 +27,24 @@ def abort_reads(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 async def give_back(connection: AsyncConnection) -> None:
-    """Return it to its pool, rolled back; close it if its pipeline is open: the next user would read its answers."""
+    """Roll back; close it if its pipeline is open, or the next user would read its answers."""
     if not connection.invalidated and driver_of(connection).info.pipeline_status != PipelineStatus.OFF:
         await connection.invalidate()
     if connection.invalidated or driver_of(connection).info.transaction_status == TransactionStatus.IDLE:
-        await connection.close()  # without asking the server
+        await connection.close()  # no round trip
         return
     with suppress(exc.DBAPIError, psycopg.Error):
         await asyncio.shield(asyncio.ensure_future(_roll_back(connection)))
 
 
 async def _roll_back(connection: AsyncConnection) -> None:
-    if driver_of(connection).closed:  # SQLAlchemy does not see failures of statements sent through the driver
+    if driver_of(connection).closed:  # SQLAlchemy does not see failures of driver statements
         await connection.invalidate()
     await connection.close()
 
 
 def watch(engine: AsyncEngine) -> None:
-    """Never hand out a connection closed by the server; a broken one does not empty the pool."""
+    """Discard connections that the server closed; a broken one does not empty the pool."""
     event.listen(engine.sync_engine, "checkout", _refuse_abandoned)
     event.listen(engine.sync_engine, "handle_error", _keep_other_connections)
 

@@ -1,4 +1,4 @@
-"""Paths of migrations and data. Standard library only: `bootstrap.py` loads this before anything is installed."""
+"""Uses only the standard library: `bootstrap.py` runs before anything is installed."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ STATE = Path("/var/lib/signoff")
 
 
 def migrations_path() -> Path:
-    """The directory of Alembic's `env.py`: beside this module in a wheel, top-level `alembic` in a checkout."""
+    """A wheel has them beside this module, a checkout in top-level `alembic`."""
     here = Path(__file__).resolve().parent
     for folder in (here / "_alembic", here.parent.parent / "alembic"):
         if (folder / "env.py").is_file():
@@ -19,7 +19,7 @@ def migrations_path() -> Path:
 
 
 def open_to_others(folder: Path) -> bool:
-    """Whether another user may pass through `folder` and all its existing parents."""
+    """Whether another user may pass through `folder` and its existing parents."""
     folder = folder.resolve()
     return all(
         step.stat().st_mode & stat.S_IXOTH == stat.S_IXOTH
@@ -29,7 +29,7 @@ def open_to_others(folder: Path) -> bool:
 
 
 def place_outside(folder: Path) -> Path | None:
-    """A place for root's private `folder`: root runs PostgreSQL as another user, who must reach the data."""
+    """PostgreSQL must reach root's private data as another user."""
     folder = folder.resolve()
     if os.geteuid() != 0 or open_to_others(folder):
         return None

@@ -1,4 +1,4 @@
-"""Schema migrations, without `alembic.ini` or a current directory. All functions block: use `asyncio.to_thread`."""
+"""Migrations need no `alembic.ini` or current directory. Functions block: use `asyncio.to_thread`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ONE_AT_A_TIME = threading.Lock()  # alembic's environment is in module globals
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The owner's address, and the service's role and login."""
+    """`login` is the service's."""
 
     owner: Address
     role: str = APP_ROLE
@@ -37,7 +37,7 @@ class Target:
 
     @classmethod
     def read(cls, given: Mapping[str, str], environment: Mapping[str, str]) -> Self:
-        """Read the `alembic` command's `-x` arguments, else the environment. DatabaseUnusable without an address."""
+        """Prefer `alembic`'s `-x` arguments to the environment. Raises DatabaseUnusable without an address."""
         url = given.get("url") or environment.get("SIGNOFF_OWNER_URL") or environment.get("DATABASE_URL")
         if not url:
             raise DatabaseUnusable("set SIGNOFF_OWNER_URL or DATABASE_URL to say which database to migrate")
@@ -47,7 +47,6 @@ class Target:
         return cls(Address.read(url, schema), given.get("role", APP_ROLE), login)
 
     def preparation(self) -> list[str]:
-        """Settings for the length of the migrations' transaction."""
         settings = {"signoff.role": self.role, "signoff.login": self.login or ""}
         return [
             f"CREATE SCHEMA IF NOT EXISTS {quoted(self.owner.schema)}",
@@ -59,10 +58,10 @@ class Target:
 def upgrade(
     url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "head"
 ) -> None:
-    """Upgrade the schema in one transaction. Concurrent upgrades wait for each other, and all succeed.
+    """Upgrade the schema in one transaction; concurrent upgrades wait for each other.
 
-    With `owner_url`, that login creates and owns everything, and the login of `url` becomes a member of `role`.
-    Raises DatabaseUnusable in one line, and DatabaseUnavailable.
+    `owner_url` creates and owns everything, and the login of `url` joins `role`. Raises DatabaseUnusable in one line,
+    and DatabaseUnavailable.
     """
     _run("upgrade", _target(url, schema, owner_url, role), to)
 
@@ -70,26 +69,23 @@ def upgrade(
 def downgrade(
     url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "base"
 ) -> None:
-    """Downgrade, by default to nothing, which loses all requests, runs and audit rows.
-
-    Raises the same errors as `upgrade`.
-    """
+    """The default target is nothing, which loses all requests, runs and audit rows. Raises like `upgrade`."""
     _run("downgrade", _target(url, schema, owner_url, role), to)
 
 
 def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | None:
-    """The schema's version or None. DatabaseUnusable: too old, or not readable. Raises DatabaseUnavailable."""
+    """Raises DatabaseUnusable (too old, not readable) and DatabaseUnavailable."""
     return _ask(Address.read(url, schema), "SELECT version_num FROM {schema}.alembic_version", role)
 
 
 def is_compatible(found: str | None, oldest: str | None) -> bool:
-    """Whether this code works with a schema of version `found`, made for code as old as `oldest`."""
+    """Schema `found` works with code from `oldest` on."""
     mine = head()
     return found == mine or (found is not None and oldest is not None and oldest <= mine < found)
 
 
 def run_file(name: str) -> None:
-    """Execute a version's file below `sql/` literally: no parameters, no doubled `%`."""
+    """Execute a file of `sql/` literally: no parameters, no doubled `%`."""
     from alembic import context, op  # noqa: PLC0415 - as in `_run`
 
     statements = (migrations_path() / "sql" / name).read_text(encoding="utf-8")
@@ -104,7 +100,7 @@ def _ask(address: Address, question: LiteralString, role: str) -> str | None:
     with _translated_errors(address), _connect(address, autocommit=True) as connection:
         for attempt in ("login", "role"):
             try:
-                if attempt == "role":  # if another role owns the schema, the login has no rights
+                if attempt == "role":  # the login has no rights if another role owns the schema
                     connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
                 row = connection.execute(query).fetchone()
                 return str(row[0]) if row else None
@@ -121,12 +117,11 @@ def _ask(address: Address, question: LiteralString, role: str) -> str | None:
 
 @cache
 def head() -> str:
-    """The version that this code needs."""
     return _versions()[-1]
 
 
 def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
-    """Whether `upgrade` has something to do. DatabaseUnusable: the schema is too new, and must not be touched."""
+    """Whether `upgrade` has work. Raises DatabaseUnusable if the schema is too new."""
     found = current(url, schema, role=role)
     if found is not None and found not in _versions():
         if is_compatible(found, _ask(Address.read(url, schema), _OLDEST, role)):
@@ -139,7 +134,7 @@ def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
 
 @contextmanager
 def session(target: Target) -> Iterator[Connection]:
-    """One transaction as the owner, in the schema (created if missing), excluding its other migrations."""
+    """One transaction as the owner, in the schema (created if missing); migrations exclude each other."""
     engine = create_engine(
         "postgresql+psycopg://",
         creator=lambda: _connect(target.owner, autocommit=False),
@@ -182,7 +177,6 @@ def _run(step: str, target: Target, revision: str) -> None:
 
 
 def _unprivileged(target: Target, error: BaseException) -> str:
-    """What to do when the login may not migrate."""
     asked = in_one_line(error).removeprefix("(psycopg.errors.InsufficientPrivilege) ")
     if "run this once" in asked:  # 0001-rights.sql says what to do
         return f"the database {target.owner} refused: {asked}"
@@ -204,7 +198,7 @@ def _config() -> Config:
 
 @cache
 def _versions() -> tuple[str, ...]:
-    """Oldest first, from file names."""
+    """Versions, oldest first."""
     found = (path.name.partition("_")[0] for path in (migrations_path() / "versions").glob("*.py"))
     return tuple(sorted(each for each in found if each.isdigit()))
 
@@ -220,7 +214,6 @@ def _connect(address: Address, *, autocommit: bool) -> psycopg.Connection[Any]:
 
 @contextmanager
 def _translated_errors(address: Address) -> Iterator[None]:
-    """Translate the driver's errors."""
     try:
         yield
     except (psycopg.Error, exc.DBAPIError) as error:

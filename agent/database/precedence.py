@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Rank(IntEnum):
-    """A lower number goes first."""
+    """A lower rank goes first."""
 
     PERSON = 1
     SWEEP = 2
@@ -19,11 +19,11 @@ class Rank(IntEnum):
 
 
 MOST = {Rank.PERSON: 0.0, Rank.SWEEP: 1.0, Rank.BACKGROUND: 1.0, Rank.LAST: 5.0}
-"""Seconds that a rank waits before each step: it slows down but never stops."""
+"""Seconds before each step: slowed down, never stopped."""
 
 
 class Precedence:
-    """Counts running work by rank. Affects only waiting times, never correctness."""
+    """Affects waiting times, never correctness."""
 
     def __init__(self, most: Mapping[Rank, float] = MOST) -> None:
         self._most = most
@@ -41,7 +41,7 @@ class Precedence:
             changed.set()
 
     async def give_way(self, rank: Rank) -> None:
-        """Wait until nothing of a higher rank runs, at most ``MOST[rank]`` seconds."""
+        """Wait while a higher rank runs, at most ``MOST[rank]`` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._most[rank]):
                 while any(self._at_work[each] for each in Rank if each < rank):

@@ -16,14 +16,12 @@ PASSWD = Path("/etc/passwd")
 
 @dataclass(frozen=True)
 class ServerUser:
-    """Runs the server and owns its files."""
-
     uid: int
     gid: int
 
     @classmethod
     def of(cls, data_dir: Path) -> "ServerUser":
-        """The current user; for root the owner of `data_dir`, or a separate account (OSError if not creatable)."""
+        """The current user; for root the owner of `data_dir` or a separate account. Raises OSError."""
         if os.geteuid() != 0:
             return cls(os.geteuid(), os.getegid())
         if data_dir.exists() and (status := data_dir.stat()).st_uid != 0:
@@ -32,13 +30,13 @@ class ServerUser:
         return cls(entry.pw_uid, entry.pw_gid)
 
     def process(self) -> dict[str, Any]:
-        """Arguments of `subprocess` to run as this user."""
+        """Arguments for `subprocess`."""
         if os.geteuid() != 0:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def make_parents(self, data_dir: Path) -> None:
-        """Create missing parents; the server's user may pass root's, whatever the umask."""
+        """Root's account may pass the parents, whatever the umask."""
         if os.geteuid() != 0:
             data_dir.parent.mkdir(parents=True, exist_ok=True)
             return
@@ -48,7 +46,7 @@ class ServerUser:
             folder.chmod(0o755)
 
     def stopped_by(self, path: Path) -> Path | None:
-        """The first part of `path`, itself included, that root's account cannot enter or run."""
+        """The first part of `path` that root's account cannot enter or run."""
         if os.geteuid() != 0:
             return None
         for step in (*reversed(path.parents), path):
@@ -62,7 +60,6 @@ class ServerUser:
         return None
 
     def give(self, folder: Path) -> None:
-        """Give `folder` to this user, without access for others."""
         folder.chmod(0o700)
         if os.geteuid() == 0:
             os.chown(folder, self.uid, self.gid)

@@ -1,6 +1,6 @@
 """One transaction: reads run at once; writes are sent with COMMIT.
 
-No write depends on an earlier one's result, so all share one round trip (pipeline mode). When one fails, the server
+Writes do not depend on each other's results, so all share one round trip (pipeline mode). After a failure the server
 skips the rest, COMMIT included.
 """
 
@@ -38,10 +38,9 @@ from agent.database.writes import Writes
 from signoff.errors import SignoffError
 
 Listener = Callable[[UUID, int], object]
-"""A request and its number of audit events."""
+"""Gets a request and its number of audit events."""
 
 Wake = Callable[[Sequence[Wakeup]], object]
-"""The wake-ups of a committed transaction."""
 
 DECISION_BUDGET = 1.2
 """Seconds. With 0.8 s to identify who clicked, this stays below Slack's three."""
@@ -50,7 +49,7 @@ _SAVEPOINT, _RELEASE = text("SAVEPOINT step"), text("RELEASE SAVEPOINT step")
 
 
 class Transaction:
-    """``execute`` reads and locks; other methods collect ``text()`` constants, sent before COMMIT."""
+    """Reads run at once; other methods collect ``text()`` constants, sent before COMMIT."""
 
     def __init__(self, connection: AsyncConnection, address: Address, tell: Listener, wake: Wake) -> None:
         self.connection = connection
@@ -79,52 +78,50 @@ class Transaction:
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
     ) -> CursorResult[Any]:
-        """Run now. Does not see collected writes that are not flushed."""
+        """Collected writes are not visible before a flush."""
         if self.unbegun:
             await self._raw.execute("BEGIN", prepare=False)
         return await self.connection.execute(statement, parameters)
 
     def add(self, statement: TextClause, **parameters: Any) -> None:
-        """Collect a statement whose result is not needed."""
         self._writes.add(statement, parameters)
 
     def add_rows(
         self, statement: TextClause, rows: Sequence[Mapping[str, Any]], *, last: bool = False
     ) -> None:
-        """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``, for all members together.
+        """Collect rows for a statement that reads ``:rows`` with ``json_to_recordset``, for all members together.
 
-        ``last``: after everything else, and without two rows for the same table row: an UPDATE would count only
-        one. One text for all rows costs a fraction of an array per column. The flush raises TypeError for
-        values other than JSON, UUIDs, times and bytes.
+        ``last``: after everything else, without two rows for one table row: an UPDATE would count only one. One text
+        costs a fraction of an array per column. The flush raises TypeError for values other than JSON, UUIDs, times
+        and bytes.
 
-        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which
-        is all: PostgreSQL expects a hundred in any text and would scan a large table to find one. A SELECT
-        hides the number, so the plan is kept.
+        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them (all):
+        PostgreSQL expects a hundred in any text and would scan a large table to find one. The SELECT hides the
+        number, so the plan is kept.
         """
         self._writes.add_rows(statement, rows, last=last)
 
     def next_member(self) -> None:
-        """Begin the writes of a wave's next member; members share no rows."""
+        """Begin a wave's next member; members share no rows."""
         self._writes.next_member()
 
     def wake(self, *wakeups: Wakeup) -> None:
-        """Send wake-ups after the commit."""
         self._wakeups.update(dict.fromkeys(wakeups))
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Call this after the commit: logs, metrics and traces of facts. Must be quick and not raise."""
+        """For logs, metrics and traces of facts. ``callback`` must be quick and not raise."""
         self._callbacks.append(callback)
 
     def begin_after_commit(self, callback: Callable[[], object]) -> None:
-        """Call this before the other callbacks, to start work."""
+        """Start work before the other callbacks."""
         self._start_callbacks.append(callback)
 
     def ended(self, requests: Mapping[UUID, int]) -> None:
-        """Report the end of these requests, with their numbers of audit events, after COMMIT."""
+        """``requests``: with their numbers of audit events."""
         self._ended.update(requests)
 
     async def flush(self) -> None:
-        """Send collected writes now, for statements that must see them. Raises the driver's errors."""
+        """Send collected writes for statements that must see them. Raises the driver's errors."""
         if self._writes:
             await self._send()
 
@@ -144,7 +141,7 @@ class Transaction:
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """Roll back only this block if it raises. Its collected writes are sent at its end."""
+        """Roll back only this block if it raises; sends its collected writes."""
         self.add(_SAVEPOINT)
         await self.flush()
         try:
@@ -164,7 +161,6 @@ class Transaction:
         abort_reads(self._raw)
 
     def out_of_time(self) -> DatabaseError:
-        """Nothing was written, or the outcome is unknown."""
         if self._committing:
             return self._unknown()
         return BudgetExceeded(
@@ -173,7 +169,7 @@ class Transaction:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Self]:
-        """Commit when the block ends, roll back when it raises. Raises DatabaseUnavailable, OutcomeUnknown."""
+        """Raises DatabaseUnavailable, OutcomeUnknown."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(give_back, self.connection)
             try:
@@ -189,7 +185,7 @@ class Transaction:
         if self._expired:
             raise self.out_of_time()
         if status == TransactionStatus.INERROR:
-            # PostgreSQL would answer this COMMIT with a ROLLBACK, and the driver would not complain.
+            # PostgreSQL would answer COMMIT with ROLLBACK, and the driver would not complain.
             raise DatabaseError("an error inside the transaction was ignored; it was rolled back")
         if status == TransactionStatus.UNKNOWN:
             raise DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
@@ -211,7 +207,6 @@ class Transaction:
             self._tell(request_id, recorded)
 
     def _translated(self, error: Exception) -> DatabaseError | None:
-        """The error to raise instead; None: the original."""
         if isinstance(error, SignoffError):
             return None
         is_over = self._raw.closed or is_lost(error)
@@ -238,11 +233,10 @@ class Transaction:
 
 
 Connection = AsyncConnection | Transaction
-"""What reads and locks take."""
 
 
 async def fetch(connection: Connection, statement: Statement, **parameters: Any) -> list[Any]:
-    """Execute a constant statement (or a cached function's), compiled once, without SQLAlchemy; columns are named."""
+    """Run a constant (or cached) statement, compiled once, without SQLAlchemy; columns are named."""
     if _unbegun(connection):
         return (await query(connection, statement, **parameters))[0]
     cursor = _driver(connection).cursor(row_factory=namedtuple_row)
@@ -251,7 +245,7 @@ async def fetch(connection: Connection, statement: Statement, **parameters: Any)
 
 
 async def query(connection: Connection, *statements: Statement, **parameters: Any) -> list[list[Any]]:
-    """Send statements in one round trip, with the same ``parameters``; each runs after the one before and its locks."""
+    """Send statements with the same ``parameters`` in one round trip; each sees the locks and results before it."""
     raw, begin = _driver(connection), _unbegun(connection)
     async with raw.pipeline():
         if begin:

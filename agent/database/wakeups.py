@@ -1,7 +1,7 @@
 """Wake-ups: "look at this now", sent after COMMIT. The tables hold the work; a lost wake-up only delays it.
 
-Work that this process cannot take is announced with one ``NOTIFY`` in its own transaction: in a fact's it would hold a
-lock of the whole server until the disk has answered.
+Work for other processes is announced by ``NOTIFY`` in its own transaction: in a fact's, it would hold a lock of the
+whole server until the disk has answered.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Wakeup:
     key: UUID | str
     agent: str | None = None
     first: bool = False
-    """A person waits for the result."""
+    """A person waits."""
     last: bool = False
-    """Nobody waits for the result."""
+    """Nobody waits."""
 
     @classmethod
     def run(cls, run_id: UUID, agent: str) -> Self:
@@ -51,7 +51,7 @@ class Wakeup:
 
     @classmethod
     def notices(cls, target: str) -> Self:
-        """Send what is due to a webhook (its id), or by e-mail (``agent.domain.outbound.MAIL``)."""
+        """``target``: a webhook's id, or ``agent.domain.outbound.MAIL``."""
         return cls(WakeupKind.NOTICES, target)
 
     @classmethod
@@ -60,11 +60,11 @@ class Wakeup:
 
 
 Listener = Callable[[Sequence[Wakeup]], Sequence[Wakeup]]
-"""Takes wake-ups, quickly; returns those for other listeners."""
+"""Takes wake-ups, quickly; returns the rest."""
 
 
 class Wakeups:
-    """Passes committed wake-ups to this process's listeners, and announces the rest."""
+    """Announces wake-ups that no listener of this process takes."""
 
     def __init__(self, announce: Callable[[], Awaitable[None]] | None = None) -> None:
         self._announce = announce
@@ -74,12 +74,12 @@ class Wakeups:
         self._again = False
 
     def listen(self, listener: Listener) -> Callable[[], object]:
-        """Call this with what earlier listeners left. Returns an unsubscriber."""
+        """Pass on what earlier listeners left. Returns an unsubscriber."""
         self._listeners[listener] = None
         return partial(self._listeners.pop, listener, None)
 
     def on_announcement(self, look: Callable[[], object]) -> Callable[[], object]:
-        """Call this when other processes may have left work. Must be quick and not raise. Returns an unsubscriber."""
+        """Other processes may have left work. ``look`` must be quick and not raise. Returns an unsubscriber."""
         self._looks[look] = None
         return partial(self._looks.pop, look, None)
 
@@ -88,7 +88,7 @@ class Wakeups:
             look()
 
     def send(self, wakeups: Sequence[Wakeup]) -> None:
-        """Neither waits nor raises: the work is committed."""
+        """The work is committed, so this neither waits nor raises."""
         for listener in tuple(self._listeners):
             if not wakeups:
                 return
@@ -100,7 +100,7 @@ class Wakeups:
             self.announce()
 
     def announce(self) -> None:
-        """Notify other processes; neither waits nor raises."""
+        """Neither waits nor raises."""
         if self._announce is None:
             return
         self._again = True
@@ -108,17 +108,16 @@ class Wakeups:
             self._announcing = asyncio.create_task(self._tell_others(self._announce), name="announce")
 
     async def finish(self) -> None:
-        """Wait until announcements are sent."""
         if self._announcing is not None:
             await asyncio.gather(self._announcing, return_exceptions=True)
 
     async def _tell_others(self, announce: Callable[[], Awaitable[None]]) -> None:
-        """Announce once at a time; requests meanwhile become one more."""
+        """Requests during an announcement become one more."""
         while self._again:
             self._again = False
             try:
                 await announce()
-            except Exception as error:  # other processes poll anyway, within a second
+            except Exception as error:  # others poll within a second
                 log.warning(
                     "other processes were not notified",
                     action="wakeups.lost",

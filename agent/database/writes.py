@@ -1,4 +1,4 @@
-"""A transaction's collected writes, in sending order."""
+"""A transaction's writes, in sending order."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from agent.database.json_rows import json_rows
 
 Row = Mapping[str, Any]
 _Write = tuple[TextClause, Row | list[Row]]
-"""With its parameters, or with the rows that it reads."""
 
 
 class Writes:
-    """Keeps each member's own order, and joins rows for the same statement."""
+    """Each member's order stays; rows for the same statement are joined."""
 
     def __init__(self) -> None:
         self._members: list[list[_Write]] = [[]]
@@ -29,14 +28,13 @@ class Writes:
         self._members[-1].append((statement, parameters))
 
     def add_rows(self, statement: TextClause, rows: Sequence[Row], *, last: bool) -> None:
-        """Rows of ``last`` are sent after everything else, in one statement."""
+        """Rows of ``last`` are sent last, in one statement."""
         if rows and last:
             self._last.setdefault(statement, []).extend(rows)
         elif rows:
             self._members[-1].append((statement, list(rows)))
 
     def next_member(self) -> None:
-        """Later writes are independent of earlier ones."""
         self._members.append([])
 
     def statements(self) -> Iterator[tuple[TextClause, Row]]:
@@ -48,7 +46,7 @@ class Writes:
 
 
 def _together(members: Sequence[Sequence[_Write]]) -> list[_Write]:
-    """A statement is sent when it is next for every member that still has it, or when none is."""
+    """Send a statement when it is next for every member that still has it, or when none is."""
     queues = [deque(each) for each in members if each]
     left = Counter(statement for each in queues for statement, _ in each)
     found: list[_Write] = []
