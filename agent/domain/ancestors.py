@@ -1,5 +1,3 @@
-"""Display names of agents, with the delegating agents and the run's label."""
-
 from collections.abc import Iterable
 
 MAX_LABEL = 80
@@ -12,6 +10,6 @@ def ancestor_names(above: Iterable[str], agent: str, label: str | None = None) -
 
 
 def label_of(text: str | None) -> str | None:
-    """A label as stored: one line, without enclosing quotation marks."""
+    """One line, without curly quotation marks."""
     line = " ".join((text or "").replace("“", '"').replace("”", '"').split())
     return (line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…") or None

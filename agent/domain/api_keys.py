@@ -1,5 +1,3 @@
-"""API keys of programs."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """An authenticated key. ``owner`` asks and votes with it; ``agent``: the fixed agent of its requests."""
+    """An authenticated key. ``owner`` asks and votes with it; ``agent``: fixed for its requests."""
 
     key_id: UUID
     key: str
@@ -46,7 +44,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
-    """Its secret is not stored; ``prefix`` is how it begins."""
+    """``prefix`` is how the secret, which is not stored, begins."""
 
     id: UUID
     name: str

@@ -18,7 +18,7 @@ from signoff.errors import MalformedArguments
 FIRST_SEQ = 1
 
 DIRECT = "direct"
-"""`path` of an act without an interface: a program called the use case itself."""
+"""`path` when a program called the use case."""
 
 
 class AuditKind(StrEnum):
@@ -91,7 +91,7 @@ class AuditEvent:
 
 @dataclass(frozen=True)
 class Head:
-    """A saved head: the last event's number (0: none) and hash."""
+    """A saved head; `seq` 0: no event."""
 
     subject: str
     seq: int
@@ -117,12 +117,11 @@ def run_subject(run_id: UUID) -> str:
 
 
 def call_subject(run_id: UUID, request_id: UUID | None) -> str:
-    """Its request's chain, or its run's if nobody was asked."""
     return request_subject(request_id) if request_id else run_subject(run_id)
 
 
 def genesis(subject: str) -> bytes:
-    """The hash before the first event: SHA-256, 32 bytes."""
+    """The hash before the first event: SHA-256."""
     return hashlib.sha256(canonical_bytes({"genesis": subject})).digest()
 
 
@@ -135,7 +134,7 @@ def event_hash(
     event: str,
     detail: Mapping[str, Any],
 ) -> bytes:
-    """SHA-256 of event and previous hash, as canonical JSON. ValueError for a naive `at`; MalformedArguments."""
+    """Raises ValueError for a naive `at`, and MalformedArguments."""
     content = {
         "previous": previous.hex(),
         "subject": subject,
@@ -149,10 +148,10 @@ def event_hash(
 
 
 def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list[ChainProblem]:
-    """The problems of one chain, in stored order.
+    """Check one chain, in stored order.
 
-    Only the `head` reveals a cut end or a chain rewritten from some point on. After a problem the check continues
-    from the stored hashes: one edit is one problem.
+    Only `head` reveals a cut end or a chain rewritten from some point on. After a problem the check continues from
+    the stored hashes: one edit is one problem.
     """
     chain = list(events)
     if not chain:
@@ -169,7 +168,7 @@ def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list
 
 
 def against_kept(chain: Sequence[AuditEvent], kept: Head | None) -> list[ChainProblem]:
-    """The problems of a chain that once had this head and may only have grown."""
+    """Check a chain that once had this head and may only have grown."""
     if kept is None or kept.seq < FIRST_SEQ:
         return []
     if len(chain) < kept.seq:

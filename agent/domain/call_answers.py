@@ -1,5 +1,3 @@
-"""What a call's answer means for model, run and parent runs."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -21,10 +19,9 @@ class EndedCall:
     repeats: UUID | None
     """The expired call that its requester had asked again."""
     approval: str = ""
-    """The reviewers' changes and notes, in words."""
+    """The reviewers' changes and notes."""
 
     def note(self, given: CallAnswer) -> str:
-        """What the model reads about a background call."""
         about = f" (request {self.request_id})" if self.request_id else ""
         words = f": {given.text}" if given.text else ""
         outcome = f"Outcome of {self.tool} {self.raw_arguments}{about}: {given.kind.value}{words}"
@@ -40,12 +37,11 @@ _AFTER = {
 
 
 def call_after(outcome: RequestStatus) -> tuple[CallState, AnswerKind | None]:
-    """The call's state after its request ends, and the kind of refusal."""
     return _AFTER[outcome]
 
 
 def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:
-    """The cause with which a refused call ends its run; ``None``: the model gets the answer."""
+    """Why the run ends; ``None``: the model gets the answer."""
     if on_reject != "stop":
         return None
     if kind is AnswerKind.REJECTED:
@@ -54,7 +50,7 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
 
 
 def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
-    """Whether a background call's outcome wakes its run. A run stopped by a person wakes only for a repeated call."""
+    """After a person's stop only a repeated call's outcome wakes the run."""
     if not status.over:
         return True
     if given.kind is AnswerKind.WITHDRAWN or stop_cause(given.kind, call.on_reject) is not None:
@@ -63,7 +59,6 @@ def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
 
 
 def answer_of_ended_run(agent: str, status: RunStatus, cause: str, reason: str | None = None) -> CallAnswer:
-    """The answer to the parent's call when a run ends before its agent is done."""
     if status is RunStatus.CANCELLED:
         return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {agent} was cancelled")
     if status is RunStatus.DENIED:

@@ -1,5 +1,3 @@
-"""The changes of an edit, with their paths."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,10 +12,10 @@ Difference = tuple[tuple[Step, ...], Any, Any]
 
 
 def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[Difference]:
-    """Differences between two JSON values, as steps with both values.
+    """Differences between JSON values, as steps with both values.
 
-    Objects by key (a missing key is None), lists of equal length by item, all else in canonical form: `1` equals
-    `1.0`, not `true`.
+    Objects by key (None: missing), lists of equal length by item, all else in canonical form: `1` equals `1.0`, not
+    `true`.
     """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
@@ -30,7 +28,7 @@ def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[D
 
 
 def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]:
-    """Changes between two actions (canonical bytes, empty when erased); none without both."""
+    """Compare canonical bytes, empty when erased."""
     if not proposed or not decided:
         return ()
     before, after = Action.from_canonical(bytes(proposed)), Action.from_canonical(bytes(decided))
@@ -57,7 +55,6 @@ def touches_hidden(
 
 
 def approval_note(made: Sequence[Change], notes: Sequence[str]) -> str:
-    """What a model reads about the approval: changes and notes."""
     lines = [f"Note given by a reviewer with the approval: {each}" for each in notes]
     if made:
         parts = "; ".join(f"{each.path} from {_shown(each.before)} to {_shown(each.after)}" for each in made)

@@ -10,12 +10,12 @@ from agent.domain import checkpoint_fields
 from agent.domain.rules import Terms
 
 Problem = tuple[str | None, str]
-"""A key of a table (None: the table) and its problem."""
+"""A key (None: the table) and its problem."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Terms' place in the file, and the keys written there, valid or not."""
+    """`written` may be invalid."""
 
     table: str
     index: int
@@ -23,11 +23,11 @@ class Place:
     written: Any
 
     def has(self, key: str) -> bool:
-        """Whether the key is written here, not inherited."""
+        """Whether the key is not inherited."""
         return isinstance(self.written, dict) and key in self.written
 
     def first(self, *keys: str) -> str | None:
-        """The first of these keys written here; None: all inherited, so the problem names the table."""
+        """None: all are inherited, so the problem names the table."""
         return next((key for key in keys if self.has(key)), None)
 
 
@@ -40,7 +40,7 @@ def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
 
 
 def _quorum(place: Place, terms: Terms) -> Iterator[Problem]:
-    """Checked only if all approvers are single people; else their number is known only at the click."""
+    """Groups are counted only at the click, so check only people."""
     if not all(checkpoint_fields.is_user(approver) for approver in terms.approvers):
         return
     key = place.first("approvals_required", "allow_edit", "approvers")

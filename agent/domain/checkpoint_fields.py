@@ -1,4 +1,4 @@
-"""Parse each key of a checkpoints file. A ValueError's text follows the key's name."""
+"""Parse the keys of a checkpoints file. A ValueError's text follows the key's name."""
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
 
@@ -18,7 +18,7 @@ SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=365)
 MAX_REASONS = 20
 MAX_REASON = 75
-"""Slack's limit for a choice in a menu, in characters."""
+"""Characters: Slack's limit for a menu choice."""
 MAX_REMINDERS = 10
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -29,12 +29,10 @@ _PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
 
 
 def is_user(approver: str) -> bool:
-    """Whether this names one person, so that approvers can be counted."""
     return _USER.match(approver) is not None
 
 
 def text(value: Any) -> str:
-    """A non-empty string."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("must be a text that is not empty")
     if "\x00" in value:
@@ -49,7 +47,7 @@ def boolean(value: Any) -> bool:
 
 
 def checkpoint_id(value: Any) -> str:
-    """Fits a log line, and is not reserved by policy."""
+    """The id fits a log line."""
     if not isinstance(value, str) or not _ID.match(value):
         raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
     if value in RESERVED_IDS:
@@ -58,7 +56,7 @@ def checkpoint_id(value: Any) -> str:
 
 
 def pattern(value: Any) -> str:
-    """A regular expression, matched from the start of a tool's name."""
+    """Patterns match from the start of a tool's name."""
     try:
         compile_pattern(text(value))
     except ValueError as error:
@@ -67,7 +65,6 @@ def pattern(value: Any) -> str:
 
 
 def condition(value: Any) -> str:
-    """A CEL expression."""
     try:
         return compile_when(text(value)).text
     except ValueError as error:
@@ -83,7 +80,6 @@ def template(value: Any) -> str:
 
 
 def link_template(value: Any) -> str:
-    """A URL template on the operator's own host."""
     try:
         check_link(text(value))
     except ValueError as error:
@@ -98,7 +94,6 @@ def reason_required(value: Any) -> tuple[NeedsReason, ...]:
 
 
 def reject_reasons(value: Any) -> tuple[str, ...]:
-    """Short, distinct texts."""
     reasons = [text(entry).strip() for entry in _listed(value)]
     if len(reasons) > MAX_REASONS:
         raise ValueError(f"must have at most {MAX_REASONS} entries")
@@ -124,7 +119,6 @@ def remind_at(value: Any) -> tuple[float, ...]:
 
 
 def on_timeout(value: Any) -> OnTimeout:
-    """expire or escalate."""
     return "escalate" if _one_of(value, ["expire", "escalate"]) == "escalate" else "expire"
 
 
@@ -137,7 +131,7 @@ def redact(value: Any) -> tuple[str, ...]:
 
 
 def email_facts(value: Any) -> tuple[str, ...]:
-    """Names or dotted paths of facts; a leading `facts.` is optional."""
+    """The prefix `facts.` is optional."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _PATH.match(entry):
             raise ValueError(f"{entry!r} is not a name of a fact such as price or a path such as owner.name")
@@ -147,7 +141,7 @@ def email_facts(value: Any) -> tuple[str, ...]:
 
 
 def email(value: Any) -> tuple[str, ...]:
-    """E-mail addresses; may be empty."""
+    """The list may be empty."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _MAIL.match(entry):
             raise ValueError(f"{entry!r} is not an e-mail address such as finance@example.com")
@@ -159,23 +153,19 @@ def risk(value: Any) -> Risk:
 
 
 def on_reject(value: Any) -> OnReject:
-    """stop or tell_model."""
     return "stop" if _one_of(value, ["stop", "tell_model"]) == "stop" else "tell_model"
 
 
 def rejected_again(value: Any) -> RejectedAgain:
-    """refuse or show."""
     return "show" if _one_of(value, ["refuse", "show"]) == "show" else "refuse"
 
 
 def unmatched(value: Any) -> Unmatched:
-    """review, allow or deny."""
     choice = _one_of(value, ["review", "allow", "deny"])
     return "allow" if choice == "allow" else "deny" if choice == "deny" else "review"
 
 
 def approvers(value: Any) -> tuple[str, ...]:
-    """Slack users, user groups, or "channel"; at least one, or nobody could decide."""
     entries = _ids(value, 'a Slack user id (U…, W…), a user group id (S…) or "channel"', {"channel"})
     if not entries:
         raise ValueError("must not be empty: its requests would have no reviewer")
@@ -183,12 +173,10 @@ def approvers(value: Any) -> tuple[str, ...]:
 
 
 def notify(value: Any) -> tuple[str, ...]:
-    """Slack users and user groups."""
     return _ids(value, "a Slack user id (U…, W…) or a user group id (S…)", set())
 
 
 def escalate_to(value: Any) -> tuple[str, ...]:
-    """Slack users and user groups; at least one."""
     entries = notify(value)
     if not entries:
         raise ValueError("must not be empty: there would be nobody to escalate to")
@@ -202,14 +190,13 @@ def approvals_required(value: Any) -> int:
 
 
 def cards_per_minute(value: Any) -> int:
-    """1 to 60: Slack takes about one message per second and channel."""
+    """Slack takes about one message per second and channel."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 60:
         raise ValueError("must be a whole number from 1 to 60")
     return value
 
 
 def duration(value: Any) -> timedelta:
-    """ "72h", "1h30m", or seconds: from 1 second to 365 days."""
     amount = seconds_of(value)
     if not SHORTEST.total_seconds() <= amount <= LONGEST.total_seconds():
         raise ValueError("must be between 1 second and 365 days")

@@ -1,7 +1,6 @@
-"""Read a checkpoints file (TOML) into a policy, or report its problems with file and line.
+"""Read a checkpoints file (TOML) into a policy, or report all its problems with file and line.
 
-All problems are reported together. A key that would not be enforced is an error: a control without effect is worse than
-none.
+A key that would not be enforced is an error: a control without effect is worse than none.
 """
 
 from __future__ import annotations
@@ -77,11 +76,10 @@ def load(
     no_lookups: str | None = None,
     now: datetime | None = None,
 ) -> Policy:
-    """The policy of this text; an empty text: everything not read-only needs approval.
+    """Read a policy; without text, everything not read-only needs approval.
 
-    `no_mail`: why e-mail cannot be sent, which makes `email` a problem; `no_lookups`: the same for `[[facts]]`.
-    `now` bounds `observe_until`; a policy applied earlier needs none. PolicyError has a line per problem:
-    `checkpoints.toml:12: …`.
+    `no_mail`, `no_lookups`: why `email` or `[[facts]]` would be a problem. `now` bounds `observe_until`; None for a
+    policy applied earlier. Raises PolicyError, with a line per problem: `checkpoints.toml:12: …`.
     """
     try:
         tables = tomllib.loads(text)
@@ -181,7 +179,6 @@ class _Reader:
     def _table(
         self, name: str, index: int, label: str, table: Any, known: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The table's valid keys; the others become problems."""
         if not isinstance(table, dict):
             self._problem(self._lines.of(name, index), f"{label}: must be a table")
             return {}
@@ -238,14 +235,12 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _ReadRule:
-    """A checkpoint, and the end of its observation if only observed."""
-
     rule: Rule
     observe_until: datetime | None
 
 
 def _split(read: Iterable[_ReadRule | None]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
-    """Rules, and observed rules with their positions among them."""
+    """Observed rules have their positions among the rules."""
     rules: list[Rule] = []
     observed: list[ObservedRule] = []
     for each in read:

@@ -1,8 +1,8 @@
 """`description_template`: an action's description, filled in from its arguments and facts.
 
-`{args.order_id}` and `{facts.price}` name a value by its path, also nested: `{args.a.b}`, `{args.items.0}`. `{{` and
-`}}` are braces, `$` is a dollar sign; a number named like `price` is written as money. Texts are put in quotation marks
-that they cannot close, so all other words are the operator's. The caller escapes the result.
+`{args.a.b}`, `{facts.price}` and `{args.items.0}` name values by path. `{{` and `}}` are braces, `$` is a dollar
+sign; a number named like `price` is written as money. Texts are put in quotation marks that they cannot close, so all
+other words are the operator's. The caller escapes the result.
 """
 
 import re
@@ -18,23 +18,22 @@ ROOTS = ("args", "facts")
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
 MISSING = object()
-"""For a path that leads nowhere."""
 
 
 def check(template: str) -> None:
-    """ValueError, naming the place, if `render` could not fill it in."""
+    """Raises ValueError, naming the place."""
     parts(template)
 
 
 def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
-    """A missing value shows as `⟨missing: args.x⟩`. ValueError if `check` refuses the template."""
+    """A missing value shows as `⟨missing: args.x⟩`. Raises ValueError."""
     roots = {"args": args, "facts": facts or {}}
     return "".join(part if path is None else _show(path, roots) for part, path in parts(template))
 
 
 @lru_cache(maxsize=1024)
 def parts(template: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
-    """Literal texts (without a path) and placeholders (with one). Raises ValueError."""
+    """Literal texts have no path. Raises ValueError."""
     found: list[tuple[str, tuple[str, ...] | None]] = []
     for match in _PART.finditer(template):
         text, name = match.group(), match.group(1)
@@ -59,7 +58,6 @@ def _path(name: str, column: int) -> tuple[str, ...]:
 
 
 def value_at(path: tuple[str, ...], roots: Mapping[str, Any]) -> Any:
-    """The value at a placeholder's path, or `MISSING`."""
     value: Any = roots
     for step in path:
         value = _step(value, step)

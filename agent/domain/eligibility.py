@@ -1,8 +1,8 @@
 """Who may act on a request or a run, and why not. In doubt they may not.
 
-Takes facts as values; returns a refusal or ``None``. Exclusions are stored when a request opens (`exclusions`); an edit
-adds its editor (`with_editor`). Requesters, key owners and instructors may neither vote, edit nor settle; advisers and
-editors may do everything except approve and retry.
+Functions return a refusal or ``None``. Exclusions are stored when a request opens; an edit adds its editor.
+Requesters, key owners and instructors may neither vote, edit nor settle; advisers and editors may not approve or
+retry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REFUSALS = {
 }
 _RANKS = {why: rank for rank, why in enumerate(Involvement)}
 _MAY_NOT_APPROVE = (Involvement.ADVISER, Involvement.EDITOR)
-"""All other involvements exclude from every reviewer's act."""
+"""All others exclude from every reviewer's act."""
 
 
 class Reviewed(Protocol):
@@ -51,16 +51,16 @@ class Reviewable(Reviewed, Protocol):
 
 
 class Doubtful(Reviewed, Protocol):
-    """What a verdict on an execution in doubt depends on."""
+    """An execution in doubt."""
 
     @property
-    def asked(self) -> bool: ...  # people were asked about the call
+    def asked(self) -> bool: ...  # about the call
     @property
     def requester(self) -> Person | None: ...
 
 
 class WaitingRequest(Protocol):
-    """What cancelling depends on, for a request that a run waits for."""
+    """A request that a run waits for."""
 
     @property
     def approvers(self) -> tuple[str, ...]: ...
@@ -71,7 +71,7 @@ class WaitingRequest(Protocol):
 def exclusions(
     involved: Iterable[Exclusion], *, prevent_self_review: bool, editor_may_approve: bool
 ) -> tuple[Exclusion, ...]:
-    """People whose approval does not count, each with their strongest involvement."""
+    """Only the strongest involvement of a person counts."""
     found: dict[Person, Exclusion] = {}
     for each in sorted(involved, key=lambda each: _RANKS[each.why]):
         if _counts_against(each.why, prevent_self_review, editor_may_approve):
@@ -92,7 +92,6 @@ def exclusion_of(excluded: Iterable[Exclusion], person: Person) -> Exclusion | N
 
 
 def reviewer_refusal(request: Reviewed, who: Standing, verdict: Verdict | None = None) -> Refusal | None:
-    """Why this person may not review the request, or not with this verdict."""
     if who.refusal is not None:
         return who.refusal
     if not request.approvers:
@@ -108,7 +107,7 @@ def reviewer_refusal(request: Reviewed, who: Standing, verdict: Verdict | None =
 def vote_refusal(
     request: Reviewable, voter: Standing, verdict: Verdict, revision: int, now: datetime
 ) -> Refused | None:
-    """Why this verdict on this revision does not count; ``now`` is database time."""
+    """``now`` is database time."""
     if (refused := _review_refusal(request, voter, revision, now)) is not None:
         return refused
     refusal = reviewer_refusal(request, voter, verdict)
@@ -116,7 +115,7 @@ def vote_refusal(
 
 
 def state_refusal(request: Reviewable, revision: int) -> Refused | None:
-    """Why nobody may act on this revision any more. Ignores the deadline."""
+    """The deadline is not checked."""
     match request.status:
         case RequestStatus.CANCELLED:
             return Refused(Refusal.WITHDRAWN)
@@ -130,7 +129,6 @@ def state_refusal(request: Reviewable, revision: int) -> Refused | None:
 
 
 def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: datetime) -> Refused | None:
-    """Why this person may not edit this revision or prepare an edit."""
     if (refused := _review_refusal(request, editor, revision, now)) is not None:
         return refused
     return None if request.allow_edit else Refused(Refusal.EDIT_NOT_ALLOWED)
@@ -139,7 +137,7 @@ def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: date
 def settlement_refusal(
     doubt: Doubtful, settler: Standing, *, retry: bool, administrator: bool = False
 ) -> Refusal | None:
-    """Why this person may not settle a doubt: reviewers may; without a request, the requester or an administrator."""
+    """Without a request, the requester or an administrator may settle."""
     if settler.refusal is not None:
         return settler.refusal
     if not doubt.asked:
@@ -149,14 +147,13 @@ def settlement_refusal(
 
 
 def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | None:
-    """Why this person may not have an expired request asked again."""
     return by.refusal or (None if by.person == requester else Refusal.NOT_YOURS_TO_ASK)
 
 
 def cancel_refusal(
     requester: Person | None, waiting: Iterable[WaitingRequest], by: Standing, channels: Collection[str]
 ) -> Refusal | None:
-    """Why this person may not cancel: the requester may, and reviewers of requests that the run waits for."""
+    """The requester may cancel, and reviewers of requests that the run waits for."""
     if by.refusal is not None or by.person == requester:
         return by.refusal
     roles = by.roles - {CHANNEL}  # membership counts only for the request's channel
@@ -168,14 +165,13 @@ def cancel_refusal(
 
 
 def resume_refusal(requester: Person | None, by: Standing, *, administrator: bool) -> Refusal | None:
-    """Why this person may not resume a failed run."""
     if by.refusal is not None:
         return by.refusal
     return None if by.person == requester or administrator else Refusal.NOT_YOURS_TO_RESUME
 
 
 def revocation_refusal(approvers: Collection[str], by: Standing, *, administrator: bool) -> Refusal | None:
-    """Why this person may not revoke a grant: all reviewers may, even if involved in a call."""
+    """Reviewers may revoke, even if involved in a call."""
     if by.refusal is not None:
         return by.refusal
     return None if administrator or not by.roles.isdisjoint(approvers) else Refusal.NOT_YOURS_TO_REVOKE
@@ -188,7 +184,6 @@ def _counts_against(why: Involvement, prevent_self_review: bool, editor_may_appr
 
 
 def _review_refusal(request: Reviewable, who: Standing, revision: int, now: datetime) -> Refused | None:
-    """Why this person may do nothing with this revision."""
     if (refusal := reviewer_refusal(request, who)) is not None:
         return Refused(refusal)
     late = request.status is RequestStatus.WAITING and request.expires_at <= now

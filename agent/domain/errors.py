@@ -2,10 +2,10 @@
 
 SignoffError
 ├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
-├── Refused                 somebody may not do what they tried to do; `sentence` is the message to them
+├── Refused                 somebody may not do this; `sentence` is the message to them
 ├── NotFound                no such thing (or none that the caller may know of)
 ├── GrantRefused            no such grant can be given; `sentence` says why
-├── OutdatedPolicy          another policy is in force than the one this process used; nothing was written
+├── OutdatedPolicy          another policy is in force than this process used; nothing was written
 ├── LeaseLost               another worker has taken over the run; nothing more may be written
 └── NoRoom                  the tool or agent runs as many calls as allowed
 """
@@ -29,10 +29,7 @@ class PolicyError(SignoffError):
 
 
 class OutdatedPolicy(SignoffError):
-    """Another policy is in force than the one this process used; nothing was written.
-
-    ``unreadable``: it cannot be loaded here, so this process evaluates and claims nothing.
-    """
+    """``unreadable``: the policy cannot be loaded here, so this process evaluates and claims nothing."""
 
     def __init__(self, words: str, *, unreadable: bool = False) -> None:
         super().__init__(words)
@@ -56,11 +53,11 @@ class LeaseLost(SignoffError):
 
 
 class NoRoom(SignoffError):
-    """Retried when one of the running calls ends."""
+    """Retried when a running call ends."""
 
 
 class Refusal(StrEnum):
-    """Why somebody was refused. Recorded in the audit log; each has its own sentence."""
+    """Reasons recorded in the audit log."""
 
     NOT_A_REVIEWER = "not_a_reviewer"
     SELF_REVIEW = "self_review"
@@ -102,7 +99,7 @@ class Refusal(StrEnum):
 
 
 DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
-"""Slack did not identify the person; a retry may help."""
+"""A retry may help."""
 
 OUTDATED = frozenset({Refusal.EXPIRED, Refusal.ALREADY_DECIDED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
 
@@ -191,10 +188,7 @@ _SENTENCES: dict[Refusal, str] = {
 
 
 def sentence(code: Refusal, **facts: object) -> str:
-    """The message to the refused person, unescaped. Missing facts are left out.
-
-    `already_decided` uses `outcome`, `by` and `at` (datetime, shown in UTC, or ready text); `expired` uses `at`.
-    """
+    """`already_decided` uses `outcome`, `by` and `at` (datetime in UTC, or text); `expired` uses `at`. Unescaped."""
     at = _moment(facts.get("at"))
     if code is Refusal.ALREADY_DECIDED:
         return _already_decided(facts.get("outcome"), facts.get("by"), at)
@@ -204,7 +198,7 @@ def sentence(code: Refusal, **facts: object) -> str:
 
 
 class Refused(SignoffError):
-    """`code` is the reason, `sentence` the message to the person."""
+    """`sentence` is the message to the person."""
 
     def __init__(self, code: Refusal, **facts: object) -> None:
         self.code = code
@@ -227,5 +221,5 @@ def _moment(at: object) -> str:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Errors that older pickles look for here."""
+        """Older pickles look for errors here."""
         return former_name(__name__, name)

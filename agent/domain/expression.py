@@ -1,7 +1,6 @@
 """`when`: a condition in CEL (Common Expression Language). In doubt the checkpoint applies.
 
-Only a boolean `false` means that a checkpoint does not apply; an error, a missing field, another type or too long an
-evaluation do not.
+Only a boolean `false` exempts; an error, a missing field, another type or too long an evaluation does not.
 
 cel-rust compares int with double by value, as JSON needs, but its arithmetic is strict about types: write
 `double(facts.price) * 1.2`. Regular expressions run in linear time. Loops have no limit, so their work is bounded in
@@ -39,7 +38,7 @@ _DURATION = re.compile(r"([-+]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:h|ms|us|m|s))+|0)\
 _PART = re.compile(r"([\d.]+)(h|ms|us|m|s)")
 _MICROSECONDS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
 _CHECKED = "checked_duration"
-# Comments and strings, which contain no calls; and calls of `duration`.
+# Comments and strings, which contain no calls; calls of `duration`.
 _TOKEN = re.compile(
     r"""//[^\n]*|\b[bB]?[rR][bB]?(?:\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"[^"\n]*"|'[^'\n]*')"""
     r"""|\"{3}(?:\\[\s\S]|[^\\])*?\"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
@@ -51,7 +50,7 @@ _POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.+?)(?: expect
 
 @dataclass(frozen=True)
 class Applies:
-    """Whether a condition matches, and why, as a phrase for the audit log."""
+    """`because`: a phrase for the audit log."""
 
     applies: bool
     because: str
@@ -59,21 +58,18 @@ class Applies:
 
 @dataclass(frozen=True)
 class Subject:
-    """An action as conditions see it, read once for all of them."""
+    """An action, read once for all conditions."""
 
     args: Mapping[str, Any]
     facts: Mapping[str, Any] | None
     agent: str
     requester: str | None
     is_plain: bool = False
-    """Known to be plain JSON (`signoff.canonical`)."""
+    """Plain JSON (`signoff.canonical`)."""
     _contexts: "dict[frozenset[str], cel.Context]" = field(default_factory=dict, init=False, compare=False)
 
     def context(self, variables: frozenset[str]) -> "cel.Context":
-        """Pass only the variables that a condition reads: passing takes most of its time.
-
-        Raises MalformedArguments for values that are not JSON.
-        """
+        """Passing variables takes most of a condition's time. Raises MalformedArguments."""
         import cel  # noqa: PLC0415 - as below
 
         if variables not in self._contexts:
@@ -95,7 +91,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class When:
-    """Made by `compile_when`. Thread-safe."""
+    """A condition made by `compile_when`; thread-safe."""
 
     text: str
     variables: frozenset[str]
@@ -107,7 +103,7 @@ class When:
         return "facts" in self.variables
 
     def applies(self, subject: Subject) -> Applies:
-        """Whether the condition holds, or may hold. Never raises."""
+        """The condition holds, or may hold. Never raises."""
         try:
             if self._loops and subject.weight**self._loops > MAX_WORK:
                 return Applies(True, f"when ({self.text}) would take too long on arguments of this size")
@@ -116,7 +112,7 @@ class When:
             return Applies(True, f"when ({self.text}) needs the missing field {error}")
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of the evaluator is not an Exception
+        except BaseException as error:  # a panic is not an Exception
             return Applies(True, f"when ({self.text}) failed: {_first_line(error)}")
         if value is False:
             return Applies(False, f"when ({self.text}) is false")
@@ -127,7 +123,7 @@ class When:
 
 @lru_cache(maxsize=1024)
 def compile_when(text: str) -> When:
-    """ValueError for broken syntax and unknown names, with which every action would ask."""
+    """Raises ValueError for broken syntax and unknown names, with which every action would ask."""
     import cel  # noqa: PLC0415 - it imports its own command line, which takes a while
 
     if len(text) > MAX_LENGTH:
@@ -150,7 +146,7 @@ def compile_when(text: str) -> When:
 
 @lru_cache(maxsize=1024)
 def compile_pattern(text: str) -> None:
-    """ValueError for an invalid regular expression, by the syntax of `matches` in conditions."""
+    """Raises ValueError for a regular expression invalid in CEL's `matches`."""
     import cel  # noqa: PLC0415 - as above
 
     try:
@@ -164,7 +160,6 @@ def compile_pattern(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def matches_from_start(pattern: str, text: str) -> bool:
-    """Match a pattern at the text's start, in linear time."""
     import cel  # noqa: PLC0415 - as above
 
     return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True
@@ -172,8 +167,8 @@ def matches_from_start(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def whole_pattern(text: str) -> str:
-    """The pattern, if it can match as a whole. Raises ValueError."""
-    compile_pattern(text)  # by itself: "a)|(b" would be valid within the parentheses
+    """Raises ValueError for a pattern that cannot match as a whole."""
+    compile_pattern(text)  # alone: "a)|(b" would be valid in parentheses
     compile_pattern(f"^(?:{text})$")
     return text
 
@@ -193,7 +188,7 @@ _MATCHES = "text.matches(pattern)"
 
 
 def _duration(text: str) -> timedelta:
-    """A duration by CEL's grammar: decimal numbers, each with its unit. Raises ValueError."""
+    """Parse a duration by CEL's grammar. Raises ValueError."""
     match = _DURATION.match(text)
     if match is None:
         raise ValueError("not a duration")
@@ -213,7 +208,7 @@ def _exponent(loops: list[str], functions: set[str]) -> int:
 
 
 def _weight(root: Any) -> int:
-    """The number of values; a string counts 1 per 64 characters."""
+    """A string counts 1 per 64 characters."""
     weight, rest = 0, [root]
     while rest:
         value = rest.pop()

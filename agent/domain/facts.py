@@ -1,7 +1,7 @@
-"""Facts about an action that do not come from the model, and whether an approval covers the current ones.
+"""Facts about an action that do not come from the model.
 
-Our tools look up their own. For a program's request the program sends them, or Signoff looks them up. People see all
-facts, so all count: an approval covers exactly those shown, byte by byte in canonical form.
+Our tools look up their own. A program sends its facts, or Signoff looks them up. People see all facts, so an approval
+covers exactly those shown, byte by byte in canonical form.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_BYTES = 64 * 1024
 
 
 FACTS_MAX_AGE = timedelta(seconds=60)
-"""Maximum age of a program's facts at its claim, unless policy says otherwise."""
+"""Of a program's facts at its claim, unless policy says otherwise."""
 
 
 class FactsSource(StrEnum):
@@ -33,10 +33,7 @@ class FactsSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about an action. `failed`: there should be facts, but there are none.
-
-    `source` is `None` if the tool looks them up, or nobody does.
-    """
+    """`failed`: there should be facts. `source` is `None` if the tool looks them up, or nobody does."""
 
     values: Mapping[str, Any] | None = None
     failed: bool = False
@@ -44,12 +41,11 @@ class Facts:
 
     @property
     def canonical(self) -> bytes | None:
-        """The bytes that are compared with the facts shown to people."""
         return None if self.values is None else canonical_bytes(dict(self.values))
 
     @property
     def on_record(self) -> dict[str, object]:
-        """Audit details of a program's facts: source and digest."""
+        """Audit details of a program's facts."""
         if self.source is None:
             return {}
         return {"facts": self.canonical_digest, "facts_source": self.source.value}
@@ -60,7 +56,7 @@ class Facts:
 
 
 def read_facts(values: Any, source: FactsSource) -> Facts:
-    """Read a program's facts. Raises MalformedArguments, with the path."""
+    """Raises MalformedArguments, with the path."""
     facts = Facts(plain_object(values), source=source)
     if len(facts.canonical or b"") > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
@@ -69,7 +65,7 @@ def read_facts(values: Any, source: FactsSource) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedFacts:
-    """The facts shown to people, in canonical form, and their age in seconds."""
+    """The facts shown to people; `age` in seconds."""
 
     canonical: bytes | None
     source: FactsSource | None
@@ -84,10 +80,10 @@ class Coverage(StrEnum):
 
 
 def coverage(approved: ApprovedFacts, now: Facts | None, *, are_read: bool) -> Coverage:
-    """Whether the approval covers the facts of ``now``; ``None``: none were sent or looked up.
+    """Compare approved facts with ``now``; ``None``: none were sent or looked up.
 
-    A program must send facts again if they are too old and a rule reads them (``are_read``), or if they were
-    missing when people decided. Signoff looks its own up for every claim.
+    A program must send facts again if they are too old and a rule reads them (``are_read``), or if they were missing
+    when people decided. Signoff looks its own up for every claim.
     """
     if now is not None and not now.failed:
         return Coverage.COVERED if now.canonical == approved.canonical else Coverage.CHANGED

@@ -16,19 +16,16 @@ _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
 _ANYWHERE = networks("0.0.0.0/0, ::/0")
 
 Problem = Callable[[int, str | None, str], None]
-"""Called with the table's index, the key (None: the table), and the problem."""
+"""Gets the table's index, the key (None: the table), and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactsLookup:
-    """The URL that returns facts about calls of one tool."""
-
     tool: str
     url: str
 
 
 def read_lookups(tables: Any, problem: Problem) -> tuple[FactsLookup, ...]:
-    """The valid lookups; all else becomes a problem."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         problem(0, None, "write [[facts]], with two brackets")
         return ()
@@ -55,7 +52,7 @@ def _problems(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
         yield "tool", '"tool" must be the name of one tool'
     if "url" in table:
         try:
-            # Which networks are allowed is a setting; the resolved address is checked before each POST.
+            # Allowed networks are a setting; the resolved address is checked before each POST.
             check_url(url if isinstance(url, str) else "", _ANYWHERE)
         except ValueError as error:
             yield "url", f'"url" {error}'

@@ -1,6 +1,6 @@
 """Which values of an argument or fact a grant covers.
 
-A value of an unexpected type is not allowed; `allows` never raises. Up to 50 grants are compared with a call, whose
+Values of unexpected types are not allowed; `allows` never raises. Up to 50 grants are compared with a call, whose
 arguments may be long, so expensive results are computed once per value.
 """
 
@@ -28,7 +28,6 @@ class FieldValue:
         return canonical_bytes(self.value)
 
     def fits(self, pattern: str) -> bool:
-        """Whether it is a text that matches as a whole."""
         if pattern not in self._patterns:
             self._patterns[pattern] = isinstance(self.value, str) and matches_whole(pattern, self.value)
         return self._patterns[pattern]
@@ -43,7 +42,7 @@ class Exact:
         return canonical_bytes(self.value)
 
     def allows(self, given: FieldValue) -> bool:
-        # In Python true equals 1, so == proves equality only for texts; otherwise it is a fast way to see a
+        # In Python true equals 1, so == proves equality only of texts; otherwise it is a fast way to see a
         # difference.
         same_text = isinstance(given.value, str) and isinstance(self.value, str)
         return bool(given.value == self.value) and (same_text or given.canonical == self.canonical)
@@ -73,7 +72,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """A text that a pattern of the checkpoint matches as a whole."""
+    """A pattern of the checkpoint matches the whole text."""
 
     pattern: str
 
@@ -85,7 +84,7 @@ Constraint = Exact | Between | OneOf | Fits
 
 
 def exact_number(value: Any) -> Decimal | None:
-    """A JSON number, exactly; ``None`` for anything else, also booleans, NaN and infinities."""
+    """``None`` for booleans, NaN, infinities and all that is no JSON number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     exact = Decimal(value) if isinstance(value, int) else Decimal(repr(value))
@@ -109,7 +108,7 @@ def constraint_as_json(constraint: Constraint) -> dict[str, Any]:
 
 
 def read_constraint(stored: Any) -> Constraint:
-    """Read a stored constraint. Raises ValueError."""
+    """Raises ValueError."""
     match stored:
         case {"is": value, **more} if not more:
             return Exact(value)
@@ -127,7 +126,7 @@ def read_constraint(stored: Any) -> Constraint:
 
 
 def constraint_in_words(name: str, constraint: Constraint) -> str | None:
-    """What may vary, as a phrase; ``None`` for exact values."""
+    """``None`` for exact values."""
     match constraint:
         case Between(low, high):
             return f"{name} from {json_number(low):,} to {json_number(high):,}"
@@ -140,6 +139,5 @@ def constraint_in_words(name: str, constraint: Constraint) -> str | None:
 
 
 def freed(constraints: Mapping[str, Constraint]) -> list[str]:
-    """Phrases of all that may vary."""
     words = (constraint_in_words(name, each) for name, each in constraints.items())
     return [each for each in words if each is not None]

@@ -1,7 +1,4 @@
-"""Parse the keys about grants: the table `[grants]`, and those of checkpoints.
-
-A ValueError's text follows the key's name.
-"""
+"""Parse keys about grants. A ValueError's text follows the key's name."""
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
 
@@ -21,7 +18,7 @@ _NAME = re.compile(r"(?:(?:args|facts)\.)?[^.\s\x00]+\Z")
 
 
 def grant_free(value: Any) -> tuple[tuple[str, str], ...]:
-    """Arguments, and facts as `facts.<name>`, each with the pattern for its whole text."""
+    """Arguments, and facts as `facts.<name>`, each with the pattern of its whole text."""
     if not isinstance(value, dict):
         raise ValueError('must be a table such as { order_id = "[0-9]+" }')
     found: dict[str, str] = {}
@@ -42,7 +39,7 @@ def most_uses(value: Any) -> int:
 
 
 def problems(rule: Rule, *, given: bool) -> Iterator[tuple[str, str]]:
-    """Problems of a checkpoint's grants, each with its key; ``given``: there is a table `[grants]`."""
+    """``given``: there is a table `[grants]`."""
     if rule.allow_grants and not given:
         yield "allow_grants", '"allow_grants" needs the table [grants], with "max_for" and "max_uses"'
     if rule.allow_grants and rule.risk >= Risk.CRITICAL:

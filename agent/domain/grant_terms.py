@@ -18,7 +18,6 @@ MAX_LIVE = 50
 def limits_problem(
     limits: GrantLimits, lasts: timedelta, uses: int, sum_of: str | None, max_sum: Decimal | None
 ) -> str | None:
-    """What exceeds the policy, as a sentence."""
     if not timedelta() < lasts <= limits.max_for:
         return f"A grant can last at most {_hours(limits.max_for)}, and not less than a second."
     if not 1 <= uses <= limits.max_uses:
@@ -31,7 +30,6 @@ def limits_problem(
 def freeing_problem(
     rule: Rule, root: str, name: str, value: Any, constraint: Constraint, choices: Sequence[Any]
 ) -> str | None:
-    """Why this argument or fact cannot vary in this way, as a sentence."""
     match constraint:
         case Exact():
             allowed = constraint.allows(FieldValue(value))
@@ -49,7 +47,7 @@ def freeing_problem(
 
 
 def rule_of_grant(rule: Rule) -> Rule:
-    """The rule of a grant's request: people and quorum of the calls that it covers."""
+    """A grant's request has the people and quorum of its calls."""
     return rule.model_copy(
         update={
             "when": None,

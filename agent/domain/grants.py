@@ -1,8 +1,8 @@
 """Grants: consent in advance, for calls like the one that reviewers approve.
 
-A grant is the action of its own request: its arguments say all that it allows, and it takes effect once the request is
-approved. A call is covered only if each argument and fact matches; what cannot be compared does not match. Objections
-name fields, never values.
+A grant is the action of its own request: its arguments say all that it allows, and it takes effect once approved. A
+call is covered only if each argument and fact matches; what cannot be compared does not. Objections name fields,
+never values.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ from signoff import formats
 from signoff.values import Action, Person, Risk
 
 GRANT = "allow_similar"
-"""Action and `source` of a request for a grant."""
+"""A grant's request has it as action and `source`."""
 
 GRANT_VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
 class CallKind:
-    """What must be identical in the call and the grant."""
+    """Must be identical in call and grant."""
 
     principal: str
-    """`run`, or a program's API key: a key without a fixed agent may name any."""
+    """`run`, or an API key: a key without a fixed agent may name any."""
     agent: str
     agent_version: str
     above: tuple[str, ...]
-    """Agents that delegated the task, root first."""
+    """Root first."""
     tool: str
     version: str
     parameters: str | None
-    """Digest of the tool's parameters, in hex; ``None`` for programs."""
+    """Digest in hex; ``None`` for programs."""
     checkpoint: str
     policy: str
-    """Digest of the rule that asks, in hex."""
+    """Digest of the asking rule, in hex."""
     facts_source: str | None
-    """The source of a program's facts; ``None``: the tool itself, or none."""
+    """``None``: the tool, or no facts."""
 
 
 @dataclass(frozen=True)
 class CallToCover:
-    """A call that policy asks about, prepared once for comparison with grants."""
+    """A call, prepared once for comparison with all grants."""
 
     action: Action
     facts: Facts
@@ -95,7 +95,6 @@ class CallToCover:
 
     @cached_property
     def uncoverable(self) -> str | None:
-        """Why no grant at all can cover this call, or ``None``."""
         if not self.rule.allow_grants:
             return "its checkpoint allows no grants"
         if self.rule.risk >= Risk.CRITICAL:
@@ -116,7 +115,7 @@ class CallToCover:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What people allow. ``requester``: the only one of its calls, unless ``anyone``."""
+    """``requester``: the only one of its calls, unless ``anyone``."""
 
     kind: CallKind
     arguments: Mapping[str, Constraint]
@@ -132,7 +131,7 @@ class Grant:
     """The request on whose card it was made."""
 
     def as_action(self) -> Action:
-        """The action of its request. Raises MalformedArguments."""
+        """Raises MalformedArguments."""
         named = ANYONE if self.anyone else str(self.requester) if self.requester else None
         content = {
             **asdict(self.kind),
@@ -150,7 +149,7 @@ class Grant:
 
     @classmethod
     def from_action(cls, action: Action) -> Grant:
-        """Read it back. Raises ValueError for anything that `as_action` would not make."""
+        """Raises ValueError for anything that `as_action` would not make."""
         stored = action.arguments
         try:
             behalf, facts = Behalf.read(stored["requester"]), stored["facts"]
@@ -175,7 +174,6 @@ class Grant:
         return read
 
     def describe(self) -> str:
-        """One line: what may vary, for whom, how often and until when."""
         open_fields = [*freed(self.arguments), *freed(self.facts or {})]
         same = "for the same requester" if self.requester else "without a requester in Slack"
         times = "once" if self.max_uses == 1 else f"{self.max_uses:,} times"
@@ -191,11 +189,10 @@ class Grant:
         )
 
     def objection(self, call: CallToCover) -> str | None:
-        """Why this call is not covered, or ``None``."""
         return call.uncoverable or _kind_mismatch(self.kind, call.kind) or self.mismatch(call)
 
     def mismatch(self, call: CallToCover) -> str | None:
-        """Why arguments, facts or requester do not match, whatever the call's kind."""
+        """The call's kind is not compared."""
         for_another = not self.anyone and call.requester != self.requester
         return (
             ("the requester is another person" if for_another else None)
@@ -205,11 +202,10 @@ class Grant:
         )
 
     def amount(self, call: CallToCover) -> Decimal:
-        """What the call adds to the sum."""
         return (_field(self.sum_of, call) if self.sum_of else None) or Decimal(0)
 
     def exhausted(self, now: datetime, uses: int, used_sum: Decimal, amount: Decimal) -> str | None:
-        """Why there is no room for one more use of this amount at ``now`` (database time)."""
+        """``now`` is database time."""
         if now >= self.until:
             return "it has expired"
         if uses >= self.max_uses:
@@ -226,7 +222,7 @@ class Grant:
 
 
 def granters_refusal(granters: Iterable[Standing], call: Reviewed) -> Standing | None:
-    """The refusal of the first granter who could not approve this call now."""
+    """The first granter who could not approve this call now."""
     for each in granters:
         if eligibility.reviewer_refusal(call, each, Verdict.APPROVE) is not None:
             return each

@@ -1,5 +1,3 @@
-"""The policy's evaluation of one action."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,31 +19,28 @@ class ToolTraits:
     risk: Risk | None = None
     read_only: bool = False
     exempt: str = "is read-only"
-    """Why `unmatched` does not apply to a `read_only` tool, as a phrase."""
+    """Why `unmatched` does not apply to a `read_only` tool."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """`rule` is set for "ask"; `because` is a phrase for the audit log."""
+    """`rule` is set for "ask"; `because` is for the audit log."""
 
     verdict: Ruling
     rule: Rule | None
     because: str
     description: str
     epoch: int = 0
-    """The policy that decided."""
     inputs: "Inputs | None" = field(default=None, compare=False)
     observed: tuple[Observation, ...] = field(default=(), compare=False)
     rejected: UUID | None = field(default=None, compare=False)
-    """The request that rejected this exact action, shown on the card."""
+    """The request that rejected this exact action."""
     ruled: tuple[Ruling, str | None] | None = field(default=None, compare=False)
     """Decision and id of the checkpoints alone, if a limit or an earlier rejection changed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """An evaluation's inputs, with valid facts."""
-
     tool: ToolTraits
     action: Action
     facts: Mapping[str, Any] | None
@@ -60,7 +55,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRuling:
-    """`rule` matches the action, or is made of the defaults (`caught_as`)."""
+    """`caught_as`: a rule made of the defaults."""
 
     verdict: Ruling
     because: str

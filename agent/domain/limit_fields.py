@@ -1,7 +1,4 @@
-"""Parse the ``[[limit]]`` tables of a policy.
-
-As in ``checkpoint_fields``, a ValueError's text follows the key's name.
-"""
+"""Parse the ``[[limit]]`` tables. A ValueError's text follows the key's name."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _OF = re.compile(r"(?:facts|args)(?:\.[^.\s\x00]+)+\Z")
 
 
 def name(value: Any) -> str:
-    """Fits a log line."""
+    """The name fits a log line."""
     if not isinstance(value, str) or not _NAME.match(value):
         raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
     return value
@@ -35,14 +32,12 @@ def of(value: Any) -> str:
 
 
 def per(value: Any) -> Per:
-    """agent, requester or all."""
     if value not in ("agent", "requester", "all"):
         raise ValueError("must be one of agent, requester, all")
     return "agent" if value == "agent" else "requester" if value == "requester" else "all"
 
 
 def within(value: Any) -> timedelta:
-    """ "24h"; up to 31 days."""
     window = checkpoint_fields.duration(value)
     if window > LONGEST:
         raise ValueError(f"must be at most {length(LONGEST)}")
@@ -50,7 +45,6 @@ def within(value: Any) -> timedelta:
 
 
 def maximum(value: Any) -> Decimal:
-    """A number from 0."""
     exact = exact_number(value)
     if exact is None or exact < 0:
         raise ValueError("must be a number from 0, without quotes")
@@ -58,7 +52,6 @@ def maximum(value: Any) -> Decimal:
 
 
 def then(value: Any) -> Then:
-    """ask or deny."""
     if value not in ("ask", "deny"):
         raise ValueError("must be one of ask, deny")
     return "deny" if value == "deny" else "ask"
@@ -77,7 +70,7 @@ REQUIRED = ("name", "action_pattern", "of", "per", "within", "max")
 
 
 def read(tables: Any, lines: Lines, problem: Callable[[int, str], None]) -> tuple[Limit, ...]:
-    """The valid limits; problems go to ``problem``, with the line."""
+    """The valid limits; ``problem`` gets each line."""
     if not isinstance(tables, list):
         problem(lines.of("limit"), "write [[limit]], with two brackets")
         return ()

@@ -1,8 +1,8 @@
 """Limits over time: how much may run in a sliding window without a person.
 
-A limit never loosens a policy: without room, an action that would run is asked about or denied. Approved actions count,
-but are not refused. Amounts are exact: a JSON number is read as its decimal digits. What cannot be counted (a missing
-field, text, boolean, NaN, infinity, negative number) is asked about.
+A limit never loosens a policy: without room, an action that would run is asked about or denied. Approved actions
+count, but are not refused. Amounts are exact: JSON numbers are read as decimal digits. What cannot be counted (a
+missing field, text, boolean, NaN, infinity, negative number) is asked about.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent.domain.field_constraints import exact_number
 from signoff.values import Action, Person
 
 COUNT = "count"
-"""``of`` for a limit that counts calls."""
+"""``of`` a limit that counts calls."""
 
 LONGEST = timedelta(days=31)
 """Uses are kept as long, so that a longer window is correct at once."""
@@ -30,18 +30,18 @@ Then = Literal["ask", "deny"]
 _MAX_DIGITS = 30
 _NONE = Decimal(0)
 _EXACT = Context(prec=2_000)
-"""More digits than any sum of JSON numbers has."""
+"""More digits than any sum of JSON numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A maximum for any window of this length, per subject."""
+    """A maximum per subject and window."""
 
     name: str
-    """Uses are counted under this name, even when the policy changes."""
+    """Uses are counted under this name, whatever the policy."""
     action_pattern: str
     of: str
-    """``count``, or the path of a number: ``facts.price``, ``args.order.amount``."""
+    """``count``, or a path: ``facts.price``, ``args.order.amount``."""
     per: Per
     within: timedelta
     max: Decimal
@@ -49,15 +49,13 @@ class Limit:
 
     @property
     def reads_facts(self) -> bool:
-        """Whether it adds up a fact."""
         return self.of.startswith("facts.")
 
     def names(self, tool: str) -> bool:
-        """Whether the pattern matches the tool's name from its start."""
         return matches_from_start(self.action_pattern, tool)
 
     def amount(self, action: Action, facts: Mapping[str, Any] | None) -> Decimal | None:
-        """The action's use of it; ``None``: unknown."""
+        """The action's use, or ``None`` if unknown."""
         if self.of == COUNT:
             return Decimal(1)
         root, *steps = self.of.split(".")
@@ -70,7 +68,7 @@ class Limit:
         return None if exact is None or exact < 0 else exact.copy_abs()  # no -0
 
     def subject(self, agent: str, requester: Person | None) -> str:
-        """Whose uses are added up. Actions without a requester share one subject."""
+        """Actions without a requester share a subject."""
         if self.per == "agent":
             return f"agent:{agent}"
         if self.per == "requester":
@@ -85,7 +83,7 @@ class Limit:
         return f'limit "{self.name}": {written(self.max)} {what} in {length(self.within)} {whose}, then {self.then}'
 
     def snapshot(self) -> dict[str, Any]:
-        """The limit as JSON, for the policy's digest."""
+        """JSON for the policy's digest."""
         return {
             "name": self.name,
             "action_pattern": self.action_pattern,
@@ -105,19 +103,19 @@ class Use:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The name of its lock; locks are taken in this order."""
+        """Locks are taken in this order."""
         return self.limit.name, self.subject
 
 
 @dataclass(frozen=True)
 class LimitState:
-    """A limit as an action finds it, without the action's own reservations."""
+    """A limit without the action's own reservations."""
 
     use: Use
     used: Decimal
-    """Used by calls that ran, are running, or are in doubt."""
+    """By calls that ran, are running, or are in doubt."""
     waiting: Decimal
-    """Reserved by calls that wait for people or have not begun."""
+    """By calls that wait for people or have not begun."""
 
     @cached_property
     def verdict(self) -> Literal["run", "ask", "deny"]:
@@ -131,7 +129,7 @@ class LimitState:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The state as stored with a request, for its card."""
+        """The state stored with a request, for its card."""
         limit = self.use.limit
         numbers = {"used": str(self.used), "waiting": str(self.waiting), "max": str(limit.max)}
         about = {"name": limit.name, "of": limit.of, "within": limit.within.total_seconds()}
@@ -139,7 +137,6 @@ class LimitState:
 
     @property
     def because(self) -> str:
-        """Why the action may not run without asking, as a phrase."""
         limit, amount = self.use.limit, self.use.amount
         name = f'limit "{limit.name}"'
         if amount is None:
@@ -152,7 +149,7 @@ class LimitState:
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """A limit as it was when people were asked."""
+    """A limit when people were asked."""
 
     name: str
     of: str
@@ -161,11 +158,11 @@ class LimitView:
     waiting: Decimal
     max: Decimal
     reached: bool
-    """It is a reason for asking, perhaps not the only one."""
+    """Perhaps not the only reason for asking."""
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> LimitView:
-        """Read what ``LimitState.shown`` wrote."""
+        """Reads ``LimitState.shown``."""
         numbers = {name: Decimal(stored[name]) for name in ("used", "waiting", "max")}
         within = timedelta(seconds=stored["within"])
         return cls(name=stored["name"], of=stored["of"], within=within, reached=stored["reached"], **numbers)
@@ -177,7 +174,7 @@ def add(*amounts: Decimal) -> Decimal:
 
 
 def decisive(states: Sequence[LimitState]) -> LimitState | None:
-    """The state that stops an action: one that denies, else the first that asks."""
+    """The state that denies, or else the first that asks."""
     for verdict in ("deny", "ask"):
         for state in states:
             if state.verdict == verdict:
@@ -186,7 +183,7 @@ def decisive(states: Sequence[LimitState]) -> LimitState | None:
 
 
 def written(amount: Decimal) -> str:
-    """``4,960`` or ``12.50``: all digits, grouped, at least two after a point; with an exponent if too many."""
+    """``4,960`` or ``12.50``: all digits, at least two after a point; with an exponent if too many."""
     places = -int(amount.as_tuple().exponent)
     if amount.adjusted() >= _MAX_DIGITS or places >= _MAX_DIGITS:
         return str(amount)
@@ -194,7 +191,7 @@ def written(amount: Decimal) -> str:
 
 
 def length(window: timedelta) -> str:
-    """A time as the policy writes it: ``24h``, ``7d``, ``1h30m``."""
+    """A window such as ``24h``, ``7d`` or ``1h30m``."""
     seconds = round(window.total_seconds())
     if seconds % 86_400 == 0 and seconds > 86_400:
         return f"{seconds // 86_400}d"

@@ -20,7 +20,7 @@ _UNFIT = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
 def check_link(template: str) -> None:
-    """ValueError for a template that could lead to another host."""
+    """Raises ValueError for a template that could lead to another host."""
     found = parts(template)
     text, path = found[0] if found else ("", None)
     if path is not None or not _ORIGIN.match(text):
@@ -34,12 +34,12 @@ def check_link(template: str) -> None:
 
 
 def placeholder_names(template: str) -> list[tuple[str, ...]]:
-    """The placeholders' paths: `("args", "order_id")`. Raises ValueError."""
+    """`("args", "order_id")`. Raises ValueError."""
     return [path for _, path in parts(template) if path is not None]
 
 
 def render_link(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str | None:
-    """None when a value is missing, is not a plain value, or would leave its place."""
+    """None when a value is missing, is not plain, or would leave its place."""
     roots = {"args": args, "facts": facts or {}}
     rendered = ""
     for text, path in parts(template):

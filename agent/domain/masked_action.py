@@ -1,5 +1,3 @@
-"""An action as people see it: secrets masked."""
-
 from dataclasses import dataclass
 
 from signoff.canonical import canonical_bytes
@@ -10,24 +8,23 @@ from signoff.values import Action
 
 @dataclass(frozen=True)
 class MaskedAction(Action):
-    """Arguments are masked; the digest is that of the action that would run."""
+    """`digest` is that of the action that would run."""
 
     true_digest: bytes = b""
     secrets: tuple[Secret, ...] = ()
     hidden: frozenset[str] = frozenset()
-    """Arguments with masked values: people cannot edit what they cannot read."""
+    """People cannot edit what they cannot read."""
 
     unseen: bool = False
-    """A value is masked only because there was no time to check it: nobody can consent to that."""
+    """There was no time to check a masked value: nobody can consent to that."""
 
     @property
     def digest(self) -> bytes:
-        """The unmasked action's digest."""
         return self.true_digest
 
 
 def masked_action(action: Action, redacted: RedactedValue, *, others_unseen: bool = False) -> Action:
-    """The action itself if nothing is masked, in it or (`others_unseen`) beside it."""
+    """`others_unseen`: values beside the action are unseen."""
     if not redacted.secrets and not others_unseen:
         return action
     shown, secrets = redacted.value, redacted.secrets
@@ -35,7 +32,7 @@ def masked_action(action: Action, redacted: RedactedValue, *, others_unseen: boo
     hidden = frozenset(name for name, value in shown.items() if action.arguments.get(name) != value)
     try:
         return MaskedAction(action.tool, action.tool_version, shown, action.digest, secrets, hidden, unseen)
-    except MalformedArguments:  # masking thousands of short values can exceed the arguments' size limit
+    except MalformedArguments:  # masks of thousands of short values can exceed the size limit
         whole = Secret("$", 0, len(canonical_bytes(dict(action.arguments)).decode()), NOT_SCANNED)
         shown, every = {"arguments": sign(whole.kind, whole.length)}, frozenset(action.arguments)
         return MaskedAction(

@@ -8,23 +8,20 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 LONGEST = timedelta(days=30)
-"""Maximum distance of `observe_until` when applied, so that no observation is forgotten."""
+"""Distance of `observe_until` when applied, so that no observation is forgotten."""
 
 MAX_LINES = 20
-"""Checkpoints in one summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one observed checkpoint would have decided about one call."""
-
     checkpoint_id: str
     version: str
     """Identifies its text; a changed checkpoint starts a new count."""
     until: datetime
     applies: bool
     verdict: Literal["run", "ask", "deny"]
-    """The decision of the whole policy with this checkpoint in force."""
+    """The whole policy's decision with this checkpoint in force."""
     because: str
 
 
@@ -33,13 +30,12 @@ class ObservedCount:
     checkpoint_id: str
     version: str
     judged: int
-    """Evaluated calls whose tool it names."""
+    """Calls whose tool it names."""
     asks: int = 0
-    """How many of these it would have asked about."""
     asked_anyway: int = 0
-    """How many of these another rule asked about."""
+    """By another rule."""
     frees: int = 0
-    """How many were asked about, but would have run."""
+    """Asked calls that would have run."""
     first: datetime | None = None
     last: datetime | None = None
 
@@ -52,7 +48,6 @@ def week_before(at: datetime) -> tuple[datetime, datetime]:
 
 
 def summary(counts: Sequence[ObservedCount]) -> str:
-    """One line per checkpoint."""
     lines = [f"{each.checkpoint_id}: {described(each)}" for each in counts[:MAX_LINES]]
     more = len(counts) - MAX_LINES
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)

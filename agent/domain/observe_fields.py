@@ -1,7 +1,4 @@
-"""Parse `mode` and `observe_until` of observed checkpoints.
-
-As in ``checkpoint_fields``, a ValueError's text follows the key's name.
-"""
+"""Parse the keys of observed checkpoints. A ValueError's text follows the key's name."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ OBSERVE = "observe"
 
 
 def mode(value: Any) -> str:
-    """enforce or observe."""
     if value not in ("enforce", OBSERVE):
         raise ValueError("must be one of enforce, observe")
     return str(value)
@@ -38,10 +34,7 @@ KEYS = {"mode": mode, "observe_until": observe_until}
 def problems(
     read: Mapping[str, Any], written: Mapping[str, Any], now: datetime | None
 ) -> Iterator[tuple[str, str]]:
-    """Problems of these keys, each with its key.
-
-    ``read``: the valid ones. ``now``: when the policy is applied; ``None``: applied earlier.
-    """
+    """``read``: the valid keys. ``now``: when the policy is applied; ``None``: applied earlier."""
     is_observed, until = read.get("mode") == OBSERVE, read.get("observe_until")
     if is_observed and "observe_until" not in written:
         yield "mode", '"mode" is "observe" and so needs "observe_until", at most 30 days ahead'

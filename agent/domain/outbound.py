@@ -1,4 +1,4 @@
-"""Outbound notices: webhooks for programs, e-mail for people named by policy."""
+"""Webhooks notify programs; e-mail notifies people whom policy names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OutboundEvent(StrEnum):
 
 
 MAIL = "mail"
-"""The only target that is not a webhook."""
+"""The only target that is no webhook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class WebhookLine:
     events: tuple[OutboundEvent, ...]
     created_by: str
     created_at: datetime
-    pending: int  # still to be delivered
-    dead: int  # given-up notices
+    pending: int
+    dead: int
     last_sent_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundMessage:
-    """One notice for one target. ``attempts`` includes this one."""
+    """``attempts`` includes this one."""
 
     id: UUID
     event: OutboundEvent
@@ -56,7 +56,7 @@ class OutboundMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeadMessage:
-    """A given-up notice; ``target``: the webhook's name or e-mail address."""
+    """``target``: the webhook's name or e-mail address."""
 
     id: UUID
     target: str

@@ -10,7 +10,7 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """``agent`` is ``None`` for a pause of all. ``by``: the actor in the audit log."""
+    """``agent`` is ``None`` for all. ``by``: the actor in the audit log."""
 
     agent: str | None
     by: str

@@ -1,8 +1,8 @@
 """Which actions people must see first, who decides them, and how.
 
-The first checkpoint, in file order, that names the tool and whose `when` is not false applies. A call runs if `when` is
-false in all checkpoints that name its tool; `unmatched` is for tools that none names. A tool's own declarations can
-only be stricter. Missing facts and failing conditions are reasons to ask.
+The first checkpoint, in file order, that names the tool and whose `when` is not false applies. A call runs if `when`
+is false in all checkpoints that name its tool; `unmatched` is for tools that none names. A tool's own declarations
+can only be stricter. Missing facts and failing conditions are reasons to ask.
 """
 
 import re
@@ -37,23 +37,23 @@ from signoff.values import Action, Person
 
 @dataclass(frozen=True)
 class Policy:
-    """All checkpoints, defaults and limits. `Policy()`, without a file, asks for everything."""
+    """`Policy()` asks for everything."""
 
     rules: tuple[Rule, ...] = ()
     defaults: Defaults = field(default_factory=Defaults)
     grants: GrantLimits | None = None
-    """Bounds of grants; ``None``: no grant is given or used."""
+    """``None``: no grant is given or used."""
     limits: tuple[Limit, ...] = ()
     lookups: tuple[FactsLookup, ...] = ()
     observed: tuple[ObservedRule, ...] = ()
-    """Kept apart from the rules, so that they can change no decision."""
+    """Kept apart from the rules, so that they change no decision."""
     source: str = field(default="", repr=False, compare=False)
     epoch: int = field(default=0, compare=False)
-    """Its number in this database; 0: not from a database."""
+    """0: not from a database."""
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of its canonical JSON, so without comments and key order."""
+        """SHA-256 of canonical JSON: comments and key order do not count."""
         rules = [rule.snapshot() for rule in self.rules]
         limits = {"limits": [limit.snapshot() for limit in self.limits]} if self.limits else {}
         lookups = [{"tool": each.tool, "url": each.url} for each in self.lookups]
@@ -65,13 +65,13 @@ class Policy:
 
     @property
     def channels(self) -> frozenset[str]:
-        """Every channel that it names, by name or id."""
+        """Channels by name or id."""
         named = (*(rule.channel for rule in self.rules), self.defaults.channel, self.defaults.admin_channel)
         return frozenset(name for name in named if name)
 
     @property
     def in_file_order(self) -> tuple[Rule, ...]:
-        """All checkpoints, observed ones included."""
+        """All rules, observed ones included."""
         rules = list(self.rules)
         for each in reversed(self.observed):
             rules.insert(each.place, each.rule)
@@ -87,7 +87,7 @@ class Policy:
         *,
         facts_failed: bool = False,
     ) -> Judgement:
-        """Runs, is asked about, or denied. `facts_failed`, or no canonical form: never runs."""
+        """With `facts_failed`, or without a canonical form, the action never runs."""
         known = None if facts_failed else _copied_facts(facts)
         failed = facts_failed or (known is None and facts is not None)
         given = Inputs(tool, action, known, agent, requester, failed)
@@ -99,7 +99,7 @@ class Policy:
         )
 
     def ruling(self, given: Inputs) -> CheckpointRuling:
-        """The checkpoints' decision, for valid facts."""
+        """The facts must be valid."""
         return self._ruling(given, self.rules)
 
     def observations(self, given: Inputs) -> tuple[Observation, ...]:
@@ -108,7 +108,7 @@ class Policy:
         )
 
     def explain(self, given: Inputs) -> list[tuple[Rule, bool, str]]:
-        """Each checkpoint that names the tool, in file order: whether it applies, and why."""
+        """Whether each checkpoint that names the tool applies, and why, in file order."""
         subject = given.subject
         return [
             (rule, *_applies(rule, given, subject)) for rule in self.rules if rule.names(given.action.tool)
@@ -143,14 +143,13 @@ class Policy:
         return next((each for each in self.lookups if each.tool == tool), None)
 
     def reads_facts(self, tool: str) -> bool:
-        """Whether a rule or limit that names this tool reads facts, to evaluate or to describe."""
+        """A rule or limit that names the tool reads facts, to evaluate or to describe."""
         rules = any(rule.reads_facts for rule in self.rules if rule.names(tool))
         return rules or any(limit.reads_facts for limit in self.limits if limit.names(tool))
 
     def uses(
         self, action: Action, facts: Mapping[str, Any] | None, agent: str, requester: Person | None
     ) -> tuple[Use, ...]:
-        """The action's use of each limit that names it."""
         return tuple(
             Use(limit, limit.subject(agent, requester), limit.amount(action, facts))
             for limit in self.limits
@@ -165,10 +164,9 @@ class Policy:
         action: Action,
         facts: Mapping[str, Any] | None,
     ) -> Judgement:
-        """The decision, or a stricter one if the limits have no room.
+        """Evaluate more strictly if the limits have no room.
 
-        People are asked under the first checkpoint that names the tool, whatever its `when` says, or the
-        defaults.
+        People are asked under the first checkpoint that names the tool, whatever its `when` says, or the defaults.
         """
         state = decisive(states) if judgement.verdict == "run" else None
         if state is None:
@@ -182,7 +180,6 @@ class Policy:
         return replace(judgement, verdict="ask", rule=rule, because=state.because, description=description)
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
-        """A rule made of the defaults."""
         on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)
         terms = self.defaults.terms() | {"on_reject": on_reject}
         pattern = re.escape(tool.name) + r"\z"
@@ -206,14 +203,13 @@ class Policy:
 
 
 def outdated(judged_by: int, in_force: int) -> OutdatedPolicy | None:
-    """The error, if another policy is in force."""
     if judged_by == in_force:
         return None
     return OutdatedPolicy(f"evaluated under policy {judged_by}, but policy {in_force} is in force")
 
 
 def check_epoch(judged_by: int, in_force: int) -> None:
-    """Raise OutdatedPolicy if another policy is in force."""
+    """Raises OutdatedPolicy."""
     if error := outdated(judged_by, in_force):
         raise error
 
@@ -224,14 +220,14 @@ def _applies(rule: Rule, given: Inputs, subject: Subject) -> tuple[bool, str]:
         return True, label
     when = compile_when(rule.when)
     if given.facts_failed and when.uses_facts:
-        # has(facts.x) would be a valid false here, about facts that nobody has seen.
+        # has(facts.x) would be a valid false about facts that nobody has seen.
         return True, f"{label}: when ({rule.when}) needs facts that could not be looked up"
     result = when.applies(subject)
     return result.applies, f"{label}: {result.because}"
 
 
 def _copied_facts(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A copy as JSON has it, or None: a NaN price would make every comparison false."""
+    """None without a JSON form: a NaN price would make every comparison false."""
     try:
         copy = plain_json(facts)
     except MalformedArguments:
@@ -240,7 +236,7 @@ def _copied_facts(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _stricter_risk(rule: Rule, tool: ToolTraits) -> Rule:
-    """The rule with the tool's risk if that is higher; the default `on_reject` follows the risk."""
+    """The default `on_reject` follows the risk."""
     if tool.risk is None or tool.risk <= rule.risk:
         return rule
     follows_risk = rule.on_reject == on_reject_by_risk(rule.risk)

@@ -1,7 +1,7 @@
 """Find repeated hidden values: a tool's error may contain the password, a model's answer the card number.
 
-Values secret only by their key or `redact` can be found only by comparison: as they are, as JSON and URLs write them,
-with other spaces or groups of digits, or cut off at the end.
+Values secret only by key or `redact` are found only by comparison: as they are, as JSON and URLs write them, with
+other spaces or groups of digits, or cut off.
 """
 
 import json
@@ -13,10 +13,10 @@ from urllib.parse import quote
 from signoff.masks import BY_POLICY, TextSpan
 
 LONG = 8
-"""So long values are found within words; shorter ones only as whole words."""
+"""Shorter values are found only as whole words."""
 
 SHORTEST_NAMED = 4
-"""Shorter values, secret only by their key, are not searched for."""
+"""Shorter values, secret only by key, are not searched for."""
 
 _LONGEST_CUT = 512
 _FEWEST_LEFT = 4
@@ -24,7 +24,7 @@ _GROUPED = re.compile(r"[0-9][0-9 .-]{6,38}[0-9]\Z")
 
 
 def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSpan]:
-    """Where the hidden values (with their kinds) occur, one value at a time."""
+    """Find values with their kinds, one value at a time."""
     for value, kind in hidden:
         if not value.strip() or (kind != BY_POLICY and len(value) < SHORTEST_NAMED):
             continue
@@ -39,7 +39,7 @@ def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSp
 
 @lru_cache(maxsize=256)
 def _forms(value: str) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
-    """How a value can be written: literally, and as a pattern for other spaces or groups of digits."""
+    """The pattern allows other spaces or groups of digits."""
     as_json = json.dumps(value)[1:-1]
     unescaped = json.dumps(value, ensure_ascii=False)[1:-1]
     nested = json.dumps(unescaped, ensure_ascii=False)[1:-1]
@@ -51,7 +51,7 @@ def _forms(value: str) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
     if re.search(r"\s", value.strip()) and len(value) <= _LONGEST_CUT:
         words = r"(?:\s|\\[nrt])+".join(map(re.escape, value.split()))
         return literal, re.compile(words)
-    if value.replace(".", "", 1).isdigit():  # an amount, as on a card
+    if value.replace(".", "", 1).isdigit():  # as on a card
         whole, _, part = value.partition(".")
         return (*literal, f"{int(whole):,}.{part:<02}", f"{int(whole):,}"), None
     return literal, None
@@ -78,7 +78,7 @@ def _is_word(character: str) -> bool:
 
 
 def _truncated(text: str, value: str, kind: str) -> Iterator[TextSpan]:
-    """A value's beginning at the end of a text, or before "…", where it was cut."""
+    """Cut at the end of a text or before "…"."""
     ends = [len(text), *(found.start() for found in re.finditer("…", text))][:50]
     for end in ends:
         tail = text[max(0, end - len(value) + 1) : end]

@@ -13,8 +13,6 @@ from agent.domain.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class RecordedJudgement:
-    """An evaluation and its request's outcome."""
-
     id: UUID
     at: datetime
     inputs: Inputs
@@ -37,12 +35,12 @@ class Totals:
     judged: int = 0
     erased: int = 0
     verdicts: Counter[tuple[Ruling, Ruling]] = field(default_factory=Counter)
-    """Numbers of evaluations by recorded and new decision."""
+    """By recorded and new decision."""
     other_checkpoint: int = 0
     said: Counter[tuple[Ruling, str]] = field(default_factory=Counter)
-    """Requests no longer asked: by the new decision, and people's outcome."""
+    """No longer asked: by new decision and people's outcome."""
     observed: dict[str, ObservedCount] = field(default_factory=dict)
-    """Observed checkpoints by id."""
+    """By id."""
 
     def observe(self, seen: Observation, verdict: Ruling) -> None:
         before = self.observed.get(seen.checkpoint_id, ObservedCount(seen.checkpoint_id, seen.version, 0))
@@ -56,7 +54,7 @@ class Totals:
 
 
 def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals: Totals) -> Iterator[Changed]:
-    """Evaluate again (`None`: content erased). Yields those with another result."""
+    """Yield changed results; `None`: content erased."""
     for each in recorded:
         if each is None:
             totals.erased += 1

@@ -1,4 +1,4 @@
-"""A report: how long requests wait, how people decide, how closely they look."""
+"""How long requests wait, how people decide, how closely they look."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from datetime import date
 from signoff.values import Person, Risk
 
 PERIODS = (7, 30, 90)
-"""Days that a report can cover, including today."""
+"""Days, including today."""
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Classes of durations: increasing ``bounds`` in seconds, and names between them."""
+    """Increasing ``bounds`` in seconds, and names between them."""
 
     bounds: tuple[int, ...]
     names: tuple[str, ...]
 
     def counts(self, found: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-        """Count pairs of (class, number)."""
+        """Count from pairs of class and number."""
         known = dict(found)
         return tuple(known.get(each, 0) for each in range(len(self.names)))
 
@@ -74,7 +74,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcomes:
-    """The requests of one agent, or under one rule. ``median``: seconds until the decision."""
+    """``median``: seconds until the decision."""
 
     name: str
     outcomes: Outcomes
@@ -98,24 +98,24 @@ class ReviewerVotes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one reader may see: what waits now, and outcomes of these days."""
+    """What one reader may see."""
 
     days: int
-    everything: bool  # otherwise only what the reader may see
-    waiting_by_age: tuple[int, ...]  # by the classes of AGES
-    waiting_by_deadline: tuple[int, ...]  # by the classes of LEFT
+    everything: bool  # not limited to the reader
+    waiting_by_age: tuple[int, ...]  # classes of AGES
+    waiting_by_deadline: tuple[int, ...]  # classes of LEFT
     outcomes: Outcomes
-    by_day: tuple[tuple[date, Outcomes], ...]  # every day, earliest first
-    took: tuple[int, ...]  # people's decisions by the classes of TOOK
+    by_day: tuple[tuple[date, Outcomes], ...]  # earliest first
+    took: tuple[int, ...]  # by classes of TOOK
     median: float | None
-    slowest: float | None  # nine of ten were decided sooner
+    slowest: float | None  # nine of ten were sooner
     agents: tuple[GroupOutcomes, ...]
     rules: tuple[GroupOutcomes, ...]
     reviewers: tuple[ReviewerVotes, ...]
     unread: Share
     unread_by_risk: tuple[tuple[Risk, Share], ...]
-    cut: bool = False  # too many; the earliest outcomes are left out
-    waiting_cut: bool = False  # too many; the latest waiting requests may be left out
+    cut: bool = False  # too many: the earliest outcomes are missing
+    waiting_cut: bool = False  # too many: the latest requests may be missing
 
     @property
     def waiting(self) -> int:

@@ -15,10 +15,9 @@ API = "api"
 """`source` of a program's request."""
 
 EXTERNAL = "external"
-"""Default action of a program's request, and the version of every action executed outside."""
+"""A program's default action; the version of actions executed outside."""
 
 FactValues = Mapping[str, Any]
-"""JSON values by name."""
 
 
 class RequestStatus(StrEnum):
@@ -79,7 +78,7 @@ def approval_state(
     settled_as: str | None,
     retrying: bool,
 ) -> ApprovalState | None:
-    """What became of the approval; ``None``: not approved, or nothing yet. ``execution``: the latest attempt."""
+    """``None``: nothing yet, or not approved. ``execution``: the latest attempt."""
     if status is not RequestStatus.APPROVED:
         return None
     if voided:
@@ -104,7 +103,7 @@ _EXECUTED = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a click came from; must match the stored card (nonce, channel and message)."""
+    """A click's origin; must match the stored card (nonce, channel and message)."""
 
     nonce: str
     surface: str
@@ -114,7 +113,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlace:
-    """A stored card; ``person`` owns a personal place (App Home, modal)."""
+    """``person`` owns a personal place (App Home, modal)."""
 
     surface: str
     person: Person | None
@@ -122,7 +121,7 @@ class StoredPlace:
     message_ts: str | None
 
     def fits(self, place: Place, person: Person) -> bool:
-        """Whether the click came from this card. An unsaved ``ts`` matches every message of the channel."""
+        """An unsaved ``ts`` matches every message of the channel."""
         if self.surface != place.surface:
             return False
         if self.surface != "channel":
@@ -132,11 +131,11 @@ class StoredPlace:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """One vote as it arrives at the use case.
+    """A vote as it arrives at the use case.
 
     ``standings``: of the voter and all live voters, since votes of those who lost the right no longer count.
-    ``path``: ``slack_button``, ``api`` …. ``place``: None for paths without a card. ``principal``: the key that
-    carried the vote.
+    ``path``: ``slack_button``, ``api`` …. ``place``: None without a card. ``principal``: the key that carried the
+    vote.
     """
 
     request_id: UUID

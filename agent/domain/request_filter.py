@@ -30,8 +30,8 @@ class RequestFilter:
     """None and the empty text match all.
 
     ``key``: of the asking program. ``person`` asked or decided. ``since``: the earliest time in the list's order.
-    ``folded``: in a digest instead of a card. ``words``, case-folded: each begins a word that people may read in
-    the request.
+    ``folded``: in a digest instead of a card. ``words``, case-folded: each begins a word that people may read in the
+    request.
     """
 
     status: RequestStatus | None = None

@@ -1,5 +1,3 @@
-"""A request as one line of a list or history."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -26,22 +24,22 @@ class RequestLine:
     created_at: datetime
     expires_at: datetime
     channel_id: str
-    message_ts: str | None  # None before its card is posted
+    message_ts: str | None  # until its card is posted
     approvals: int
     approvals_required: int
     approvers: tuple[str, ...] = field(default=(), kw_only=True)
-    excluded: tuple[Exclusion, ...] = field(default=(), kw_only=True)  # whose approval does not count
+    excluded: tuple[Exclusion, ...] = field(default=(), kw_only=True)
     # On the current revision.
     voters: tuple[Person, ...] = field(default=(), kw_only=True)
     above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
     label: str | None = field(default=None, kw_only=True)
     granted_to: Behalf | None = field(default=None, kw_only=True)  # for a grant's request
     revision: int = field(default=1, kw_only=True)
-    approval: ApprovalState | None = field(default=None, kw_only=True)  # of an approval
+    approval: ApprovalState | None = field(default=None, kw_only=True)
 
     @property
     def chain(self) -> str:
-        """``orders › refunds “EU”``: delegating agents, agent, label."""
+        """``orders › refunds “EU”``."""
         return ancestor_names(self.above, self.agent, self.label)
 
     @property
@@ -51,7 +49,7 @@ class RequestLine:
 
     @property
     def behalf(self) -> Behalf:
-        """Its requester, or that of a grant's calls."""
+        """The requester, or that of a grant's calls."""
         return self.granted_to or Behalf(anyone=False, requester=self.requester)
 
 
@@ -67,11 +65,11 @@ class HistoryLine(RequestLine):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """``more``: at least this many; counting stopped to stay cheap."""
+    """``more``: counting stopped to stay cheap."""
 
     number: int
     more: bool = False
 
     def __str__(self) -> str:
-        """`37`, `1,000+`."""
+        """A number such as `37` or `1,000+`."""
         return f"{self.number:,}{'+' if self.more else ''}"

@@ -17,7 +17,7 @@ from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, 
 from signoff.values import Action, Person, Risk
 
 ANYONE = "anyone"
-"""Replaces the requester in a grant for all."""
+"""In place of a grant's requester."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionView:
-    """The latest attempt, and a person's settlement of it."""
+    """The latest attempt, and its settlement."""
 
     id: UUID
     attempt: int
@@ -51,12 +51,11 @@ class ExecutionView:
     settled_by: Person | None = None
     settled_as: str | None = None  # "retry" | "done"
     result: str | None = None
-    retry_voters: tuple[Person, ...] = ()  # who wants a retry, until there are enough
-    retry_at: datetime | None = None  # failed temporarily; the next attempt begins then
+    retry_voters: tuple[Person, ...] = ()  # until there are enough
+    retry_at: datetime | None = None  # failed temporarily
 
     @property
     def seconds(self) -> float | None:
-        """Duration, once ended."""
         return (self.finished_at - self.started_at).total_seconds() if self.finished_at else None
 
     @property
@@ -80,7 +79,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """Asks an expired one again: its id (None before people are asked) and its card's ``link``."""
+    """``request_id`` is None before people are asked."""
 
     request_id: UUID | None = None
     channel_id: str | None = None
@@ -90,8 +89,6 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRejection:
-    """A rejection of the same action; ``link`` to its card."""
-
     request_id: UUID
     person: Person | None
     at: datetime
@@ -103,14 +100,14 @@ class EarlierRejection:
 
 @dataclass(frozen=True, slots=True)
 class Behalf:
-    """``anyone``, or a ``requester`` (None: no person in Slack)."""
+    """``requester`` None: no person in Slack."""
 
     anyone: bool
     requester: Person | None = None
 
     @classmethod
     def read(cls, named: str | None) -> Behalf:
-        """Read the ``requester`` of a grant's arguments."""
+        """Read a grant's ``requester`` argument."""
         team, _, user = (named or "").partition("/")
         return cls(named == ANYONE, Person(team, user) if user else None)
 
@@ -124,7 +121,7 @@ class GrantView:
     max_sum: Decimal | None
     until: datetime
     ended_at: datetime | None = None
-    ended_by: str | None = None  # in the audit log
+    ended_by: str | None = None
     ended_because: str | None = None
 
 
@@ -138,7 +135,7 @@ class RequestView:
     action: Action
     digest: bytes
     facts: Mapping[str, Any] | None
-    previous_facts: Mapping[str, Any] | None  # of an earlier, voided approval
+    previous_facts: Mapping[str, Any] | None  # of a voided approval
     description: str
     rationale: str | None
     agent: str
@@ -160,56 +157,56 @@ class RequestView:
     votes: tuple[VoteView, ...] = ()
     decision: DecisionView | None = None
     execution: ExecutionView | None = None
-    voided: bool = False  # its facts changed before execution, or it was `outdated`
-    outdated: bool = False  # `execute_within` was over before it could begin
+    voided: bool = False  # facts changed before execution, or `outdated`
+    outdated: bool = False  # `execute_within` passed before it could begin
     stopped: bool = False  # its run ended before the call began
-    place_nonce: str = ""  # of the place this view is drawn for
+    place_nonce: str = ""  # where this view is drawn
     message_ts: str | None = None
     run_channel_id: str | None = None
     run_thread_ts: str | None = None
-    link: str | None = None  # the checkpoint's link_template, rendered
-    excluded: tuple[Exclusion, ...] = ()  # whose approval does not count
+    link: str | None = None  # rendered link_template
+    excluded: tuple[Exclusion, ...] = ()
     allow_edit: bool = False
     editor_may_approve: bool = False  # else no editor's approval counts
-    editor: Person | None = None  # the editor of this revision
+    editor: Person | None = None  # of this revision
     changes: tuple[Change, ...] = ()  # of that edit
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
     reject_reasons: tuple[str, ...] = ()
-    redact: tuple[str, ...] = ()  # names or dotted paths hidden from everyone
-    email_facts: tuple[str, ...] = ()  # names or dotted paths of facts in e-mails
-    allow_grants: bool = False  # approvers may allow similar calls in advance
-    grant_free: tuple[tuple[str, str], ...] = ()  # may vary in a grant, with their patterns
+    redact: tuple[str, ...] = ()  # names or dotted paths, hidden from everyone
+    email_facts: tuple[str, ...] = ()  # names or dotted paths
+    allow_grants: bool = False  # similar calls in advance
+    grant_free: tuple[tuple[str, str], ...] = ()  # may vary in a grant, with patterns
     grant: GrantView | None = None  # for a grant's request
     escalated: bool = False
-    paused_by: str | None = None  # the agent's or an ancestor's: nothing of it begins
-    paused_agent: str | None = None  # the agent of that pause; None: every agent
-    asked_again: FollowUp | None = None  # its requester had it asked again
+    paused_by: str | None = None  # nothing of a paused agent or its descendants begins
+    paused_agent: str | None = None  # None: every agent
+    asked_again: FollowUp | None = None
     rejected_before: EarlierRejection | None = None  # as first proposed, if policy shows that
     principal: str = "run"  # a run's call, or "key:<name>"
-    client_id: str = ""  # the opener's own id of it
+    client_id: str = ""  # the opener's own id
     lapse_at: datetime | None = None  # an external executor must claim it before
     lapsed_at: datetime | None = None
-    executor: str | None = None  # of the program that executes a run's call, "*" for any
-    claim_until: datetime | None = None  # that program may claim it until then
-    handed_over_at: datetime | None = None  # its asker has read the approval, and may have acted
+    executor: str | None = None  # the executing program, "*" for any
+    claim_until: datetime | None = None  # by that program
+    handed_over_at: datetime | None = None  # the asker has read the approval, and may have acted
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
-    facts_source: FactsSource | None = None  # source of the facts; None: the tool itself, or none
-    facts_at: datetime | None = None  # when they were sent or looked up
-    erased_at: datetime | None = None  # content is erased; the description says so
+    facts_source: FactsSource | None = None  # None: the tool itself, or none
+    facts_at: datetime | None = None  # when sent or looked up
+    erased_at: datetime | None = None  # content is erased, as the description says
     recorded: int = 0  # increases with every change
     limits: tuple[LimitView, ...] = ()  # as they were when people were asked
-    above: tuple[str, ...] = ()  # delegated the task, root first
-    label: str | None = None  # of its run
+    above: tuple[str, ...] = ()  # delegating agents, root first
+    label: str | None = None
 
     @property
     def needs_people(self) -> bool:
-        """Its card needs a decision, or the settlement of a doubt."""
+        """A decision or a settlement is missing."""
         in_doubt = self.execution is not None and self.execution.awaits_settlement
         return self.status is RequestStatus.WAITING or in_doubt
 
     @property
     def held_up(self) -> bool:
-        """Whether a pause keeps it from beginning, or would once approved."""
+        """A pause keeps it from beginning, or would once approved."""
         begun = self.execution is not None and self.execution.status is not ExecutionStatus.IN_DOUBT
         if self.paused_by is None or self.voided or self.stopped or begun:
             return False
@@ -240,7 +237,7 @@ class RequestView:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Oldest first; empty unless approved."""
+        """Reviewers' notes, oldest first; empty unless approved."""
         if self.status is not RequestStatus.APPROVED:
             return ()
         approvals = (vote for vote in self.votes if vote.verdict is Verdict.APPROVE)
@@ -248,15 +245,15 @@ class RequestView:
 
     @property
     def behalf(self) -> Behalf:
-        """Its requester, or that of a grant's calls."""
+        """The requester, or that of a grant's calls."""
         return self.grant.behalf if self.grant else Behalf(anyone=False, requester=self.requester)
 
     @property
     def own_words_exclude(self) -> bool:
-        """Whether reviewers who write their own words may not approve the run's next proposals."""
+        """Whoever writes own words may not approve the run's next proposals."""
         return self.run_id is not None and self.prevent_self_review and not self.editor_may_approve
 
     @property
     def chain(self) -> str:
-        """``orders › refunds “EU”``: delegating agents, agent, label."""
+        """``orders › refunds “EU”``."""
         return ancestor_names(self.above, self.agent, self.label)

@@ -31,23 +31,23 @@ NeedsReason = Literal["approve", "reject"]
 Unmatched = Literal["review", "allow", "deny"]
 RejectedAgain = Literal["refuse", "show"]
 Snapshot = dict[str, Any]
-"""A rule as JSON, stored with each request, so that edits of the file do not change it."""
+"""Stored with each request, so that edits of the file do not change it."""
 
 UNMATCHED = "unmatched"
 REQUIRES_APPROVAL = "requires_approval"
 FACTS_FAILED = "facts_failed"
 LIMIT_REACHED = "limit_reached"
 RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED, LIMIT_REACHED})
-"""Ids of rules that policy makes from the defaults."""
+"""Rules made from the defaults."""
 
 
 def on_reject_by_risk(risk: Risk) -> OnReject:
-    """Below high risk the model is told and may try something else."""
+    """Below high risk the model may try something else."""
     return "stop" if risk >= Risk.HIGH else "tell_model"
 
 
 class Terms(BaseModel):
-    """How a request is decided: the keys shared by `[defaults]` and checkpoints."""
+    """The keys shared by `[defaults]` and checkpoints."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,21 +56,21 @@ class Terms(BaseModel):
     """User ids (U…, W…), user group ids (S…), or "channel" for its current members."""
 
     notify: tuple[str, ...] = ()
-    """Whom the card mentions; gives no right to decide."""
+    """Mentioned on the card, without the right to decide."""
 
     approvals_required: int = Field(default=1, ge=1)
     channel: str | None = None
-    """Channel of the card; None: the service's own."""
+    """None: the service's own."""
 
     timeout: timedelta = timedelta(hours=24)
     prevent_self_review: bool = True
     on_reject: OnReject | None = None
-    """None, in defaults only: by risk (`on_reject_by_risk`)."""
+    """None, in defaults only: by risk."""
 
     reason_required: tuple[NeedsReason, ...] = ()
 
     reject_reasons: tuple[str, ...] = ()
-    """Choices; own words are always possible."""
+    """Own words are always possible."""
 
     allow_edit: bool = False
     """An edited action needs new votes."""
@@ -88,25 +88,25 @@ class Terms(BaseModel):
     """Users and user groups."""
 
     redact: tuple[str, ...] = ()
-    """Names or dotted paths whose values nobody is shown (`signoff.json_paths`)."""
+    """Names or dotted paths hidden from everyone (`signoff.json_paths`)."""
 
     facts_max_age: timedelta = FACTS_MAX_AGE
-    """Maximum age of a program's facts at its claim. Older ones that a rule reads must be sent again."""
+    """At a program's claim. Older facts that a rule reads must be sent again."""
 
     execute_within: timedelta = timedelta(hours=24)
     """How long an external executor can claim an approval. Our own agents start at once."""
 
     email: tuple[str, ...] = ()
-    """Get a link to each request, if there is a mail server; gives no right to decide."""
+    """Get a link to each request, without the right to decide."""
 
     email_facts: tuple[str, ...] = ()
-    """Facts in these e-mails: names or dotted paths."""
+    """Names or dotted paths."""
 
     rejected_holds: timedelta | None = None
-    """How long a rejection holds in every run of its agent; None: only in its run."""
+    """In every run of its agent; None: only in its run."""
 
     rejected_again: RejectedAgain = "refuse"
-    """Meanwhile `show` asks people, who see the rejection."""
+    """`show` asks people, who see the rejection."""
 
     @field_serializer("rejected_holds")
     def _seconds_if_any(self, duration: timedelta | None) -> float | None:
@@ -118,7 +118,7 @@ class Terms(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_new_keys(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out unused new keys: the previous version refuses a snapshot with an unknown key."""
+        """The previous version refuses unknown keys, so leave out unused new ones."""
         made: dict[str, Any] = written(self)
         return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}
 
@@ -136,7 +136,7 @@ class Defaults(Terms):
     """For a tool that no checkpoint names, unless read-only."""
 
     admin_channel: str | None = None
-    """Notified, besides the requester, when a review channel cannot be reached."""
+    """Notified, besides the requester, of an unreachable review channel."""
 
     default_agent: str | None = None
     """Gets messages to the app itself."""
@@ -145,41 +145,40 @@ class Defaults(Terms):
     """Per agent or program's key, channel and minute; a digest shows the rest."""
 
     def terms(self) -> dict[str, Any]:
-        """What checkpoints inherit."""
         return self.model_dump(include=set(Terms.model_fields))
 
 
 class Rule(Terms):
-    """A complete checkpoint: what it matches, and how that is decided."""
+    """A complete checkpoint."""
 
     checkpoint_id: str
     action_pattern: str
     when: str | None = None
     description_template: str | None = None
     link_template: str | None = None
-    """The card's only link: the operator's own host, with values filled in."""
+    """The operator's own host, with values filled in."""
 
     on_reject: OnReject
     allow_grants: bool = False
-    """Whether reviewers may allow similar calls in advance (`agent.domain.grants`)."""
+    """For similar calls, in advance (`agent.domain.grants`)."""
 
     grant_free: tuple[tuple[str, str], ...] = ()
-    """Texts that may vary in a grant: `args.<name>` or `facts.<name>`, each with its pattern."""
+    """May vary in a grant: `args.<name>` or `facts.<name>`, each with its pattern."""
 
     def names(self, tool: str) -> bool:
-        """Whether the pattern matches from the name's start: `delete_*` names `delete_records`."""
+        """Match from the start: `delete_*` names `delete_records`."""
         return matches_from_start(self.action_pattern, tool)
 
     @property
     def reads_facts(self) -> bool:
-        """Whether its condition, templates or e-mails read facts."""
+        """Whether condition, templates or e-mails read facts."""
         templates = (self.description_template or "", self.link_template or "")
         filled_in = {path[0] for template in templates for path in placeholder_names(template)}
         judged = self.when is not None and compile_when(self.when).uses_facts
         return judged or "facts" in filled_in or bool(self.email_facts)
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
-        """Masked (by name and `redact`), because lists and notifications show it."""
+        """Mask values (by name and `redact`), because lists and notifications show them."""
         arguments = redact_by_name(action.arguments, self.redact).value
         if self.description_template is None:
             return tool_and_arguments(action.tool, arguments)
@@ -196,12 +195,11 @@ class Rule(Terms):
 
     @cached_property
     def digest(self) -> bytes:
-        """The digest of its snapshot."""
         return digest_of(self.snapshot())
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> "Rule":
-        """The rule that a request was opened under. Raises pydantic.ValidationError."""
+        """Raises pydantic.ValidationError."""
         return cls.model_validate(snapshot)
 
 
@@ -212,11 +210,10 @@ class ObservedRule:
     rule: Rule
     until: datetime
     place: int
-    """Number of rules before it in the file."""
+    """Number of rules before it."""
 
     @cached_property
     def version(self) -> str:
-        """Identifies the text of the rule."""
         return self.rule.digest.hex()[:12]
 
     def snapshot(self) -> Snapshot:
@@ -247,11 +244,11 @@ def stricter(a: Rule, b: Rule) -> bool:
 
 
 def allows_edit(opened: Rule, now: Rule) -> bool:
-    """Whether a request under `opened` may be edited into an action of `now`: both allow it, and `opened` suffices."""
+    """Both rules must allow edits, and `opened` must suffice for `now`."""
     stays_separate = opened.editor_may_approve <= now.editor_may_approve
     return opened.allow_edit and now.allow_edit and stays_separate and not stricter(opened, now)
 
 
 def digest_of(value: Any) -> bytes:
-    """SHA-256 of its canonical JSON, 32 bytes."""
+    """SHA-256 of canonical JSON."""
     return hashlib.sha256(canonical_bytes(value)).digest()

@@ -1,7 +1,7 @@
-"""One agent at work, as rows: a run, its messages and its tool calls.
+"""A run, its messages and its tool calls, as rows.
 
-Run: ``working | pending_approval | completed | denied | failed | cancelled``; *runnable* with inputs that no model turn
-has read yet.
+Run: ``working | pending_approval | completed | denied | failed | cancelled``; *runnable* with inputs that no model
+turn has read.
 
 Tool call: ``new`` (not evaluated) ``-> asked | ready | refused``; ``asked -> ready | refused``; ``ready -> claimed |
 asked`` (again, when its facts have changed); ``claimed -> in_doubt | answered``; ``in_doubt -> ready | answered``
@@ -31,7 +31,7 @@ class RunStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether it has ended; only a person's new message wakes it."""
+        """Whether only a person's new message wakes it."""
         return self in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
@@ -82,7 +82,7 @@ class NewRun:
     parent_run_id: UUID | None = None
     parent_call_id: UUID | None = None
     api_key_id: UUID | None = None  # when ``principal`` is a key
-    label: str | None = None  # shown beside the agent's name
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class RunLease:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A transcript row; role ``note`` is ours: outcomes of background calls."""
+    """Role ``note``: outcomes of background calls."""
 
     seq: int
     role: str
@@ -116,8 +116,6 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
-    """A call as proposed by the model: its own id, tool name, raw JSON arguments."""
-
     model_call_id: str
     tool: str
     raw_arguments: str
@@ -140,9 +138,9 @@ class CallView:
     blocking: bool
     answer: CallAnswer | None
     request_id: UUID | None
-    repeats: UUID | None  # the expired or voided call that it repeats
-    edited: tuple[Change, ...] = ()  # of a reviewer before approval
-    notes: tuple[str, ...] = ()  # notes of its approvers
+    repeats: UUID | None  # an expired or voided call
+    edited: tuple[Change, ...] = ()  # before approval
+    notes: tuple[str, ...] = ()  # of its approvers
     created_at: datetime | None = None
     answered_at: datetime | None = None
     place: str | None = None  # of a function agent
@@ -150,8 +148,6 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """What showing a run, or its next turn, needs."""
-
     id: UUID
     agent: str
     agent_version: str
@@ -169,39 +165,38 @@ class RunView:
     created_at: datetime
     updated_at: datetime
     answer: str | None = None
-    waiting: int = 0  # its calls' undecided requests
-    in_doubt: int = 0  # their effect is unknown
-    sleeping_until: datetime | None = None  # of its shortest sleep, if nothing else is in progress
-    waiting_below: tuple[str, ...] = ()  # of each undecided request of a descendant
-    progress: str | None = None  # by a function agent
+    waiting: int = 0  # undecided requests
+    in_doubt: int = 0
+    sleeping_until: datetime | None = None  # shortest sleep, if nothing else is in progress
+    waiting_below: tuple[str, ...] = ()  # one per undecided request of a descendant
+    progress: str | None = None
     label: str | None = None  # by starter or agent
-    erased_at: datetime | None = None  # until then
+    erased_at: datetime | None = None
     principal: str = ""  # "slack:/agent", "key:ci" …
     session_id: str | None = None  # the program's
-    tokens_before: int = 0  # ``tokens`` when a person last resumed it; its limit counts from there
-    above: tuple[str, ...] = ()  # delegated the task, root first
-    ancestor_ids: tuple[UUID, ...] = ()  # their runs, in the same order
-    paused_by: str | None = None  # of its agent or an ancestor, as in the audit log
-    paused_agent: str | None = None  # the agent of that pause; None: every agent
+    tokens_before: int = 0  # at the last resumption; the limit counts from there
+    above: tuple[str, ...] = ()  # delegating agents, root first
+    ancestor_ids: tuple[UUID, ...] = ()  # root first
+    paused_by: str | None = None  # its own or an ancestor's pause
+    paused_agent: str | None = None  # None: every agent
 
     @property
     def root_id(self) -> UUID:
-        """The trace belongs to it."""
+        """The run whose id the trace has."""
         return self.ancestor_ids[0] if self.ancestor_ids else self.id
 
     @property
     def chain(self) -> str:
-        """``orders › refunds “EU”``: delegating agents, agent, label."""
+        """``orders › refunds “EU”``."""
         return ancestor_names(self.above, self.agent, self.label)
 
     @property
     def asked(self) -> int:
-        """Undecided requests, its own and those of descendants that it waits for."""
+        """Includes requests of descendants that it waits for."""
         return self.waiting + len(self.waiting_below)
 
     @property
     def askers_below(self) -> tuple[str, ...]:
-        """Descendants' agents with undecided requests, each once."""
         return tuple(dict.fromkeys(self.waiting_below))
 
     @property
@@ -215,12 +210,11 @@ class RunView:
 
     @property
     def held_up(self) -> bool:
-        """Whether a pause keeps its next step from beginning."""
         return self.paused_by is not None and self.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
     @property
     def standing(self) -> RunStatus | ExecutionStatus | Hold:
-        """`shown`, in doubt if only a settlement can bring it on, or what holds it up."""
+        """`shown`, or what holds the run up; in doubt if only a settlement can continue it."""
         if self.in_doubt and self.shown in (RunStatus.WORKING, RunStatus.COMPLETED):
             return ExecutionStatus.IN_DOUBT
         if self.shown is not RunStatus.WORKING:
@@ -232,7 +226,7 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """``agent`` asks, ``above`` delegated the task, root first."""
+    """``above``: delegating agents, root first."""
 
     request_id: UUID
     agent: str
@@ -246,7 +240,7 @@ class PendingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run with a limited number of requests that it waits for, oldest first; ``run.asked`` counts all."""
+    """``asked`` is limited, oldest first; ``run.asked`` counts all."""
 
     run: RunView
     asked: tuple[PendingQuestion, ...] = ()
@@ -263,8 +257,6 @@ class RunValues:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn to journal: text, proposed calls, and tokens."""
-
     text: str | None
     calls: tuple[ProposedCall, ...]
     tokens: int
@@ -273,5 +265,5 @@ class Turn:
 
     @property
     def branches(self) -> bool:
-        """Whether its calls are open in parallel, and each answer wakes the run."""
+        """Whether calls are open in parallel, and each answer wakes the run."""
         return any(call.place is not None for call in self.calls)

@@ -1,4 +1,4 @@
-"""Agents that start repeatedly. The responsible person is the requester of every run."""
+"""The person responsible for a schedule is the requester of every run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NewSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A stored schedule; paused without ``next_at``."""
+    """A schedule; paused without ``next_at``."""
 
     id: UUID
     agent: str
@@ -43,4 +43,3 @@ class Schedule:
     last_at: datetime | None = None
     last_run_id: UUID | None = None
     last_missed: str | None = None
-    """Why the start was missed."""

@@ -1,7 +1,7 @@
 """Short ids: 16 hexadecimal digits, which fit a line on a phone and work in every command.
 
-A UUIDv7 (RFC 9562) has the millisecond, a counter, and random bits; the short form is the millisecond and the last four
-digits. It gives a range of a primary key; two ids of one millisecond share a short form once in 65,536.
+A UUIDv7 (RFC 9562) has the millisecond, a counter, and random bits; the short form is the millisecond and the last
+four digits. It gives a range of a primary key; two ids of one millisecond share a short form once in 65,536.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def short_id(whole: UUID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """Ids from `first` to `last` whose digits, without dashes, match `pattern`."""
+    """Ids whose digits, without dashes, match `pattern`."""
 
     first: UUID
     last: UUID
@@ -28,7 +28,7 @@ class IdRange:
 
 
 def parse_id_prefix(typed: str) -> IdRange | None:
-    """An id, its beginning or short form, with dashes or without; None for anything else."""
+    """An id, its beginning or short form, with dashes or without."""
     digits = typed.strip().replace("-", "").lower()
     if not digits or len(digits) > _FULL or not set(digits) <= _HEX:
         return None

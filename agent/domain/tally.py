@@ -1,5 +1,3 @@
-"""Count live votes on a revision towards a decision."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +16,7 @@ class LiveVote:
 
 @dataclass(frozen=True)
 class Tally:
-    """`outcome` is None while undecided; `needed`: missing approvals."""
+    """``needed``: missing approvals."""
 
     outcome: Outcome | None
     approvals: int
@@ -26,7 +24,7 @@ class Tally:
 
 
 def tally(votes: Sequence[LiveVote], approvals_required: int) -> Tally:
-    """One rejection decides; else so many distinct people must approve. ValueError: could become consent."""
+    """One rejection decides; else so many distinct people must approve. Raises ValueError: could become consent."""
     if approvals_required < 1:
         raise ValueError(f"a request needs at least one approval, not {approvals_required}")
     unknown = {vote.verdict for vote in votes} - {"approve", "reject"}

@@ -1,9 +1,9 @@
-"""Line numbers of tables and keys, which tomllib does not keep. For dotted keys the nearest line."""
+"""Line numbers of tables and keys, which tomllib does not keep; the nearest for dotted keys."""
 
 import re
 from dataclasses import dataclass, field
 
-# Strings first, so that a "#" or bracket inside is no comment or array.
+# Strings first: a "#" or bracket inside is no comment or array.
 _HIDDEN = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
 )
@@ -19,7 +19,7 @@ class _Section:
 
 
 class Lines:
-    """Line numbers from 1."""
+    """Line numbers, from 1."""
 
     def __init__(self, text: str) -> None:
         self._sections = [_Section("", 1)]
@@ -32,7 +32,7 @@ class Lines:
                 depth = max(0, depth + sum((c in "[{") - (c in "]}") for c in seen))
 
     def of(self, table: str, index: int = 0, key: str | None = None) -> int:
-        """The line of a key in the index-th such table; else of the table's head; else the first."""
+        """The key's line in the index-th such table; else the table's head; else the first."""
         sections = [section for section in self._sections if section.name == table]
         top = self._sections[0].keys
         if index >= len(sections):
@@ -49,6 +49,6 @@ class Lines:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Blank a string or comment, except its line breaks."""
+    """Line breaks stay."""
     text = match.group()
     return "\n" * text.count("\n") if text[0] == "#" or "\n" in text else '"' + " " * (len(text) - 2) + '"'

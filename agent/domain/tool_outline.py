@@ -1,5 +1,3 @@
-"""What a policy does with one tool, in one line."""
-
 from __future__ import annotations
 
 from agent.domain.judgement import ToolTraits
@@ -9,7 +7,7 @@ from signoff import formats
 
 
 def explain(policy: Policy, traits: ToolTraits) -> str:
-    """The checkpoints that can match, in order, the rule if none does, and the limits."""
+    """One line: matching checkpoints in order, the rule if none does, limits."""
     limits = [limit.described for limit in policy.limits if limit.names(traits.name)]
     observed = [
         f'observed until {formats.moment(each.until)}: "{each.rule.checkpoint_id}"{_when(each.rule)}'

@@ -16,7 +16,7 @@ Network = IPv4Network | IPv6Network
 
 MAX_URL = 2000
 
-# Metadata services of clouds.
+# Clouds' metadata services.
 _METADATA = (
     ip_network("169.254.169.254/32"),
     ip_network("169.254.170.0/24"),  # AWS: credentials of containers
@@ -31,7 +31,7 @@ _METADATA = (
 
 
 def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
-    """ValueError, with a phrase, for a URL that no webhook may have, whatever its name resolves to."""
+    """Raises ValueError, with a phrase, whatever the name resolves to."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -53,7 +53,7 @@ def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
 
 
 def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypted: bool) -> None:
-    """ValueError, with a phrase, for a resolved address that is not allowed."""
+    """Raises ValueError, with a phrase, for a resolved address."""
     plain = _unwrapped(address)
     if any(plain in network for network in _METADATA):
         raise ValueError(f"leads to {plain}, a cloud metadata address")
@@ -74,7 +74,7 @@ def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypte
 
 
 def networks(text: str) -> tuple[Network, ...]:
-    """``10.0.0.0/8, fd12::/16``. Raises ValueError."""
+    """Parse ``10.0.0.0/8, fd12::/16``. Raises ValueError."""
     return tuple(ip_network(word) for word in text.replace(",", " ").split())
 
 
