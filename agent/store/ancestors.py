@@ -15,14 +15,14 @@ from agent.store.rows import person
 
 
 async def run_with_descendants(connection: Connection, run_id: UUID) -> Sequence[UUID]:
-    """The run and its descendants in lock order, descendants first."""
+    """Runs in lock order: descendants first."""
     return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
 
 
 async def child_run(
     connection: Connection, run_id: UUID, call_id: UUID, agent: str, version: str, task: str
 ) -> NewRun:
-    """The child run for this call; it inherits its parent's requester and channel."""
+    """The child run inherits its parent's requester and channel."""
     row = (await connection.execute(_ORIGIN, {"run": run_id})).one()
     return NewRun(
         agent=agent,
@@ -44,7 +44,7 @@ async def child_run_of(connection: Connection, call_id: UUID) -> UUID | None:
 
 
 def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> list[OutboxMessage]:
-    """Redraw the ancestors' first messages, nearest first; all are in the run's channel."""
+    """First messages of the ancestors, nearest first; all are in the run's channel."""
     return [outbox.run_root(destination, run_id) for run_id in reversed(ancestor_ids)]
 
 

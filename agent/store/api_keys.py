@@ -17,8 +17,6 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to store; of its secret only ``hash`` is kept."""
-
     id: UUID
     name: str
     prefix: str
@@ -33,7 +31,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyUse:
-    """The presented key and its uses in this minute, including this one."""
+    """``calls`` in this minute include this one."""
 
     principal: Principal
     calls: int
@@ -42,7 +40,7 @@ class KeyUse:
 
 
 async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
-    """Count one use of the key; ``None`` if unknown, revoked or expired."""
+    """``None`` if unknown, revoked or expired."""
     found = await fetch(connection, _USE, hash=digest)
     if not found:
         return None
@@ -64,12 +62,12 @@ def revoke(tx: Transaction, key_id: UUID) -> None:
 
 
 def rotate(tx: Transaction, key_id: UUID, prefix: str, digest: bytes, keep_old: timedelta) -> None:
-    """Replace the key's secret; the old one stays valid for ``keep_old``."""
+    """The old secret stays valid for ``keep_old``."""
     tx.add(_ROTATE, id=key_id, prefix=prefix, hash=digest, seconds=keep_old.total_seconds())
 
 
 async def list_keys(connection: Connection) -> list[KeyLine]:
-    """All keys, invalid ones too, oldest first."""
+    """All keys, oldest first, invalid ones included."""
     return [row_as(KeyLine, row) for row in (await connection.execute(_LIST)).all()]
 
 

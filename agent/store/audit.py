@@ -1,4 +1,4 @@
-"""The audit log: events join their subject's chain in the fact's transaction; chain heads are locked last."""
+"""Events join their subject's chain in the fact's transaction; chain heads are locked last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SYSTEM = "signoff"
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One event: what, by whom, ids and digests (never arguments)."""
+    """``detail``: ids and digests, never arguments."""
 
     kind: AuditKind
     actor: str
@@ -30,7 +30,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChainHead:
-    """The end of a chain, read under its lock; ``at`` is database time."""
+    """Read under its lock; ``at`` is database time."""
 
     subject: str
     seq: int
@@ -43,7 +43,6 @@ def actor(person: Person | None) -> str:
 
 
 def new_head(subject: str, at: datetime) -> ChainHead:
-    """The head of a chain without events."""
     return ChainHead(subject, 0, genesis(subject), at)
 
 
@@ -64,26 +63,26 @@ ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
 
 
 def ids_and_heads(taken: Iterable[Iterable[Row[Any]]]) -> tuple[set[UUID], dict[str, Row[Any]]]:
-    """Split the results of locking statements into row ids and chain heads by subject."""
+    """Row ids, and chain heads by subject, from locking statements."""
     rows = [row for each in taken for row in each]
     heads = [row for row in rows if getattr(row, "subject", None) is not None]
     return {found for row in rows if (found := getattr(row, "id", None))}, {row.subject: row for row in heads}
 
 
 def chain_head(row: Row[Any], at: datetime) -> ChainHead:
-    """A locked head, with the time for this transaction's events."""
+    """``at``: the time of this transaction's events."""
     return ChainHead(row.subject, row.seq, bytes(row.hash), at)
 
 
 async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[str, ChainHead]:
-    """Lock and read these heads; a subject without events has its genesis."""
+    """A subject without events has its genesis."""
     return await heads_of(connection, subjects, await fetch(connection, LOCK_HEADS, subjects=list(subjects)))
 
 
 async def heads_of(
     connection: Connection, subjects: Sequence[str], rows: Sequence[Row[Any]]
 ) -> dict[str, ChainHead]:
-    """The heads of all subjects, from the ``rows`` of `LOCK_HEADS`."""
+    """``rows``: of `LOCK_HEADS`."""
     heads = {row.subject: ChainHead(row.subject, row.seq, row.hash, row.at) for row in rows}
     missing = [subject for subject in subjects if subject not in heads]
     if missing:
@@ -103,17 +102,17 @@ async def record(
 
 
 async def create_head(connection: Connection, subject: str) -> None:
-    """Insert a chain's head, if no other row guards it, to lock it before its first event."""
+    """Without another guarding row, lock the chain before its first event."""
     await connection.execute(_FOUND, {"subject": subject, "hash": genesis(subject)})
 
 
 def append(tx: Transaction, head: ChainHead, *entries: AuditEntry) -> ChainHead:
-    """Append after the head. Returns the new head, for more entries in this transaction."""
+    """Returns the new head, for more entries in this transaction."""
     return append_all(tx, [(head, entry) for entry in entries])[head.subject] if entries else head
 
 
 def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -> dict[str, ChainHead]:
-    """Append each entry after its subject's head, in this order, in one statement."""
+    """Append each entry after its subject's head, in one statement."""
     heads: dict[str, ChainHead] = {}
     rows: list[dict[str, Any]] = []
     for first, entry in pairs:
@@ -134,7 +133,6 @@ async def heads(connection: Connection) -> dict[str, Head]:
 
 
 async def next_subject(connection: Connection, after: str) -> str | None:
-    """The next subject in alphabetical order."""
     found: str | None = (await connection.execute(_NEXT_SUBJECT, {"after": after})).scalar_one_or_none()
     return found
 

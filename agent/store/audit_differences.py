@@ -1,4 +1,4 @@
-"""Compare votes, decisions and other rows of consent with their audit events; either may be altered or missing."""
+"""Compare rows of consent with their audit events; either may be altered or missing."""
 
 from __future__ import annotations
 

@@ -27,8 +27,6 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """A call to evaluate, with facts of its run."""
-
     state: CallState
     run_id: UUID
     agent: str
@@ -39,7 +37,7 @@ class NewCall:
     ancestor_ids: tuple[UUID, ...]
     unneeded: bool
     policy_epoch: int
-    """The policy in force, which stays in force until COMMIT."""
+    """In force until COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +61,19 @@ class StoredCall:
     destination: Destination | None
     """Place of the card."""
     subject: str
-    """Its audit chain: the request's, or without one the run's."""
+    """The request's, or without one the run's."""
     voided: bool
     on_reject: str | None
     outcome: RequestStatus | None
     decided_digest: bytes | None
     recorded_digest: bytes | None
-    """The decided digest in the audit log."""
+    """In the audit log."""
     decided_by: str | None
     decided_action: bytes | None
     editor: Person | None
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
-    """Notes of the approving votes."""
+    """Of the approving votes."""
     attempts: int
     wanted_again: bool | None
     """The last attempt was settled as Retry."""
@@ -101,7 +99,7 @@ async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
 
 
 async def run_to_judge(connection: Connection, call_id: UUID) -> UUID | None:
-    """Like ``run_of``, and hold the pause switch."""
+    """Like ``run_of``; also holds the pause switch."""
     _, found = await query(connection, pause.HOLD, _RUN_OF_CALL, id=call_id)
     return found[0].run_id if found else None
 
@@ -119,21 +117,21 @@ async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
 async def lock_all_asked(
     connection: Connection, request_ids: Sequence[UUID], *subjects: str
 ) -> dict[str, ChainHead]:
-    """Lock the calls of these locked waiting requests, then the heads of their chains and of ``subjects``."""
+    """Lock the calls of locked waiting requests, then the heads of their chains and of ``subjects``."""
     every = [*map(request_subject, request_ids), *subjects]
     _, found = await query(connection, TAKE_ASKED, audit.LOCK_HEADS, ids=list(request_ids), subjects=every)
     return await audit.heads_of(connection, every, found)
 
 
 async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:
-    """Lock a call to evaluate, behind its run; holds the pause switch."""
+    """Lock a call behind its run; holds the pause switch."""
     _, found = await query(connection, _TAKE_RUN_OF_CALL, _NEW_CALL, call=call_id)
     return row_as(NewCall, found[0]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyCall:
-    """A call locked behind its run, and the head of its chain, if found."""
+    """A call locked behind its run, with its chain's head, if found."""
 
     call: StoredCall
     head: ChainHead | None
@@ -151,7 +149,7 @@ async def lock_ready(
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
-    """Lock these calls, in any state, behind their runs, with these chain heads and the room under the limits.
+    """Lock calls, in any state, behind their runs, with chain heads and the room under the limits.
 
     ``wait``: for other transactions' locks.
     """
@@ -188,7 +186,7 @@ def _ready(row: Row[Any], head: Row[Any] | None, room: Room, left: LimitRoom) ->
 
 
 async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
-    """The pending action of a call whose request is locked; also locks the call."""
+    """The pending action; also locks the call. The request must be locked."""
     _, found = await query(connection, _TAKE_CALLS, _ASKED_ACTION, call=call_id, calls=[call_id])
     return bytes(found[0].action) if found else None
 
@@ -201,7 +199,7 @@ def _stored(row: Row[Any]) -> StoredCall:
 
 
 _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
-# The statement that locks the run also holds the switch, to save a statement per evaluation.
+# One statement locks the run and holds the switch, to save a statement per evaluation.
 _TAKE_RUN_OF_CALL = text("""
 SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))
 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE

@@ -20,8 +20,6 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class StoppedRequest:
-    """An approved request whose call will not run."""
-
     id: UUID
     destination: Destination
 
@@ -47,7 +45,7 @@ def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[Proposed
 
 
 def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
-    """Mark the call as asked; without an ``on_pending`` hook also as announced."""
+    """Without an ``on_pending`` hook the call counts as announced."""
     tx.add(
         _ASK,
         call=new.call_id,
@@ -64,13 +62,12 @@ def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
 
 
 def sleep_until_ready(tx: Transaction, call_id: UUID, action: Action, seconds: float) -> None:
-    """Mark the call as ready after this many seconds."""
     mark_ready(tx, call_id, action)
     tx.add(_SLEEP, call=call_id, seconds=seconds)
 
 
 def judge_again(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """Evaluate again what policy had allowed."""
+    """Evaluate a call that policy had allowed."""
     tx.add(_JUDGE_AGAIN, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
@@ -81,12 +78,12 @@ def refuse(tx: Transaction, call_id: UUID, agent: str, answer: CallAnswer) -> No
 
 
 def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
-    """Record that ``on_pending`` is about to run for this action."""
+    """Call before ``on_pending`` runs for this action."""
     tx.add(_HOLD, call=call_id, action=action)
 
 
 async def stop_all(tx: Transaction, runs: Sequence[UUID], reason: str) -> list[StoppedRequest]:
-    """Refuse calls of ended runs that have not begun. Returns approved requests among theirs."""
+    """Refuse unbegun calls of ended runs. Returns their approved requests."""
     found = await fetch(tx, _STOP_ALL, runs=list(runs), reason=reason)
     return [StoppedRequest(row.id, Destination(row.team_id, row.channel_id)) for row in found]
 
@@ -96,29 +93,29 @@ def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
 
 
 def stop(tx: Transaction, call_id: UUID, agent: str, reason: str = "the run has ended; nothing ran") -> None:
-    """Stop a call before it begins: its run has ended, or an operator called it off."""
+    """The run has ended, or an operator called the unbegun call off."""
     tx.add(_STOP, call=call_id, reason=reason)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_announced(tx: Transaction, call_id: UUID) -> None:
-    """Record that ``on_pending`` has run for the pending action."""
+    """Call after ``on_pending`` has run for the pending action."""
     tx.add(_ANNOUNCE, call=call_id)
 
 
 def clear_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
-    """Record that the tool knows this action is no longer pending."""
+    """Call when the tool knows that this action is no longer pending."""
     tx.add(_CLEAR_PREPARED, call=call_id, action=action)
 
 
 def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """Notify a tool that prepared for the previous action of the new one."""
+    """Wake a tool that prepared for the previous action."""
     tx.add(_ADVANCE, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def delegate(tx: Transaction, call_id: UUID, *, blocking: bool) -> None:
-    """Delegate the call from its claimed attempt on; its run waits if ``blocking``."""
+    """The claimed attempt becomes a child run; the run waits if ``blocking``."""
     tx.add(_DELEGATE, call=call_id, blocking=blocking)
 
 
@@ -127,14 +124,14 @@ def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
 
 
 def make_ready_again(tx: Transaction, call_id: UUID, agent: str, seconds: float | None = None) -> None:
-    """Allow another attempt after ``seconds``: a person wants it, or the tool is idempotent."""
+    """A person wants another attempt, or the tool is idempotent."""
     tx.add(_READY_AGAIN, call=call_id, seconds=seconds)
     if seconds is None:
         tx.wake(Wakeup.call(call_id, agent))
 
 
 async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
-    """Copy the call into its run's background, once. Returns the id and whether it is new."""
+    """Copy the call into its run's background, once. True: new."""
     fresh = new_id()
     await connection.execute(_REPEAT, {"id": fresh, "call": call_id})
     found: UUID = (await connection.execute(_REPEATED, {"call": call_id})).scalar_one()

@@ -16,7 +16,7 @@ from signoff.values import Person
 async def insert_personal(
     connection: Connection, request_ids: Sequence[UUID], surface: str, person: Person
 ) -> dict[UUID, str]:
-    """This person's places for these requests, created if missing; skips unknown ids."""
+    """Nonces by request, created if missing; skips unknown ids."""
     key = {"ids": list(request_ids), "surface": surface, "team": person.team_id, "user": person.user_id}
     nonces = [new_nonce() for _ in request_ids]
     await connection.execute(_MAKE, key | {"nonces": nonces})

@@ -1,4 +1,4 @@
-"""The database's clock, which decides all deadlines."""
+"""The database's clock decides all deadlines."""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@ from sqlalchemy import Row, text
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
-    """The maximum number of concurrent calls of an agent or one of its tools."""
-
     agent: str
     tool: str | None
     most: int
@@ -41,7 +39,7 @@ class Room:
 
 
 def parameters(limits: Iterable[ConcurrencyLimit]) -> dict[str, Sequence[str | None]]:
-    """Statement parameters, sorted so that all transactions lock in the same order."""
+    """Sorted parameters, so that all transactions lock in the same order."""
     named = {limit.name: limit for limit in limits}
     ordered = [named[name] for name in sorted(named)]
     return {
@@ -61,7 +59,8 @@ SELECT name, pg_try_advisory_xact_lock(hashtextextended('signoff limit ' || curr
        AS locked
 FROM unnest(CAST(:bounds AS text[])) AS name
 """)
-# Separate from the lock, to see the previous holder's claims. With a join PostgreSQL would read all calls of the agent.
+# Separate from the lock, to see the previous holder's claims. With a join PostgreSQL would read all the agent's
+# calls.
 COUNT = text("""
 SELECT named.name,
        (SELECT count(*) FROM execution AS e WHERE e.status = 'claimed' AND (

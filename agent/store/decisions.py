@@ -1,5 +1,3 @@
-"""Write the outcomes of many waiting requests at once."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +18,6 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A request's outcome and its call's next state."""
-
     request_id: UUID
     outcome: RequestStatus
     revision: int
@@ -33,17 +29,16 @@ class Decision:
     agent: str
     call_state: CallState
     refused_as: AnswerKind | None
-    """Why the call is refused with the request."""
     run_channel: str | None = None
 
 
 def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
-    """Insert, and update requests and calls."""
+    """Insert decisions, and update requests and calls."""
     tx.add_rows(_DECIDE, [columns(each) for each in decisions])
 
 
 def add_run_lines(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
-    """Add lines by request to runs' threads. For a blocking call, only a reviewer's words unless the run ends."""
+    """Lines by request. For a blocking call, only a reviewer's words unless the run ends."""
     rows = [
         {"id": new_id(), "request_id": request_id, "priority": outbox.LINE, "body": dict(body)}
         for request_id, body in lines.items()

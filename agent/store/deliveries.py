@@ -13,28 +13,27 @@ from agent.store.outbox import Destination
 from agent.store.rows import row_as
 
 LINES_AT_ONCE = 10
-"""Maximum thread lines per message."""
+"""Thread lines per message."""
 
 MAX_TOGETHER = 3000
-"""Maximum characters of facts in a message of several lines; far below Slack's limit, wording included."""
+"""Characters of facts in a message of several lines; far below Slack's limit, wording included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One delivery of a message; a message of several lines has several."""
+    """A delivery is one line of a message."""
 
     id: UUID
     body: Mapping[str, object]
     wanted: int
     attempts: int
     error: str | None
-    """Why the last attempt failed."""
     ambiguous: bool
 
 
 @dataclass(frozen=True, slots=True)
 class NextDelivery:
-    """The next message for a destination, or why none may go."""
+    """The next message, or why none may go."""
 
     epoch: int | None
     """Number of its lease; ``None``: not leased."""
@@ -43,19 +42,19 @@ class NextDelivery:
     request_id: UUID | None
     run_id: UUID | None
     agent: str | None
-    """The sender of a digest: an agent, or `key:NAME`."""
+    """A digest's sender: an agent, or `key:NAME`."""
     turn: str
-    """The message's sender, to pass in `served` from now on."""
+    """The sender, to pass in `served` from now on."""
     root_ts: str | None
     """Slack's id of the card, or of the thread's first message."""
     parts: tuple[Part, ...]
     is_flood: bool
     is_new: bool
-    """Its destination has to be added first."""
+    """The destination has to be added first."""
     wait: float | None
     """Seconds until more may be sent; ``None``: nothing waits for the pace alone."""
     rests: bool
-    """Until then nothing may be sent, not even new messages."""
+    """Not even new messages may be sent until then."""
 
 
 async def take_next(
@@ -94,13 +93,13 @@ async def add_destination(connection: Connection, destination: Destination) -> N
 async def release(
     connection: Connection, destination: Destination, epoch: int, *, posts: float = 0.0, updates: float = 0.0
 ) -> bool:
-    """Release the lease; pause posts and updates for these seconds. False: another drain took over."""
+    """Pause for these seconds. False: another drain took over."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch}
     return bool((await connection.execute(_RELEASE, {**key, "posts": posts, "updates": updates})).rowcount)
 
 
 async def renew(connection: Connection, destination: Destination, epoch: int, seconds: float) -> bool:
-    """Renew the lease. False: another drain has taken over."""
+    """False: another drain took over."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch, "seconds": seconds}
     return bool((await connection.execute(_RENEW, key)).rowcount)
 
@@ -113,14 +112,12 @@ async def channels_due(connection: Connection, team_id: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """What to store about a posted message."""
-
     ids: Sequence[UUID]
     wanted: int
     ts: str | None
     new_card: UUID | None
     new_root: UUID | None
-    """The run whose thread's first message was posted for the first time."""
+    """The run whose thread began with this message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ async def mark_sent(
     posts: float = 0.0,
     updates: float = 0.0,
 ) -> StoredMessage | None:
-    """Store what was sent, release the lease and clear the channel's trouble. None: the lease was lost."""
+    """Release the lease and clear the channel's trouble. None: the lease was lost."""
     rows = await fetch(
         connection,
         _SENT,
@@ -170,14 +167,14 @@ async def mark_sent(
 def postpone(
     tx: Transaction, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool, refused: bool
 ) -> None:
-    """Postpone. What Slack refuses is given up once it and its request's deadline are a day old."""
+    """What Slack refuses is given up once it and its request's deadline are a day old."""
     tx.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous, refused=refused)
 
 
 def postpone_thread(
     tx: Transaction, kind: str, request_id: UUID | None, run_id: UUID | None, seconds: float
 ) -> None:
-    """Postpone later lines of the thread: they cannot overtake this one, so polling them is useless."""
+    """Later lines cannot overtake this one, so polling them is useless."""
     tx.add(_POSTPONE_THREAD, kind=kind, request=request_id, run=run_id, seconds=seconds)
 
 

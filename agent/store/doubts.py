@@ -1,4 +1,4 @@
-"""Executions in doubt that people settle, of runs' calls and of programs."""
+"""Executions in doubt, of runs' calls and of programs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A locked execution with its request, if any.
-
-    ``call``: None for an external attempt. ``open``: still in doubt.
-    """
+    """``call``: None for an external attempt. ``open``: still in doubt."""
 
     execution_id: UUID
     open: bool
@@ -37,7 +34,7 @@ class Doubt:
     approvers: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
     quorum: int
-    """People needed for a retry."""
+    """For a retry."""
     retry_voters: tuple[Person, ...]
 
     @property
@@ -46,7 +43,7 @@ class Doubt:
 
 
 async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
-    """Lock the execution and its call behind the run; an external one behind its request."""
+    """Lock the call behind the run, an external execution behind its request."""
     *_, found = await query(
         connection, TAKE_REQUEST_OF_ATTEMPT, _TAKE_CALL, _TAKE_EXECUTION, _DOUBT, id=execution_id
     )

@@ -1,5 +1,3 @@
-"""Channels with due messages; same conditions as `next_delivery`."""
-
 from __future__ import annotations
 
 from sqlalchemy import text
@@ -59,6 +57,6 @@ ORDER BY random()
 """)
 """Unleased channels where a message may be sent or a folded request left work.
 
-Costs one index step per channel and a look at the first message of each kind. A line whose thread has no root yet makes
-no channel due. `IS NOT FALSE`: see `next_delivery`.
+Costs one index step per channel and a look at the first message of each kind. A line whose thread has no root yet
+makes no channel due. Conditions and `IS NOT FALSE`: see `next_delivery`.
 """

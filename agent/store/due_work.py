@@ -1,4 +1,4 @@
-"""Find due work. Polling is the source of truth; wake-ups may be lost."""
+"""Find due work by polling: wake-ups may be lost."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PAGE = 100
 
 
 class Lane(StrEnum):
-    READY = "ready"  # calls that may run
-    OTHER = "other"  # calls to evaluate, announce or refuse
+    READY = "ready"  # may run
+    OTHER = "other"  # to evaluate, announce or refuse
     RUNS = "runs"
     NOTICES = "notices"
     POLICY = "policy"
@@ -40,7 +40,7 @@ async def find(
     *,
     policy_epoch: int = 0,
 ) -> list[Due]:
-    """The oldest ``page`` rows per agent and lane after the lane's time in ``after``; runnable calls come first.
+    """The oldest ``page`` rows per agent and lane after the lane's time; runnable calls come first.
 
     A policy in force other than ``policy_epoch`` is work, too.
     """
@@ -68,7 +68,7 @@ async def find(
 async def find_unserved(
     connection: Connection, agents: Sequence[str], seconds: float, page: int = PAGE
 ) -> list[Wakeup]:
-    """Runnable runs of agents not in ``agents``, idle for ``seconds``."""
+    """Runnable runs of other agents, idle for ``seconds``."""
     rows = await fetch(connection, _UNSERVED, agents=list(agents), seconds=seconds, page=page)
     return [Wakeup.run(row.id, row.agent) for row in rows]
 

@@ -1,4 +1,4 @@
-"""People whose approval does not count, determined when the request opens and stored with it as JSON."""
+"""People whose approval does not count, determined when the request opens and stored with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a new request depends on besides its content, read under its transaction's locks."""
+    """Values read under the transaction's locks."""
 
     now: datetime
     policy_epoch: int
@@ -27,7 +27,7 @@ class Moment:
 async def involved(
     connection: Connection, call_id: UUID | None, api_key_id: UUID | None
 ) -> tuple[Moment, list[Exclusion]]:
-    """The moment, and the people involved besides the requester; for a call, behind its run's lock."""
+    """The people involved besides the requester; for a call, behind its run's lock."""
     (moment,), people = await query(connection, _MOMENT, _INVOLVED, call=call_id, key=api_key_id)
     found = [Exclusion(Person(row.team_id, row.user_id), Involvement(row.why)) for row in people]
     return row_as(Moment, moment), found
@@ -44,9 +44,10 @@ def from_json(stored: Sequence[Mapping[str, str]]) -> tuple[Exclusion, ...]:
 _MOMENT = text(
     "SELECT clock_timestamp() AS now, coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch"
 )
-# Messages and calls carry turn numbers, ordered by the run's lock, so no clock is needed. Reasons and notes have times,
-# compared with the proposal's. A repeated call has the original's turn. The agent reads an approval's note with the
-# call's answer. In parent runs, only what came before the delegating call counts; if that call is unknown, everything.
+# Messages and calls carry turn numbers, ordered by the run's lock, so no clock is needed. Reasons and notes have
+# times, compared with the proposal's. A repeated call has the original's turn. The agent reads an approval's note
+# with the call's answer. In parent runs, only what came before the delegating call counts; if that call is unknown,
+# everything.
 _INVOLVED = text("""
 WITH RECURSIVE asked AS (
     SELECT id, repeats FROM tool_call WHERE id = :call

@@ -25,7 +25,7 @@ async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A worker's or program's locked attempt."""
+    """A locked attempt."""
 
     id: UUID
     status: ExecutionStatus
@@ -38,7 +38,7 @@ class Attempt:
     late_result: str | None
     unsettled: bool
     subject: str
-    """Its audit chain: the request's, or without one the run's."""
+    """The request's, or without one the run's."""
     request_id: UUID | None
     destination: Destination | None
     """Place of the request's card."""
@@ -46,18 +46,18 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class CallAttempt(Attempt):
-    """An attempt at a run's call; ``call`` has its answer."""
+    """``call`` has its answer."""
 
     run_id: UUID
     call: EndedCall
     idempotent: bool
     read_only: bool
     outside: bool
-    """Whether an external program carries it out."""
+    """Executed by a program."""
 
     @property
     def actor(self) -> str:
-        """The worker, as in the audit log."""
+        """The worker's name in the audit log."""
         return self.worker if self.outside else f"worker:{self.worker}"
 
 
@@ -68,17 +68,17 @@ async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None
 
 
 def attempt(row: Row[Any]) -> CallAttempt:
-    """Read a row of ``READ``, which follows its lock."""
+    """Read a row of ``READ``, after its lock."""
     return row_as(CallAttempt, row, call=ended_call(row))
 
 
 async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
-    """Open attempts with expired leases, except ``but``."""
+    """Attempts with expired leases, except ``but``."""
     return list((await connection.execute(_LOST, {"limit": limit, "but": list(but)})).scalars())
 
 
 def ended_call(row: Row[Any]) -> EndedCall:
-    """The answered call; the row has canonical bytes and approving votes' ``notes``."""
+    """The row has canonical bytes and approving votes' ``notes``."""
     return EndedCall(
         id=row.call_id,
         tool=row.tool,
@@ -93,7 +93,7 @@ def ended_call(row: Row[Any]) -> EndedCall:
 
 @dataclass(frozen=True, slots=True)
 class NewExecution:
-    """An attempt to insert. ``claim_hash``: of the token with which the program ``worker`` reports."""
+    """``claim_hash``: of the token with which the program ``worker`` reports."""
 
     id: UUID
     request_id: UUID | None
@@ -109,12 +109,11 @@ class NewExecution:
 
 
 def insert(tx: Transaction, new: NewExecution) -> None:
-    """Claim the attempt, and its call if ready; the database refuses a second open attempt."""
+    """Claim the ready call, too; the database refuses a second open attempt."""
     tx.add_rows(_BEGIN, [columns(new)])
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
-    """Write an open attempt's outcome: result or error."""
     succeeded = status is ExecutionStatus.SUCCEEDED
     row = {
         "id": execution_id,
@@ -126,24 +125,24 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome
 
 
 def end_doubt(tx: Transaction, execution_id: UUID, result: str) -> None:
-    """Record that it succeeded; the doubt's own facts stay."""
+    """The doubt's own facts stay."""
     tx.add(_END_DOUBT, id=execution_id, result=result)
 
 
 def record_late(tx: Transaction, execution_id: UUID, outcome: str) -> None:
-    """Store a result that came late; the outcome stays."""
+    """The outcome stays."""
     tx.add(_LATE, id=execution_id, outcome=outcome)
 
 
 def settle(
     tx: Transaction, execution_id: UUID, verdict: Literal["retry", "done"], by: Person, note: str | None
 ) -> None:
-    """Store a person's verdict on a doubt; a second one fails on the key."""
+    """A second verdict fails on the key."""
     tx.add(_SETTLE, execution=execution_id, verdict=verdict, team=by.team_id, user=by.user_id, note=note)
 
 
 def want_retry(tx: Transaction, execution_id: UUID, by: Person, note: str | None) -> None:
-    """Store a vote for a retry that does not complete the quorum."""
+    """The vote does not complete the quorum."""
     tx.add(_WANT_RETRY, execution=execution_id, team=by.team_id, user=by.user_id, note=note)
 
 

@@ -1,4 +1,4 @@
-"""Calls that programs execute: handed out, found, claimed with a token."""
+"""Calls that programs execute."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class HandedOutCall:
-    """A call that a program may claim until ``claim_until``."""
-
     id: UUID
     run_id: UUID
     agent: str
     tool: str
     request_id: UUID | None
-    """The request about the call; ``None``: policy lets it run."""
+    """``None``: policy lets it run."""
     description: str | None
     """The request's, masked."""
     created_at: datetime
@@ -42,7 +40,7 @@ class ExternalCallAttempt:
 
 @dataclass(frozen=True, slots=True)
 class OpenAttempt:
-    """A program's attempt at a call, while its lease lasts."""
+    """A program's attempt, while its lease lasts."""
 
     execution_id: UUID
     attempt: int

@@ -18,8 +18,6 @@ from agent.store.rows import columns, row_as
 
 @dataclass(frozen=True, slots=True)
 class ClaimableRequest:
-    """A locked request, with what a claim depends on."""
-
     principal: str
     call_id: UUID | None
     status: RequestStatus
@@ -29,16 +27,16 @@ class ClaimableRequest:
     revision: int
     digest: bytes | None
     recorded_digest: bytes | None
-    """The decided digest in the audit log."""
+    """In the audit log."""
     action: bytes | None
     erased: bool
     edited: bool
     attempts: int
     open_execution: UUID | None
-    """The last attempt, while its lease lasts."""
+    """While its lease lasts."""
     claim_hash: bytes | None
     policy_epoch: int
-    """The policy in force, which stays in force until COMMIT."""
+    """In force until COMMIT."""
     settled_as: str | None
     client_id: str
     voided: bool
@@ -66,13 +64,13 @@ class ExternalAttempt(Attempt):
 
 
 async def lock_approval(connection: Connection, request_id: UUID) -> ClaimableRequest | None:
-    """Lock a program's request and read time, decision and attempts; holds the pause switch."""
+    """Reads time, decision and attempts; holds the pause switch."""
     *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
     return row_as(ClaimableRequest, found[0]) if found else None
 
 
 async def lock(connection: Connection, execution_id: UUID) -> ExternalAttempt | None:
-    """A program's attempt, locked behind its request; ``None``: not a program's."""
+    """The attempt is locked behind its request; ``None``: not a program's."""
     *_, found = await query(connection, TAKE_REQUEST_OF_ATTEMPT, _ATTEMPT, id=execution_id)
     return row_as(ExternalAttempt, found[0]) if found else None
 
@@ -85,8 +83,6 @@ async def find_by_token(connection: Connection, request_id: UUID, claim_hash: by
 
 @dataclass(frozen=True, slots=True)
 class OverdueApproval:
-    """An approved request that nobody claimed in time."""
-
     id: UUID
     destination: Destination
     handed_over_at: datetime | None
@@ -101,19 +97,19 @@ async def overdue_approvals(
 
 
 def insert(tx: Transaction, new: NewExecution) -> None:
-    """Claim the attempt, so that the approval cannot lapse; a second open attempt is refused."""
+    """The approval cannot lapse any more; a second open attempt is refused."""
     tx.add(_BEGIN, **columns(new))
     tx.add(_TAKEN, request=new.request_id)
 
 
 async def hand_over(tx: Transaction, request_ids: Collection[UUID]) -> dict[UUID, datetime]:
-    """Record that these claimable approvals' askers read them. Returns the first read times."""
+    """The askers read these claimable approvals. Returns the first read times."""
     rows = await tx.execute(_HAND_OVER, {"ids": list(request_ids)})
     return {row.id: row.handed_over_at for row in rows}
 
 
 def reopen(tx: Transaction, request_id: UUID) -> None:
-    """Allow another attempt; the executor has its full time again."""
+    """The executor has its full time again."""
     tx.add(_CLAIMABLE_AGAIN, request=request_id)
 
 

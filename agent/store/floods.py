@@ -61,7 +61,7 @@ async def place_digest(tx: Transaction, destination: Destination, sender: str, t
 _SENDER: ColumnElement[str] = case(
     (approval_request.c.source == API, approval_request.c.principal), else_=approval_request.c.agent
 )
-"""An agent, or a program's key whatever agents it speaks for."""
+"""A key, whatever agents it speaks for."""
 
 _A_MINUTE_AGO: ColumnElement[str] = cast(
     cast(extract("epoch", func.clock_timestamp()) - 60, BigInteger), Text
@@ -72,7 +72,7 @@ _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_plac
 
 
 def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
-    """Deliveries of folded requests or beyond the limit; critical and multi-approval requests are folded last."""
+    """Critical and multi-approval requests are folded last."""
     important = or_(approval_request.c.risk == "critical", approval_request.c.approvals_required > 1)
     order = (delivery.c.kind, important.desc(), delivery.c.priority, delivery.c.id)
     rank = func.count().filter(~card_place.c.folded).over(partition_by=_SENDER, order_by=order)

@@ -1,4 +1,4 @@
-"""Grants (consent in advance), by agent, tool and checkpoint, and their uses.
+"""Grants (consent in advance) and their uses.
 
 The grant request's action holds what is allowed. A trigger counts the uses and refuses one too many.
 """
@@ -25,7 +25,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class StoredGrant:
-    """An approved grant's current state. ``at`` is database time."""
+    """``at`` is database time."""
 
     id: UUID
     agents: tuple[str, ...]
@@ -39,18 +39,17 @@ class StoredGrant:
     action: bytes
     decided_digest: bytes
     recorded_digest: bytes | None
-    """The decided digest in the audit log."""
+    """In the audit log."""
     granters: tuple[Person, ...]
 
     @property
     def subject(self) -> str:
-        """Its audit chain."""
         return request_subject(self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class GrantState:
-    """A grant that has not ended and is not used up, perhaps not yet approved."""
+    """A grant that is neither ended nor used up, perhaps not yet approved."""
 
     id: UUID
     uses: int
@@ -65,7 +64,7 @@ class EarlierUse:
 
 
 def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
-    """Insert the grant of a request written in the same transaction."""
+    """Call in the transaction of the grant's request."""
     tx.add(
         _INSERT,
         id=grant_id,
@@ -85,13 +84,13 @@ async def exists(connection: Connection, grant_id: UUID) -> bool:
 
 
 async def signature_of(connection: Connection, request_id: UUID) -> bytes | None:
-    """The tool's parameters' digest when a request was opened."""
+    """Digest of the tool's parameters when the request opened."""
     found = await fetch(connection, _SIGNATURE, id=request_id)
     return bytes(found[0].signature_digest) if found and found[0].signature_digest else None
 
 
 async def lock_count(connection: Connection, agent: str, tool: str) -> int:
-    """Live or pending grants of this agent for this tool; locked until COMMIT."""
+    """Count live or pending grants; locked until COMMIT."""
     _, counted = await query(connection, _TAKE_COUNT, _COUNT, agent=agent, tool=tool)
     found: int = counted[0].live
     return found
@@ -104,14 +103,14 @@ async def live(connection: Connection, agent: str, tool: str, checkpoint_id: str
 
 
 async def read(connection: Connection, grant_ids: Sequence[UUID]) -> Sequence[StoredGrant]:
-    """Read the approved ones, earliest end first."""
+    """Approved grants, earliest end first."""
     return [_stored(row) for row in await fetch(connection, _READ, ids=list(grant_ids))]
 
 
 async def lock(
     connection: Connection, grant_id: UUID, key: str
 ) -> tuple[StoredGrant | None, EarlierUse | None]:
-    """Lock the grant; also read the use with this key, of any grant."""
+    """Also reads this key's use, of any grant."""
     _, found, used = await query(connection, _TAKE, _READ, _USE, ids=[grant_id], key=key)
     return (_stored(found[0]) if found else None), (row_as(EarlierUse, used[0]) if used else None)
 
@@ -127,7 +126,7 @@ async def contradicted(connection: Connection, run_id: UUID, tool: str) -> bool:
 
 
 async def contradicted_program(connection: Connection, principal: str, digest: bytes) -> bool:
-    """Whether people rejected or edited exactly this action of this program."""
+    """Whether people rejected or edited exactly this action."""
     found = await fetch(connection, _CONTRADICTED_PROGRAM, principal=principal, digest=digest)
     return bool(found[0].contradicted)
 
@@ -135,7 +134,7 @@ async def contradicted_program(connection: Connection, principal: str, digest: b
 def use(
     tx: Transaction, grant_id: UUID, *, key: str, amount: Decimal, digest: bytes, content: bytes = b""
 ) -> None:
-    """Write a use of a locked grant; the database refuses a repeated key and one use too many."""
+    """The database refuses a repeated key and one use too many."""
     tx.add(_INSERT_USE, id=grant_id, key=key, amount=amount, digest=digest, content=content)
 
 
@@ -152,7 +151,7 @@ async def lock_live(
     scope: str | None = None,
     checkpoints: Collection[str] = (),
 ) -> list[EndedGrant]:
-    """Lock live grants: by id, by agent (`*`: all) or by checkpoint."""
+    """Lock live grants by id, by agent (`*`: all) or by checkpoint."""
     locked = await fetch(connection, _TAKE_LIVE, ids=list(ids), scope=scope, checkpoints=list(checkpoints))
     if not locked:
         return []

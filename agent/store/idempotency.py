@@ -15,7 +15,7 @@ from agent.store.rows import row_as
 async def reserve(
     connection: Connection, principal: str, key: str, fingerprint: bytes, patience: float
 ) -> bool:
-    """Reserve the key. False: answered, or begun within ``patience`` seconds."""
+    """False: answered, or begun within ``patience`` seconds."""
     parameters = {"principal": principal, "key": key, "fingerprint": fingerprint, "seconds": patience}
     return (await connection.execute(_RESERVE, parameters)).one_or_none() is not None
 

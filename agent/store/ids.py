@@ -10,7 +10,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 SKEW = timedelta(hours=1)
-"""Maximum difference between the clock of a process, which ids begin with, and that of the database, which decides."""
+"""Between a process's clock, which ids begin with, and the database's, which decides."""
 
 
 def new_id() -> UUID:
@@ -27,5 +27,5 @@ def digest_id(*parts: str) -> UUID:
 
 
 def new_nonce() -> str:
-    """128 random bits as 22 URL-safe characters, naming a card's place."""
+    """128 random bits as 22 URL-safe characters."""
     return secrets.token_urlsafe(16)

@@ -16,7 +16,6 @@ from signoff.canonical import canonical_bytes, parse_checked
 from signoff.values import Action, Risk
 
 PAGE = 1000
-"""Evaluations per page."""
 
 
 def insert(
@@ -29,7 +28,7 @@ def insert(
     principal: str | None = None,
     grant_id: UUID | None = None,
 ) -> None:
-    """Record an evaluation. The content of a request's evaluation stays with its revision (default: first).
+    """The content of a request's evaluation stays with its revision (default: first).
 
     ``grant_id``: the grant that covers the action.
     """
@@ -81,7 +80,7 @@ def _observed(observations: Sequence[Observation]) -> list[dict[str, Any]] | Non
 async def recorded(
     connection: Connection, since: datetime, *, page: int = PAGE
 ) -> AsyncIterator[list[RecordedJudgement | None]]:
-    """All evaluations since then (database time), in pages; ``None`` for erased content."""
+    """Evaluations since this database time, in pages; ``None``: erased."""
     after = id_at(since - SKEW)
     while rows := await fetch(connection, _RECORDED, after=after, since=since, limit=page):
         yield [_recorded(row) for row in rows]

@@ -1,12 +1,12 @@
-"""Uses of limits over time: reserved, counted, deleted once no window reaches back to them.
+"""Uses of limits over time, deleted once no window reaches back to them.
 
-A use is one row per limit and call (or program request), however often that is evaluated, asked about or attempted. Its
-state follows from the call and its attempts (view ``limit_use_open``), so no release is lost; ``settle_ended`` only
-stores final states. A trigger sums uses per minute, hour and day (``limit_sum``); the function ``limit_settled`` reads
-a window in few rows.
+A use is one row per limit and call (or program request), however often that is evaluated, asked about or attempted.
+Its state follows from the call and its attempts (view ``limit_use_open``), so no release is lost; ``settle_ended``
+stores only final states. A trigger sums uses per minute, hour and day (``limit_sum``); the function ``limit_settled``
+reads a window in few rows.
 
-Calls that would run without a person lock their limits by name and subject, sum up, and write their uses before COMMIT.
-Approved calls add theirs without the lock: they could as well have come a moment later.
+Calls that would run without a person lock their limits by name and subject, sum up, and write their uses before
+COMMIT. Approved calls add theirs without the lock: they could as well have come a moment later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent.store.ids import digest_id
 
 
 class LimitRoom:
-    """Room under the limits locked by this transaction, for several keys."""
+    """Room under limits that this transaction has locked."""
 
     def __init__(self, locked: Collection[Row[Any]] = (), sums: Collection[Row[Any]] = ()) -> None:
         self._locked = {(row.name, row.subject) for row in locked if row.locked}
@@ -36,7 +36,7 @@ class LimitRoom:
         return all(use.key in self._locked for use in uses)
 
     def states(self, key: UUID, uses: Sequence[Use]) -> list[LimitState]:
-        """The limits as these uses find them, without the key's own reservations."""
+        """The limits without the key's own reservations."""
         return [
             LimitState(use, add(found.used, *found.but(key)), found.waiting)
             for use in uses
@@ -44,7 +44,7 @@ class LimitRoom:
         ]
 
     def has_room(self, key: UUID, uses: Sequence[Use]) -> bool:
-        """Whether all limits have room; what counts already needs none."""
+        """What counts already needs no room."""
         return all(state.verdict == "run" for state in self.states(key, self.uncounted(key, uses)))
 
     def uncounted(self, key: UUID, uses: Sequence[Use]) -> list[Use]:
@@ -62,7 +62,7 @@ class _Sum:
     used: Decimal
     waiting: Decimal
     own: dict[str, Decimal]
-    """What counts for the keys asked about; not part of ``used``."""
+    """By key; not part of ``used``."""
 
     @classmethod
     def of(cls, row: Row[Any]) -> _Sum:
@@ -77,7 +77,7 @@ class _Sum:
 
 
 def parameters(uses: Iterable[Use], keys: Collection[UUID]) -> dict[str, Any]:
-    """Statement parameters, sorted so that all transactions lock in the same order."""
+    """Sorted parameters, so that all transactions lock in the same order."""
     found = {use.key: use for use in uses}
     ordered = [found[key] for key in sorted(found)]
     return {
@@ -95,7 +95,6 @@ async def states(connection: Connection, key: UUID, uses: Sequence[Use]) -> list
 
 
 async def lock(connection: Connection, key: UUID, uses: Sequence[Use]) -> LimitRoom:
-    """Lock the limits of these uses. Returns their room."""
     return LimitRoom(*await query(connection, TAKE, SUM, **parameters(uses, [key])))
 
 
@@ -108,12 +107,12 @@ def reserve(
 
 
 def add_settled(tx: Transaction, key: UUID, uses: Sequence[Use]) -> None:
-    """Write the uses of a program that may proceed. It sends no report, so they count at once."""
+    """A program that may proceed sends no report, so its uses count at once."""
     tx.add_rows(_ADD_SETTLED, [_row(use, key, of_call=False) for use in uses])
 
 
 def question_key(principal: str, client_id: str, content: bytes) -> UUID:
-    """Key of a program's question under a name; equal only for equal content."""
+    """Keys are equal only for equal content."""
     return digest_id(principal, client_id, content.hex())
 
 
@@ -128,20 +127,18 @@ def _row(use: Use, key: UUID | None, *, of_call: bool) -> dict[str, Any]:
 
 
 async def settle_ended(connection: Connection, limit: int) -> int:
-    """Settle up to ``limit`` uses of ended calls or requests. Returns how many."""
+    """Settle uses of ended calls or requests."""
     return (await connection.execute(_SETTLE, {"limit": limit})).rowcount
 
 
 async def forget_old(connection: Connection, limit: int) -> int:
-    """Delete up to ``limit`` uses beyond all windows. Returns how many."""
+    """Delete uses beyond all windows."""
     parameters = {"limit": limit, "seconds": LONGEST.total_seconds()}
     return (await connection.execute(_FORGET, parameters)).rowcount
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectUse:
-    """How much of a limit one subject has used and waits for."""
-
     limit: str
     subject: str
     used: Decimal
@@ -149,7 +146,7 @@ class SubjectUse:
 
 
 async def by_subject(connection: Connection, windows: dict[str, timedelta], most: int) -> list[SubjectUse]:
-    """Current use by subject, largest first, at most ``most`` per limit."""
+    """Largest first, at most ``most`` per limit."""
     rows = await fetch(
         connection,
         _BY_SUBJECT,

@@ -8,16 +8,16 @@ next message with SKIP LOCKED, as it may still hold the previous one.
 from __future__ import annotations
 
 PAUSE = "pause switch"
-"""The advisory lock of the pause switch; claims share it."""
+"""Advisory; claims share it."""
 
 CONCURRENCY = "concurrency"
-"""Advisory locks of concurrency limits by name; taken by claims."""
+"""Advisory, by name; taken by claims."""
 
 LIMIT = "limit"
-"""Advisory locks of limits over time, by limit and subject; taken by calls that run without a person."""
+"""Advisory, by limit and subject; taken by calls that run without a person."""
 
 RETENTION = "retention"
-"""Retention's audit head, taken at the end of erasing, when the counts are known."""
+"""Taken at the end of erasing, when the counts are known."""
 
 LOCK_ORDER = (
     PAUSE,

@@ -1,5 +1,3 @@
-"""Lease a channel and choose its next message, in one statement."""
-
 from __future__ import annotations
 
 from sqlalchemy import text
@@ -162,10 +160,10 @@ Senders take turns, for posts and updates separately: those not in `:served` fir
 history. An answer takes its thread's earlier lines along unless postponed. A line that Slack may already have goes
 alone.
 
-A channel may have very many messages, so each kind is read in index order, only as far as needed, and not while none of
-it may go. While only new messages may go, unposted ones are read instead of the updates before them. A limit unknown at
-planning time (`NULL`: none) makes PostgreSQL expect few rows, so it does not sort all.
+A channel may have very many messages, so each kind is read in index order, only as far as needed, and not while none
+of it may go. While only new messages may go, unposted ones are read instead of the updates before them. A limit
+unknown at planning time (`NULL`: none) makes PostgreSQL expect few rows, so it does not sort all.
 
-Until the next ANALYZE after a flood PostgreSQL assumes few pending rows, and would read them all to find one by id. `IS
-NOT FALSE` keeps such lookups off the index of pending rows.
+Until the next ANALYZE after a flood PostgreSQL assumes few pending rows, and would read them all to find one by id.
+`IS NOT FALSE` keeps such lookups off the index of pending rows.
 """

@@ -1,4 +1,4 @@
-"""What observed checkpoints would have asked, counted from evaluations; and the weeks already reported."""
+"""What observed checkpoints would have asked; weeks already reported."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class ObservedExample:
-    """An action that would have been asked about, and its evaluation."""
-
     checkpoint_id: str
     version: str
     at: datetime
@@ -34,7 +32,7 @@ class ObservedExample:
 async def counts(
     connection: Connection, since: datetime, until: datetime | None = None
 ) -> list[ObservedCount]:
-    """Counts by checkpoint id; one per version of a checkpoint, the latest last."""
+    """Counts by checkpoint id and version, the latest version last."""
     rows = await fetch(connection, _COUNTS, after=id_at(since - SKEW), since=since, until=until)
     return [row_as(ObservedCount, row) for row in rows]
 
@@ -46,7 +44,7 @@ async def examples(connection: Connection, since: datetime, many: int) -> list[O
 
 
 async def take_week(connection: Connection, starts: datetime) -> bool:
-    """Claim this week's report. False: already reported."""
+    """False: already reported."""
     return bool(await fetch(connection, _TAKE, starts=starts))
 
 

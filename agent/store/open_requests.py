@@ -32,7 +32,7 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True)
 class DueRequest(OpenRequest):
-    """A request past its deadline; ``escalates``: more reviewers and another window instead of the end."""
+    """``escalates``: more reviewers and another window instead of the end."""
 
     escalates: bool
     escalate_to: tuple[str, ...]
@@ -43,7 +43,7 @@ class DueRequest(OpenRequest):
 async def lock_due(
     connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
 ) -> list[DueRequest]:
-    """Lock overdue waiting requests that nobody else holds, except ``but``; or ``only`` this one, if due."""
+    """Lock overdue requests that nobody else holds, except ``but``; or ``only`` this one."""
     return [
         row_as(DueRequest, row)
         for row in await fetch(connection, _DUE, limit=limit, but=list(but), only=only)

@@ -1,4 +1,4 @@
-"""Webhooks, and notices for them and by e-mail, written with their event."""
+"""Webhooks and e-mail notices are written with their event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent.store.rows import columns, row_as
 
 
 def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) -> None:
-    """Queue notices of a new request: webhooks, and its checkpoint's e-mail addresses."""
+    """Notify webhooks, and the checkpoint's e-mail addresses."""
     _to_webhooks(tx, OutboundEvent.REQUEST_OPENED, requests=[request_id])
     recipients = list(addresses)
     if recipients:
@@ -55,7 +55,7 @@ def _to_webhooks(
 
 
 async def lease_due(connection: Connection, target: str, limit: int, lease: float) -> list[OutboundMessage]:
-    """Lease up to ``limit`` due notices for ``lease`` seconds. Counts each attempt, which fences the previous one."""
+    """``lease``: seconds. Counting each attempt fences the previous one."""
     parameters = {"webhook": None if target == MAIL else UUID(target), "limit": limit, "lease": lease}
     return [_notice(row) for row in (await connection.execute(_TAKE, parameters)).all()]
 
@@ -68,7 +68,7 @@ async def settle(
     seconds: float = 0.0,
     error: str | None = None,
 ) -> bool:
-    """Store an attempt's result. False: a later attempt exists, or the webhook was removed."""
+    """False: a later attempt exists, or the webhook was removed."""
     parameters = {
         "id": notice.id,
         "attempts": notice.attempts,
@@ -96,7 +96,7 @@ def insert(tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], c
 
 
 def remove(tx: Transaction, webhook_id: UUID) -> None:
-    """Remove a webhook and its pending notices."""
+    """Also removes pending notices."""
     tx.add(_REMOVE, id=webhook_id)
     tx.add(_LEAVE_OUT, id=webhook_id)
 
@@ -131,7 +131,7 @@ INSERT INTO notice (id, kind, recipient, event, request_id)
 SELECT id, 'email', recipient, :event, :request
 FROM unnest(CAST(:ids AS uuid[]), CAST(:recipients AS text[])) AS m (id, recipient)
 """)
-# Each part walks the one index with the order by both columns. Leaves out notices committed while their webhook was
+# Each part walks the one index with the order by both columns. Skips notices committed while their webhook was
 # removed.
 _TAKE = text("""
 WITH of_webhook AS (

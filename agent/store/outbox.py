@@ -1,4 +1,4 @@
-"""The outbox of Slack messages, written with the fact; ``slackbot.delivery.drain`` sends them.
+"""Messages for Slack, written with the fact; ``slackbot.delivery.drain`` sends them.
 
 Priorities: what a person waits for, new cards and run threads, lines. Pending rows about one card are one row
 (``coalesce_key``), drawn from stored facts when sent.
@@ -24,17 +24,17 @@ from signoff.values import Person
 URGENT, CARD, LINE = 0, 1, 2
 
 _ANSWERS = frozenset({"answer", "failed", "denied", "cancelled"})
-"""Lines that give the requester of a run its result."""
+"""Results for a run's requester."""
 
 GRANT_LINES_WAIT = 60.0
 
 MAX_CHANGES = 10
-"""Changes of an edit shown in a thread's line."""
+"""An edit's changes in a thread's line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A channel of a team; one drain at a time sends to it."""
+    """One drain at a time sends to it."""
 
     team_id: str
     channel_id: str
@@ -64,20 +64,19 @@ def card(destination: Destination, request_id: UUID, *, urgent: bool = True) -> 
 def request_line(
     destination: Destination, request_id: UUID, line: str, by: Person | None = None, **facts: Any
 ) -> OutboxMessage:
-    """A line in the request's thread, its history."""
     who = {"team": by.team_id, "user": by.user_id} if by else {"team": None, "user": None}
     return OutboxMessage("thread_line", destination, {"line": line, **who, **facts}, request_id=request_id)
 
 
 def grant_used_line(destination: Destination, grant_id: UUID, **facts: Any) -> OutboxMessage:
-    """A use of a grant, in its request's thread; one message per minute."""
+    """A line of which a thread gets one per minute."""
     return replace(request_line(destination, grant_id, "grant_used", **facts), wait=GRANT_LINES_WAIT)
 
 
 def edited_line(
     destination: Destination, request_id: UUID, by: Person, revision: int, changes: Sequence[Change]
 ) -> OutboxMessage:
-    """An edit, in the request's thread: long values are cut, surplus changes counted."""
+    """Long values are cut, surplus changes counted."""
     shown = [
         {"path": each.path, "before": _brief(each.before), "after": _brief(each.after)}
         for each in changes[:MAX_CHANGES]
@@ -92,7 +91,6 @@ def _brief(value: Any) -> Any:
 
 
 def run_root(destination: Destination, run_id: UUID) -> OutboxMessage:
-    """The run's first message, above its conversation."""
     return OutboxMessage(
         "run_root", destination, {}, run_id=run_id, priority=CARD, coalesce_key=f"run:{run_id}"
     )
@@ -104,7 +102,7 @@ def run_line(destination: Destination, run_id: UUID, line: str, **facts: Any) ->
 
 
 def unreachable_line(destination: Destination, run_id: UUID, request_id: UUID, **facts: Any) -> OutboxMessage:
-    """Tell the run's thread that a request cannot be shown; one pending line per request."""
+    """A line of which a request has one pending."""
     body = {"line": "unreachable", "request": str(request_id), **facts}
     return OutboxMessage(
         "run_line", destination, body, run_id=run_id, coalesce_key=f"unreachable:{request_id}"
@@ -120,31 +118,29 @@ def direct(
     key: str | None = None,
     **facts: Any,
 ) -> OutboxMessage:
-    """A message outside any thread, about the request or run."""
     body = {"line": line, **facts}
     return OutboxMessage("direct", destination, body, request_id=request_id, run_id=run_id, coalesce_key=key)
 
 
 async def was_enqueued(connection: Connection, request_id: UUID, key: str) -> bool:
-    """Whether a message with this ``coalesce_key`` was enqueued, sent or not."""
+    """Whether such a message was enqueued, sent or not."""
     found = await connection.execute(_WITH_KEY, {"request": request_id, "key": key})
     return bool(found.scalar_one())
 
 
 def digest(destination: Destination, sender: str) -> OutboxMessage:
-    """Draw this sender's digest card in its current state."""
     key = f"digest:{destination.team_id}:{destination.channel_id}:{sender}"
     return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=sender)
 
 
 def digest_pointer(destination: Destination, sender: str, outdated: str, digest: str) -> OutboxMessage:
-    """Make the message ``outdated`` point to the sender's current digest."""
+    """The message ``outdated`` then points to the current digest."""
     body = {"outdated": outdated, "digest": digest}
     return OutboxMessage("digest", destination, body, priority=CARD, agent=sender)
 
 
 def enqueue(tx: Transaction, outgoing: Sequence[OutboxMessage]) -> None:
-    """Enqueue, and wake the channels' drains."""
+    """Wakes the channels' drains."""
     tx.add_rows(_INSERT, [_row(message) for message in outgoing], last=True)
     tx.wake(*(Wakeup.channel(message.destination.channel_id) for message in outgoing))
 

@@ -3,10 +3,10 @@
 A claim holds the switch shared until COMMIT, and a pause waits for such claims: once it has returned, nothing that it
 names begins.
 
-A run is stopped by a pause of everything, its agent, or an ancestor's agent. Every statement that begins something
-checks this in the same words::
+A pause of everything, a run's agent, or an ancestor's agent stops the run. Every statement that begins something has
+this check::
 
-EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
+    EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def lock_switch(connection: Connection) -> None:
 
 
 async def active_pauses(connection: Connection) -> list[Pause]:
-    """All pauses, that of everything first."""
+    """The pause of everything comes first."""
     rows = (await connection.execute(_LIST, {"everything": EVERYTHING})).all()
     return [
         Pause(None if row.scope == EVERYTHING else row.scope, row.by, row.reason, row.created_at)
@@ -61,7 +61,7 @@ def delete(tx: Transaction, scope: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HeldCall:
-    """An approved call that has not begun, with its card's place."""
+    """An approved call that has not begun; the channel is its card's."""
 
     call_id: UUID
     agent: str
@@ -71,19 +71,19 @@ class HeldCall:
 
 
 async def held_calls(connection: Connection, scope: str) -> list[HeldCall]:
-    """Calls that the pause concerns; cards beyond 500 are redrawn with their next change."""
+    """Cards beyond 500 are redrawn with their next change."""
     rows = (await connection.execute(_HELD_UP, {"scope": scope})).all()
     return [HeldCall(row.call_id, row.agent, row.id, row.team_id, row.channel_id) for row in rows]
 
 
 async def held_runs(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
-    """Running runs whose first message shows the pause: the 500 newest."""
+    """The 500 newest running runs."""
     rows = (await connection.execute(_HELD_RUNS, {"scope": scope})).all()
     return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 
 
 async def waiting_cards(connection: Connection, scope: str) -> list[tuple[UUID, Destination]]:
-    """Waiting requests whose card shows the pause: the 500 newest."""
+    """The 500 newest waiting requests."""
     rows = (await connection.execute(_WAITING, {"scope": scope})).all()
     return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 

@@ -19,7 +19,6 @@ class StoredPolicy:
     digest: bytes
     by: str
     restores: int | None
-    """The earlier policy that it restores."""
     created_at: datetime
 
     @property
@@ -38,7 +37,7 @@ async def epoch_in_force(connection: Connection) -> int:
 
 
 async def lock_epoch(connection: Connection) -> int:
-    """The epoch in force, until COMMIT: holds the pause switch."""
+    """Holds the pause switch, so the epoch stays in force until COMMIT."""
     *_, found = await query(connection, pause.HOLD, _EPOCH)
     epoch: int = found[0].policy_epoch
     return epoch

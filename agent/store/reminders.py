@@ -40,7 +40,7 @@ async def lock_due(
 
 
 async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
-    """Voters on the current revisions."""
+    """Votes on the current revisions count."""
     found: dict[UUID, set[Person]] = {}
     for row in await connection.execute(_VOTERS, {"ids": list(request_ids)}):
         found.setdefault(row.request_id, set()).add(Person(row.team_id, row.user_id))
@@ -69,7 +69,7 @@ def escalate(tx: Transaction, escalations: Sequence[Escalation]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reminded:
-    """Progress of the reminders: fractions of the window that have passed."""
+    """``reminded`` fractions of the window have passed."""
 
     request_id: UUID
     reminded: int

@@ -1,4 +1,4 @@
-"""Lock and read what reports on many attempts need, in one round trip."""
+"""Lock and read many reported attempts in one round trip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent.store.runs import LockedRun
 
 @dataclass(frozen=True, slots=True)
 class ReportedAttempt:
-    """A locked attempt, its locked run and chain head."""
+    """A locked attempt, with locked run and chain head."""
 
     run: LockedRun
     attempt: CallAttempt
@@ -32,7 +32,7 @@ async def lock(
     *,
     wait: bool,
 ) -> dict[UUID, ReportedAttempt]:
-    """Lock these attempts. Unknown ones are left out; without ``wait``, also those locked elsewhere."""
+    """Unknown attempts are left out; without ``wait``, also those locked elsewhere."""
     locks = (runs.TAKE, executions.TAKE, audit.TAKE_HEADS) if wait else (_TRY,)
     *taken, run_rows, attempt_rows = await query(
         connection,

@@ -1,4 +1,4 @@
-"""Lock and read a request for use cases; for votes and edits see `vote_locks`."""
+"""Lock and read a request; for votes and edits see `vote_locks`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LockedRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredRevision:
-    """One revision's action (canonical bytes) and the request's rule."""
+    """``canonical``: the action's bytes."""
 
     canonical: bytes
     digest: bytes
@@ -63,13 +63,13 @@ class ExpiredRequest:
 
 
 async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None:
-    """Lock the request, then read its revision: a join would lose the row when an edit commits in between."""
+    """Read the revision after the lock: a join would lose the row when an edit commits in between."""
     row = (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
     return row_as(LockedRequest, row, excluded=exclusions.from_json(row.excluded)) if row else None
 
 
 async def lock_of_call(connection: Connection, call_id: UUID) -> None:
-    """Lock the request of a call whose run is locked; precedes the call's own lock."""
+    """The call's run must be locked; the call's own lock follows."""
     await connection.execute(_TAKE_REQUEST_OF_CALL, {"call": call_id})
 
 
@@ -79,7 +79,7 @@ async def revision(connection: Connection, request_id: UUID, n: int) -> StoredRe
 
 
 async def find_by_call(connection: Connection, call_id: UUID) -> tuple[UUID, bytes] | None:
-    """The call's current request, and its first digest."""
+    """The current request, and its first digest."""
     row = (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
     return (row.id, bytes(row.digest)) if row else None
 

@@ -54,20 +54,20 @@ class NewRequest:
     """Editor of the void approval that this repeats, with that edit's changes."""
     changes: tuple[Change, ...] = ()
     signature_digest: bytes | None = None
-    """Digest of the tool's parameters (``Signature.digest``); ``None``: not compared before execution."""
+    """Of the tool's parameters; ``None``: not compared before execution."""
     content: bytes | None = None
     """SHA-256 of everything a program sent; ``None``: of what people are shown."""
     api_key_id: UUID | None = None
     """Set if ``principal`` is a key."""
     facts_source: FactsSource | None = None
     limits: tuple[LimitState, ...] = ()
-    """The current state of the limits over time on its action."""
+    """Limits over time on its action."""
     policy_epoch: int = 0
     judgement: Judgement | None = None
     rejected_before: UUID | None = None
-    """The request that rejected the same action, shown to reviewers."""
+    """The request that rejected the same action."""
     executor: str | None = None
-    """Key of the executing program, `*` for any; ``None``: the service, or the asking program."""
+    """The executing program's key, `*` for any; ``None``: the service, or the asking program."""
 
 
 def insert(
@@ -78,7 +78,7 @@ def insert(
     ask_no: int,
     excluded: Sequence[Exclusion],
 ) -> None:
-    """Insert the request, its first revision and its card's place."""
+    """Includes the first revision and the card's place."""
     snapshot, rule = new.rule.snapshot(), new.rule
     row = columns(
         new,
@@ -122,7 +122,7 @@ def _changes(changes: Sequence[Change]) -> Jsonb:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A reviewer's edit: the new revision's number ``n``, and who is ``excluded`` after it."""
+    """A reviewer's edit: revision ``n``; ``excluded`` after it."""
 
     request_id: UUID
     n: int
@@ -137,7 +137,7 @@ class Revision:
 
 
 def revise(tx: Transaction, revision: Revision) -> None:
-    """Make this the current revision; rationale and context stay."""
+    """The rationale and context stay."""
     # First: the trigger of earlier versions then finds the editor excluded and writes nothing.
     tx.add(_ADVANCE, id=revision.request_id, n=revision.n, excluded=exclusions.as_json(revision.excluded))
     author, content = audit.actor(revision.editor), _content(revision.action, revision.facts)
@@ -146,7 +146,7 @@ def revise(tx: Transaction, revision: Revision) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """A vote to record; ``supersedes``: the person's live vote."""
+    """``supersedes``: the person's live vote."""
 
     request_id: UUID
     revision: int
@@ -158,7 +158,7 @@ class Vote:
 
 
 def cast_vote(tx: Transaction, vote: Vote) -> None:
-    """Append the vote; the person's earlier one no longer counts."""
+    """The person's earlier vote no longer counts."""
     vote_id = new_id()
     if vote.supersedes:
         tx.add_rows(_SUPERSEDE, [{"old": vote.supersedes, "new": vote_id}])
@@ -171,7 +171,6 @@ def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
 
 
 def void(tx: Transaction, request_id: UUID) -> None:
-    """Void an approval whose facts changed."""
     tx.add(_VOID, id=request_id)
 
 

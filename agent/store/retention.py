@@ -51,7 +51,7 @@ async def cutoff(connection: Connection, ago: timedelta) -> datetime:
 
 
 async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int, int]:
-    """Due runs, requests, deliveries, notices and evaluations."""
+    """Numbers of due runs, requests, deliveries, notices and evaluations."""
     parameters = {"before": before, "last": _last_id(before)}
     (row,) = await fetch(connection, _COUNT, **parameters)
     return row.runs, row.requests, row.deliveries, row.notices, row.judgements
@@ -68,7 +68,7 @@ async def requests(connection: Connection, before: datetime, after: UUID, limit:
 
 
 async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
-    """Erase runs with their requests; returns how many requests."""
+    """Returns how many of the runs' requests are erased, too."""
     rows = await connection.execute(_REQUESTS_OF_RUNS, {"ids": list(ids)})
     asked = list(rows.scalars())
     await _apply(connection, _OF_RUNS, ids)
@@ -90,12 +90,12 @@ async def _apply(connection: Connection, statements: Sequence[TextClause], ids: 
 
 
 async def forget_deliveries(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete up to ``limit`` that were sent or given up."""
+    """Delete what was sent or given up."""
     return await _forget(connection, _DELIVERIES, before, limit)
 
 
 async def forget_notices(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete up to ``limit`` that were sent or given up."""
+    """Delete what was sent or given up."""
     return await _forget(connection, _NOTICES, before, limit)
 
 
@@ -124,13 +124,13 @@ _IS_OWNER = text("""
 SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = 'request_revision'::regclass
 """)
 _MOMENT = text("SELECT clock_timestamp() - make_interval(secs => :seconds)")
-# Replaces every erased text; a guard of the schema expects exactly these words.
+# A guard of the schema expects exactly these words.
 _NOTE = text("SELECT 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')")
 _BEFORE: ColumnElement[datetime] = bindparam("before")
 
 
 def _open_attempt(of: ColumnElement[bool]) -> ColumnElement[bool]:
-    """An attempt that is open, in doubt, or ended or settled recently."""
+    """An attempt that is open, in doubt, or recently ended or settled."""
     return exists(
         select(1)
         .select_from(execution.outerjoin(settlement, settlement.c.execution_id == execution.c.id))

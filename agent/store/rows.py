@@ -22,7 +22,7 @@ class _Row(Protocol):
 
 
 def row_as(kind: type[Kind], row: _Row, **given: object) -> Kind:
-    """Build a value from the columns named like its fields, and from ``given`` fields.
+    """Build a value from the columns named like its fields, and ``given`` fields.
 
     Texts become enums, arrays tuples or sets. A `Person` comes from `<field>_team_id` and `<field>_user_id`, a
     `Destination` from `team_id` and `channel_id`.
@@ -36,7 +36,7 @@ def row_as(kind: type[Kind], row: _Row, **given: object) -> Kind:
 
 
 def columns(value: DataclassInstance, **given: object) -> dict[str, Any]:
-    """A value's fields, and those ``given``, as parameters: the inverse of ``row_as``."""
+    """The inverse of ``row_as``: fields, and those ``given``, as parameters."""
     found = dict(given)
     for name, kind, _ in _kinds(type(value)):
         if name not in given:
@@ -59,13 +59,13 @@ def _written(name: str, kind: Any, value: Any) -> Mapping[str, Any]:
 
 @cache
 def _readers(kind: type[DataclassInstance]) -> tuple[tuple[str, _Reader | None], ...]:
-    """The reader of each field; ``None``: the column as it is."""
+    """``None``: the column as it is."""
     return tuple((each[0], _reader(*each)) for each in _kinds(kind))
 
 
 @cache
 def _kinds(kind: type[DataclassInstance]) -> tuple[tuple[str, Any, bool], ...]:
-    """Name and type of each field, and whether it may be ``None``."""
+    """Each field's name, type, and whether it may be ``None``."""
     types = get_type_hints(kind)
     return tuple((field.name, *_kind(types[field.name])) for field in fields(kind))
 

@@ -22,7 +22,7 @@ from agent.store.views import Transcript
 
 @dataclass(frozen=True, slots=True)
 class TakenLease:
-    """A new lease of a run, with the model's inputs at that time."""
+    """``inputs``: the model's at that time."""
 
     lease_epoch: int
     inputs: int
@@ -55,7 +55,7 @@ class HeldRun:
     run: LockedRun
     asked: bool
     open: bool
-    """Whether a background call is open; the agent will get and answer its outcome."""
+    """The agent will get and answer an open background call's outcome."""
     webhooks: bool
     head: ChainHead | None
 
@@ -107,7 +107,7 @@ def renew(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None
 def record_turn(
     tx: Transaction, run_id: UUID, number: int, turn: Turn, proposed: int, *, final: bool
 ) -> None:
-    """Count the turn and release the lease; ``final``: the agent has answered and waits for nothing."""
+    """Releases the lease. ``final``: the agent has answered and waits for nothing."""
     row = {
         "id": run_id,
         "turn": number,
@@ -130,7 +130,7 @@ def drop(tx: Transaction, run_id: UUID, worker: str) -> None:
 
 
 async def postpone(connection: Connection, run_id: UUID, until: datetime) -> bool:
-    """Release the lease and postpone the run. True for the first failure in a row."""
+    """Releases the lease. True for the first failure in a row."""
     failures: int = (await connection.execute(_POSTPONE, {"run": run_id, "until": until})).scalar_one()
     return failures == 1
 
@@ -170,7 +170,7 @@ SELECT run_id, bool_or(ask_no > 0) AS asked, bool_or(state <> 'answered') AS ope
        EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks
 FROM tool_call WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) GROUP BY run_id
 """)
-# Many rows in no defined order: a locked one is left to the next heartbeat instead of waiting.
+# Rows come in no defined order: a locked one is left to the next heartbeat instead of waiting.
 _BEAT = text("""
 UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id IN (SELECT r.id FROM agent_run AS r

@@ -1,4 +1,4 @@
-"""Writes about runs: new inputs, and the end. The caller locks the run."""
+"""Writes about runs. The caller locks the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LockedRun:
     agent: str
     parent_run_id: UUID | None
     parent_call_id: UUID | None
-    ancestor_ids: tuple[UUID, ...]  # the root first, the parent last
+    ancestor_ids: tuple[UUID, ...]  # root first
     destination: Destination | None
     principal: str
     requester: Person | None
@@ -39,7 +39,7 @@ class LockedRun:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended; only a person's new message wakes it."""
+        """Whether only a person's new message wakes it."""
         return self.status.over
 
     @property
@@ -54,12 +54,12 @@ async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
 
 
 def locked(row: Row[Any]) -> LockedRun:
-    """Read a row of ``READ``, which follows its lock."""
+    """Read a row of ``READ``, after its lock."""
     return row_as(LockedRun, row)
 
 
 async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
-    """Insert a run with one input. False: its start key is taken."""
+    """The run has one input. False: its start key is taken."""
     row = columns(new, id=run_id, label=label_of(new.label))
     result = await connection.execute(_INSERT_RUN, row)
     return result.rowcount == 1
@@ -76,7 +76,7 @@ def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person |
 
 
 def set_status(tx: Transaction, run_id: UUID, progress: str | None, label: str | None) -> None:
-    """The agent's own texts; None: unchanged."""
+    """None: unchanged."""
     tx.add(_PUBLISH, run=run_id, progress=progress, label=label_of(label))
 
 
@@ -85,18 +85,18 @@ async def has_message(connection: Connection, source_key: str) -> bool:
 
 
 def reopen(tx: Transaction, run_id: UUID, agent: str) -> None:
-    """Let an ended run continue with its new input, unless cancelled."""
+    """Continue with the new input, unless cancelled."""
     tx.add(_REOPEN, run=run_id)
     add_input(tx, run_id, agent)
 
 
 def end(tx: Transaction, run_id: UUID, status: RunStatus, cause: str) -> None:
-    """End the run; void its lease and unread inputs."""
+    """Voids its lease and unread inputs."""
     tx.add(_END_RUN, run=run_id, status=status.value, cause=cause)
 
 
 def reset_limits(tx: Transaction, run_id: UUID) -> None:
-    """Restart its limits; forget its model's failures."""
+    """Reset the limits, and forget the model's failures."""
     tx.add(_RESTART, run=run_id)
 
 
@@ -111,7 +111,7 @@ def add_message(
     offset: int = 1,
     turn: int | None = None,
 ) -> None:
-    """Append a transcript row; ``offset`` counts messages of the same transaction."""
+    """``offset`` counts messages of the same transaction."""
     row = {
         "run_id": run.id,
         "seq": run.last_seq + offset,
@@ -129,7 +129,7 @@ async def destination(connection: Connection, run_id: UUID) -> Destination | Non
 
 
 def add_input(tx: Transaction, run_id: UUID, agent: str) -> None:
-    """Count a new input; wakes the run unless it has ended."""
+    """Wakes the run unless it has ended."""
     tx.add(_ADD_INPUT, run=run_id)
     tx.wake(Wakeup.run(run_id, agent))
 
@@ -140,19 +140,19 @@ def park(tx: Transaction, run_id: UUID) -> None:
 
 
 def work_again(tx: Transaction, run_id: UUID) -> None:
-    """Let a parked run work again, unless people are asked about another blocking call."""
+    """Resume work, unless people are asked about another blocking call."""
     tx.add_rows(_WORK_AGAIN, [{"id": run_id}])
 
 
 def count_answer(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
-    """Count a blocking call's answer. ``last``: the model now reads its answers."""
+    """The call was blocking. ``last``: the model now reads its answers."""
     tx.add_rows(_DECREMENT_AWAITED, [{"id": run_id, "inputs": int(last)}])
     if last:
         tx.wake(Wakeup.run(run_id, agent))
 
 
 def release_call(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
-    """Move a call to the background; ``last``: the run waited for no other."""
+    """The call moves to the background. ``last``: the run waited for no other."""
     tx.add(_RELEASE, run=run_id)
     if last:
         add_input(tx, run_id, agent)

@@ -43,7 +43,6 @@ async def due(connection: Connection, limit: int = 100) -> list[DueSchedule]:
 
 
 async def all_schedules(connection: Connection) -> list[Schedule]:
-    """All schedules, in the order of creation."""
     return [row_as(Schedule, row) for row in await fetch(connection, _ALL)]
 
 
@@ -52,12 +51,12 @@ async def unknown_agents(connection: Connection, known: Sequence[str]) -> list[s
 
 
 async def matching(connection: Connection, id_prefix: str) -> list[UUID]:
-    """At most two ids with this prefix."""
+    """At most two ids; two mean ambiguous."""
     return [row.id for row in await fetch(connection, _LIKE, prefix=id_prefix.lower())]
 
 
 async def claim(connection: Connection, schedule_id: UUID, due_at: datetime, run_id: UUID) -> bool:
-    """Claim this time for this run, inserted later; only one process can."""
+    """The run is inserted later; only one process can claim a time."""
     found = await fetch(connection, _CLAIM, schedule=schedule_id, due=due_at, run=run_id)
     return bool(found)
 

@@ -1,4 +1,4 @@
-"""The search words of requests; triggers mark due requests."""
+"""Triggers mark requests whose search words are due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.database.transaction import Connection, Transaction, fetch
 
 @dataclass(frozen=True, slots=True)
 class SearchWords:
-    """The masked words of a request, as of ``recorded`` audit events."""
+    """Masked words, as of ``recorded`` audit events."""
 
     request_id: UUID
     recorded: int
@@ -22,13 +22,13 @@ class SearchWords:
 
 
 async def take_due(connection: Connection, limit: int) -> list[UUID]:
-    """Take due requests that nobody else holds; COMMIT clears the mark."""
+    """COMMIT clears the mark; requests that others hold are skipped."""
     rows = await fetch(connection, _TAKE, limit=limit)
     return sorted({row.request_id for row in rows})
 
 
 def store(tx: Transaction, found: Sequence[SearchWords]) -> None:
-    """Store these, unless newer ones exist."""
+    """Newer words stay."""
     rows = [
         {"request_id": each.request_id, "recorded": each.recorded, "words": list(each.words)}
         for each in found

@@ -13,7 +13,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A signed-in person; ``via`` is the way: ``link`` or ``openid``."""
+    """``via``: ``link`` or ``openid``."""
 
     person: Person
     via: str
@@ -30,7 +30,7 @@ async def link_for(connection: Connection, digest: bytes) -> Person | None:
 
 
 async def use_link(connection: Connection, digest: bytes) -> Person | None:
-    """Use a link up; of concurrent uses one succeeds."""
+    """Of concurrent uses one succeeds."""
     row = (await connection.execute(_USE_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
@@ -47,7 +47,6 @@ def insert(tx: Transaction, digest: bytes, person: Person, via: str, life: timed
 
 
 async def find(connection: Connection, digest: bytes) -> Session | None:
-    """The session of this secret, unless expired."""
     found = await fetch(connection, _FIND, hash=digest)
     return (
         Session(Person(found[0].team_id, found[0].user_id), found[0].via, found[0].expires_at)
@@ -62,7 +61,7 @@ async def end(connection: Connection, digest: bytes) -> Person | None:
 
 
 def delete_old(tx: Transaction) -> None:
-    """Delete what expired a day ago; the audit log keeps who was signed in."""
+    """Delete sessions and links a day after expiry; the audit log keeps who was signed in."""
     tx.add(_FORGET_LINKS)
     tx.add(_FORGET)
 

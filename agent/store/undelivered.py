@@ -1,4 +1,4 @@
-"""Messages that Slack refuses: channel problems, given-up messages, deleted messages."""
+"""Messages that Slack refuses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DeadMessage:
 async def note_trouble(
     connection: Connection, team_id: str, channel_id: str, cause: str, ids: Sequence[UUID]
 ) -> bool:
-    """Store why these cannot be sent. Returns whether the cause is new there and nothing else waits for it."""
+    """True: the cause is new there and nothing else waits for it."""
     key = {"team": team_id, "channel": channel_id, "cause": cause, "ids": list(ids)}
     return bool((await connection.execute(_TROUBLE, key)).scalar_one_or_none())
 
@@ -37,7 +37,7 @@ async def note_trouble(
 async def run_to_inform(
     connection: Connection, team_id: str, channel_id: str, request_id: UUID
 ) -> tuple[UUID, Destination] | None:
-    """The run of a waiting request, if its thread is elsewhere and not yet informed."""
+    """The request's run, if its thread is elsewhere and not yet informed."""
     key = {"team": team_id, "channel": channel_id, "request": request_id}
     row = (await connection.execute(_UNNOTIFIED, key)).one_or_none()
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
@@ -55,7 +55,7 @@ def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
 def forget_message(
     tx: Transaction, ids: Sequence[UUID], destination: Destination, ts: str | None, *, again: bool
 ) -> None:
-    """Forget the deleted card, digest or root ``ts``: post it ``again``, or leave it."""
+    """A deleted card, digest or root is posted ``again``, or left."""
     if again:
         key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
         tx.add(_FORGET_ROOT, **key)
@@ -65,12 +65,12 @@ def forget_message(
 
 
 async def bound_destinations(connection: Connection, pause: float, lease: float) -> int:
-    """Limit channels' pauses to ``pause`` and leases to ``lease`` seconds."""
+    """Limit channels' pauses and leases, in seconds."""
     return (await connection.execute(_BOUND_DESTINATIONS, {"pause": pause, "lease": lease})).rowcount
 
 
 async def bound_messages(connection: Connection, pause: float) -> int:
-    """Limit pauses to ``pause`` seconds."""
+    """Limit messages' pauses, in seconds."""
     return (await connection.execute(_BOUND_MESSAGES, {"pause": pause})).rowcount
 
 
@@ -84,7 +84,7 @@ async def count_dead(connection: Connection, most: int) -> int:
 
 
 async def revive(connection: Connection, delivery_id: UUID | None) -> list[str]:
-    """Make one due again, or all, except those due under another row. Returns their channels."""
+    """Revive one or all, except those due under another row. Returns their channels."""
     rows = (await connection.execute(_REVIVE, {"id": delivery_id})).all()
     return [row.channel_id for row in rows]
 

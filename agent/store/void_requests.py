@@ -14,7 +14,7 @@ from signoff.values import Action
 
 
 async def void(tx: Transaction, request_id: UUID) -> NewRequest:
-    """Void a program's approved request. Returns its question, to be asked again under the same client id."""
+    """Returns the void request's question, to be asked again under the same client id."""
     row = (await tx.execute(_QUESTION, {"id": request_id})).one()
     # At once: the request that asks again takes over this client id.
     await tx.execute(_VOID, {"id": request_id})
@@ -41,7 +41,7 @@ async def void(tx: Transaction, request_id: UUID) -> NewRequest:
 
 
 async def find_successor(connection: Connection, principal: str, client_id: str) -> UUID | None:
-    """The request that asks again for a void one, with its client id and number."""
+    """The request that asks again for a void one."""
     key = {"principal": principal, "client": client_id.rpartition("#")[0]}
     found: UUID | None = (await connection.execute(_NAMED, key)).scalar_one_or_none()
     return found

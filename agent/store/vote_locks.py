@@ -52,7 +52,7 @@ class AskedCall:
     run: TopRun
     tool: str
     request_id: UUID
-    action: bytes  # the pending one, as canonical bytes
+    action: bytes  # pending, canonical
     digest_decided: bytes
     signature_decided: bytes | None  # of the tool's parameters; None: not compared
     facts: bytes | None
@@ -60,7 +60,7 @@ class AskedCall:
     asked_version: str
     attempts: int
     policy_epoch: int
-    """The policy in force, which stays in force until COMMIT."""
+    """In force until COMMIT."""
 
     @property
     def run_id(self) -> UUID:
@@ -73,19 +73,16 @@ class AskedCall:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRequest(LockedRequest):
-    """A locked request, with reviewers' acts under the lock."""
-
     digest: bytes  # of the current revision
-    editor: Person | None  # the editor of this revision
+    editor: Person | None  # of this revision
     votes: tuple[StoredVote, ...]
     decided_by: Person | None
     place: StoredPlace | None
     head: ChainHead
     background: bool
     run_channel: str | None
-    """Channel of the run's first message."""
+    """Of the run's first message."""
     webhooks: bool
-    """Whether any exist."""
     call: AskedCall | None
 
 
@@ -97,7 +94,7 @@ async def lock(
     claims: Collection[UUID] = (),
     judged: bool = False,
 ) -> dict[UUID, ReviewedRequest]:
-    """Lock these requests, each with the place of its nonce; unknown ones are left out.
+    """Lock requests, each with the place of its nonce; unknown ones are left out.
 
     Without ``wait``, also those locked elsewhere. Those of ``claims`` come with their calls, if claimable, without
     waiting for pause switch or runs. ``judged``: hold the switch, for an evaluation's result.
@@ -157,8 +154,7 @@ def _vote(stored: Mapping[str, Any]) -> StoredVote:
     return StoredVote(UUID(stored["id"]), by, Verdict(stored["verdict"]), stored["revision"])
 
 
-# PostgreSQL keeps a plan for an array only if it cannot know its length, hence ARRAY(…). OFFSET 0 keeps it from joining
-# whole tables.
+# ARRAY(…) keeps the plan, as in `runs.READ`. OFFSET 0 keeps PostgreSQL from joining whole tables.
 _TRY_RUNS = text("""
 SELECT id FROM agent_run WHERE id = ANY (ARRAY(
     SELECT run_id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:claims AS uuid[]))))))

@@ -1,6 +1,6 @@
 """Tables and columns for composed reads. Migrations are the source of the schema.
 
-The connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) names the schema.
+``search_path`` (``SIGNOFF_DB_SCHEMA``) names the schema.
 """
 
 from agent.store.tables.audit import audit_event, audit_head

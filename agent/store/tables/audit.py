@@ -1,5 +1,3 @@
-"""The audit log."""
-
 from __future__ import annotations
 
 from sqlalchemy import Column, Integer, LargeBinary, Table, Text

@@ -10,7 +10,7 @@ Timestamp = DateTime(timezone=True)
 
 
 def enum_of(values: type[StrEnum], name: str) -> Enum:
-    """A PostgreSQL enum of the values (``waiting``), not of Python's member names."""
+    """An enum of values (``waiting``), not of Python's member names."""
     return Enum(values, name=name, values_callable=lambda kind: [member.value for member in kind])
 
 

@@ -27,17 +27,17 @@ execution = Table(
     Column("request_id", Uuid),
     Column("attempt", SmallInteger, nullable=False),
     Column("digest", LargeBinary, nullable=False),
-    Column("idempotent", Boolean, nullable=False),  # may be retried when its worker is gone
+    Column("idempotent", Boolean, nullable=False),  # when its worker is gone
     Column("read_only", Boolean, nullable=False),  # no effect that could be in doubt
     Column("worker", Text, nullable=False),
     Column("lease_epoch", BigInteger, nullable=False),
     Column("status", execution_status, nullable=False),
     Column("result", Text),
     Column("error", Text),
-    Column("late_result", Text),  # arrived after the outcome was written; overwrites nothing
+    Column("late_result", Text),  # after the outcome; overwrites nothing
     Column("started_at", Timestamp, nullable=False),
     Column("finished_at", Timestamp),
-    Column("policy_epoch", Integer),  # of the policy at its claim
+    Column("policy_epoch", Integer),  # at its claim
 )
 
 retry_vote = Table(

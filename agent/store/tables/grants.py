@@ -12,11 +12,11 @@ approval_grant = Table(
     Column("agent", Text, nullable=False),
     Column("tool", Text, nullable=False),
     Column("checkpoint_id", Text, nullable=False),
-    Column("agents", ARRAY(Text), nullable=False),  # with ancestors: a pause of any of them ends the grant
+    Column("agents", ARRAY(Text), nullable=False),  # with ancestors: a pause of any ends the grant
     Column("until", Timestamp, nullable=False),
     Column("max_uses", Integer, nullable=False),
     Column("max_sum", Numeric),
-    Column("uses", Integer, nullable=False),  # counted by a trigger of grant_use
+    Column("uses", Integer, nullable=False),  # by a trigger of grant_use
     Column("used_sum", Numeric, nullable=False),
     created(),
     Column("ended_at", Timestamp),

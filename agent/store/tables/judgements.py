@@ -11,22 +11,22 @@ judgement = Table(
     Column("id", Uuid, primary_key=True),
     Column("policy_epoch", Integer, nullable=False),
     Column("call_id", Uuid),
-    Column("request_id", Uuid),  # the request whose revision has the content, by default the first
+    Column("request_id", Uuid),  # its revision, by default the first, has the content
     Column("revision", Integer),
-    Column("grant_id", Uuid),  # the grant that covers it
+    Column("grant_id", Uuid),
     Column("principal", Text),
     Column("agent", Text, nullable=False),
     Column("requester", Text),
     Column("tool", Text, nullable=False),
-    Column("traits", JSONB, nullable=False),  # what the tool declares about itself
+    Column("traits", JSONB, nullable=False),  # declared by the tool
     Column("action", LargeBinary),
     Column("facts", LargeBinary),
     Column("facts_failed", Boolean, nullable=False),
     Column("verdict", Text, nullable=False),
     Column("checkpoint_id", Text),
     Column("because", Text, nullable=False),
-    Column("ruled", Text),  # the rule of the checkpoints alone, if something else was decisive
+    Column("ruled", Text),  # by the checkpoints alone, if something else was decisive
     Column("ruled_by", Text),
-    Column("observed", JSONB),  # what observed checkpoints would have decided
+    Column("observed", JSONB),
     created(),
 )

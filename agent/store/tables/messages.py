@@ -30,8 +30,8 @@ delivery = Table(
     Column("request_id", Uuid),
     Column("run_id", Uuid),
     Column("agent", Text),  # of a digest
-    Column("body", JSONB, nullable=False),  # the fact; rendered when sent
-    Column("coalesce_key", Text),  # pending rows with the same key are one
+    Column("body", JSONB, nullable=False),  # rendered when sent
+    Column("coalesce_key", Text),  # one pending row per key
     Column("state", delivery_state, nullable=False),
     Column("wanted", Integer, nullable=False),  # incremented when a sent card must change again
     Column("attempts", SmallInteger, nullable=False),

@@ -1,5 +1,3 @@
-"""The pause switch."""
-
 from __future__ import annotations
 
 from sqlalchemy import Column, Table, Text

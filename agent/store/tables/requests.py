@@ -1,5 +1,3 @@
-"""Requests: revisions, votes, decisions, and the places of their cards."""
-
 from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Enum, Integer, LargeBinary, SmallInteger, Table, Text, Uuid
@@ -19,9 +17,9 @@ approval_request = Table(
     metadata,
     Column("id", Uuid, primary_key=True),
     Column("principal", Text, nullable=False),
-    Column("api_key_id", Uuid),  # of the key that opened it, if any
+    Column("api_key_id", Uuid),
     Column("client_id", Text, nullable=False),
-    Column("content_digest", LargeBinary, nullable=False),  # of everything that a re-open must repeat
+    Column("content_digest", LargeBinary, nullable=False),  # what a re-open must repeat
     Column("source", Text, nullable=False),  # "run" or "api"
     Column("run_id", Uuid),
     Column("call_id", Uuid),
@@ -33,9 +31,7 @@ approval_request = Table(
     Column("requester_asserted", Text, nullable=False),
     Column("checkpoint_id", Text, nullable=False),
     Column("policy", JSONB, nullable=False),
-    Column(
-        "approvers", JSONB, nullable=False
-    ),  # who may decide now: the policy's, after escalation also others
+    Column("approvers", JSONB, nullable=False),  # the policy's, after escalation also others
     Column("risk", risk, nullable=False),
     Column("approvals_required", SmallInteger, nullable=False),
     Column("team_id", Text, nullable=False),
@@ -49,14 +45,14 @@ approval_request = Table(
     Column("reminded", SmallInteger, nullable=False),  # in the current window
     Column("remind_next", Timestamp),
     Column("escalated_at", Timestamp),
-    Column("lapse_at", Timestamp),  # an external executor can claim the approval until then
+    Column("lapse_at", Timestamp),  # an external executor can claim it until then
     Column("lapsed_at", Timestamp),
     Column("handed_over_at", Timestamp),  # its asker has read the approval
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
-    Column("limits", JSONB),  # limits on its action when opened: [{name, used, …}, …]
-    Column("policy_epoch", Integer),  # of the policy that evaluated it
-    Column("rejected_before", Uuid),  # the request in which people rejected the same action
-    Column("executor", Text),  # key of the program that executes a run's call, "*" for any
+    Column("limits", JSONB),  # when opened: [{name, used, …}, …]
+    Column("policy_epoch", Integer),  # of the evaluation
+    Column("rejected_before", Uuid),  # in which people rejected the same action
+    Column("executor", Text),  # of a run's call, "*" for any
 )
 
 request_revision = Table(
@@ -68,19 +64,19 @@ request_revision = Table(
     Column("tool_version", Text, nullable=False),
     Column("action", LargeBinary, nullable=False),  # RFC 8785 bytes: the source of truth
     Column("digest", LargeBinary, nullable=False),
-    Column("arguments", JSONB(none_as_null=True)),  # a projection for queries, never read back for execution
+    Column("arguments", JSONB(none_as_null=True)),  # for queries, never read back for execution
     Column("facts", LargeBinary),  # RFC 8785 bytes
     Column("facts_source", Text),  # "program" or "signoff"; None: the tool itself, or none
     Column("author", Text, nullable=False),
     Column("description", Text, nullable=False),
     Column("rationale", Text),
     Column("context", JSONB, nullable=False),
-    Column("editor_team_id", Text),  # the reviewer whose edit made it
+    Column("editor_team_id", Text),
     Column("editor_user_id", Text),
-    Column("changes", JSONB(none_as_null=True)),  # what the edit changed: [{path, before, after}, …]
+    Column("changes", JSONB(none_as_null=True)),  # [{path, before, after}, …]
     created(),
     Column("erased_at", Timestamp),  # action, arguments, facts and context are gone; the digest stays
-    Column("signature_digest", LargeBinary),  # of the tool's parameters at that time; None: not compared
+    Column("signature_digest", LargeBinary),  # of the tool's parameters; None: not compared
 )
 
 vote = Table(
@@ -121,6 +117,6 @@ card_place = Table(
     Column("channel_id", Text),
     Column("user_id", Text),
     Column("ts", Text),
-    Column("folded", Boolean, nullable=False),  # shown in a digest, not as a card
+    Column("folded", Boolean, nullable=False),  # in a digest, without a card
     created(),
 )

@@ -25,17 +25,17 @@ agent_run = Table(
     metadata,
     Column("id", Uuid, primary_key=True),
     Column("parent_run_id", Uuid),
-    Column("parent_call_id", Uuid),  # the call of the parent that this run answers
-    # The ancestors and their agents: the root first, the parent last.
+    Column("parent_call_id", Uuid),  # which this run answers
+    # The root first.
     Column("ancestor_ids", ARRAY(Uuid), nullable=False),
     Column("ancestor_agents", ARRAY(Text), nullable=False),
     Column("agent", Text, nullable=False),
     Column("agent_version", Text, nullable=False),
     Column("task", Text, nullable=False),
-    Column("principal", Text, nullable=False),  # which key, command or service started it
-    Column("api_key_id", Uuid),  # of the key, if any; child runs have the same
+    Column("principal", Text, nullable=False),  # key, command or service
+    Column("api_key_id", Uuid),  # child runs have the same
     Column("start_key", Text),  # makes starting idempotent (Slack trigger, event id …)
-    Column("session_id", Text),  # the program's id of the conversation that later messages continue
+    Column("session_id", Text),  # the program's id of the conversation
     Column("requester_team_id", Text),
     Column("requester_user_id", Text),
     Column("requester_asserted", Text, nullable=False),  # "slack", "key:<name>", "key:<name> for U…", "none"
@@ -45,21 +45,21 @@ agent_run = Table(
     Column("status", run_status, nullable=False),
     Column("cause", Text),
     Column("answer", Text),
-    Column("progress", Text),  # what a function agent last reported
-    Column("label", Text),  # free text beside the agent's name
+    Column("progress", Text),  # by a function agent
+    Column("label", Text),  # beside the agent's name
     Column("turn", Integer, nullable=False),
     Column("steps", Integer, nullable=False),
     Column("tokens", BigInteger, nullable=False),
-    Column("tokens_before", BigInteger, nullable=False),  # when it was last resumed
-    Column("inputs", Integer, nullable=False),  # inputs for the model
-    Column("heard", Integer, nullable=False),  # inputs that the last turn had read
+    Column("tokens_before", BigInteger, nullable=False),  # at the last resumption
+    Column("inputs", Integer, nullable=False),  # for the model
+    Column("heard", Integer, nullable=False),  # inputs read by the last turn
     Column("awaiting_calls", Integer, nullable=False),  # unanswered blocking calls
-    Column("branches", Boolean, nullable=False),  # each of their answers wakes it
+    Column("branches", Boolean, nullable=False),  # each answer wakes it
     Column("model_failures", Integer, nullable=False),
     Column("lease_epoch", BigInteger, nullable=False),
     created(),
     Column("updated_at", Timestamp, nullable=False),
-    Column("erased_at", Timestamp),  # task, transcript and results are erased; later content is there
+    Column("erased_at", Timestamp),  # later content is there
 )
 
 tool_call = Table(
@@ -73,20 +73,20 @@ tool_call = Table(
     Column("tool", Text, nullable=False),
     Column("raw_arguments", Text, nullable=False),
     Column("tool_version", Text),
-    Column("action", LargeBinary),  # canonical bytes, once evaluated
+    Column("action", LargeBinary),  # canonical, once evaluated
     Column("digest", LargeBinary),
     Column("state", call_state, nullable=False),
     Column("blocking", Boolean, nullable=False),
     Column("ask_no", SmallInteger, nullable=False),  # how often people were asked
     Column("repeats", Uuid),
-    Column("announced_at", Timestamp),  # the tool's on_pending hook has run for the current revision
-    Column("held", LargeBinary),  # canonical bytes of the prepared action, if not undone yet
+    Column("announced_at", Timestamp),  # on_pending has run for the current revision
+    Column("held", LargeBinary),  # canonical prepared action, if not undone
     Column("answer_kind", answer_kind),
     Column("answer", Text),
     Column("answered_at", Timestamp),
     Column("retry_at", Timestamp),  # end of a sleep, or the next attempt
-    Column("claim_until", Timestamp),  # handed out: an external program may claim it until then
+    Column("claim_until", Timestamp),  # by an external program
     created(),
-    Column("agent", Text),  # of its run; null if version 0006 or earlier answered
-    Column("place", Text),  # of a function agent's call: its task, and its number there
+    Column("agent", Text),  # null if version 0006 or earlier answered
+    Column("place", Text),  # a function agent's task, and the call's number there
 )

@@ -9,6 +9,6 @@ request_search = Table(
     "request_search",
     metadata,
     Column("request_id", Uuid, primary_key=True),
-    Column("recorded", BigInteger, nullable=False),  # number of the request's audit events at that time
+    Column("recorded", BigInteger, nullable=False),  # number of audit events at that time
     Column("words", TSVECTOR, nullable=False),  # as people may read them, without masked values
 )

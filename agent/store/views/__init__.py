@@ -1,4 +1,4 @@
-"""Read models: rows to values. All functions take an open connection."""
+"""Read models: rows to values."""
 
 from agent.store.clock import now
 from agent.store.views.backlog import backlog

@@ -13,18 +13,18 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Counts by kind, up to 1,000; ``latest``: time of the last audit event."""
+    """Counts up to 1,000; ``latest``: time of the last audit event."""
 
     calls: int
     outdated: int
-    """Calls whose approval is too old: people are asked again."""
+    """People are asked again: the approval is too old."""
     approvals: int
     """Claimable by programs."""
     attempts: int
     runs: int
     """Due model turns."""
     messages: int
-    """Messages for Slack, webhooks and mail."""
+    """For Slack, webhooks and mail."""
     paused: bool
     latest: datetime | None
     now: datetime

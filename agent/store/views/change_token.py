@@ -8,7 +8,7 @@ from agent.database.transaction import Connection
 
 
 async def change_token(connection: Connection) -> str:
-    """A token that changes with every transition, read from one end of an index; commits may come out of order."""
+    """Changes with every transition, read from one end of an index; commits may come out of order."""
     found: str = (await connection.execute(_CHANGE_TOKEN)).scalar_one()
     return found
 
@@ -28,7 +28,7 @@ async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> 
 
 
 async def recently_changed(connection: Connection) -> dict[str, str]:
-    """Requests with an event in the last two seconds, and tokens. A hint: slow transactions are missing."""
+    """Requests with an event in the last two seconds. A hint: slow transactions are missing."""
     return {row.subject: row.token for row in await connection.execute(_RECENTLY_CHANGED)}
 
 

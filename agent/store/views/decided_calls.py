@@ -15,12 +15,12 @@ from signoff.values import Person
 
 LOOKED_AT = 200
 MAX_SCANNED = 2000
-"""Decided requests of the agent, of any tool, to search."""
+"""The agent's decided requests, of any tool, to search."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedCall:
-    """A decided call as proposed; action and facts are canonical bytes."""
+    """A call as proposed; action and facts are canonical bytes."""
 
     id: UUID
     status: RequestStatus
@@ -32,7 +32,7 @@ class DecidedCall:
 
 
 async def decided_calls(connection: Connection, team_id: str, agent: str, tool: str) -> Sequence[DecidedCall]:
-    """Latest first, without erased ones."""
+    """Calls, latest first, without erased ones."""
     rows = await fetch(
         connection, _DECIDED, team=team_id, agent=agent, tool=tool, furthest=MAX_SCANNED, most=LOOKED_AT
     )

@@ -1,4 +1,4 @@
-"""A run's descendants: child runs of its unanswered delegated calls, and theirs."""
+"""Child runs of a run's unanswered delegated calls, and theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.store.tables import agent_run, tool_call
 
 
 def descendants(run_id: ColumnElement[UUID]) -> CTE:
-    """The descendants (``id``, ``agent``) of this run, a parameter or an enclosing statement's column."""
+    """``run_id``: a parameter or an enclosing statement's column."""
     call, child = tool_call.alias("call"), agent_run.alias("child")
     works_for = and_(child.c.parent_run_id == call.c.run_id, child.c.parent_call_id == call.c.id)
     below = (
@@ -36,7 +36,7 @@ def with_descendants(run_id: ColumnElement[UUID]) -> FromClause:
 
 
 def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
-    """Agents of descendants' waiting requests, oldest first."""
+    """Agents of waiting requests, oldest first."""
     below, asked = descendants(run_id), tool_call.alias("asked")
     return (
         select(func.array_agg(aggregate_order_by(below.c.agent, asked.c.id)))

@@ -13,12 +13,12 @@ from sqlalchemy import TextClause, text
 from agent.database.transaction import Connection
 
 Key = tuple[datetime, str, int]
-"""An event's position in this order: its time, subject and number."""
+"""Time, subject and number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """An audit event. ``outcome``: the state after it, if the event tells."""
+    """``outcome``: the state after the event, if it says."""
 
     subject: str
     seq: int
@@ -47,7 +47,7 @@ async def transitions(
     after: Key | None = None,
     limit: int,
 ) -> list[Transition]:
-    """Events of these kinds since then and after ``after``, oldest first; a slow commit may still add one."""
+    """Events after ``after``, oldest first; a slow commit may still add one."""
     return await _read(connection, _TRANSITIONS, kinds, since, after, limit)
 
 

@@ -1,5 +1,3 @@
-"""A digest card's content: a sender's waiting, folded requests in a channel."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -14,7 +12,7 @@ from signoff.values import Risk
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """Waiting requests, highest risk, first deadline, counts by tool, and whom to mention."""
+    """A digest card's content."""
 
     waiting: int = 0
     highest: Risk = Risk.LOW
@@ -24,7 +22,7 @@ class Flood:
 
 
 async def flood(connection: Connection, team_id: str, channel_id: str, sender: str) -> Flood:
-    """The folded, waiting requests of this sender (agent, or `key:NAME`)."""
+    """``sender``: an agent, or `key:NAME`."""
     key = {"team": team_id, "channel": channel_id, "sender": sender}
     rows = (await connection.execute(_FLOOD, key)).all()
     if not rows:

@@ -13,12 +13,12 @@ from agent.store.tables import agent_run, approval_request
 
 
 async def requests_like(connection: Connection, *, id_prefix: str, team_id: str | None = None) -> list[UUID]:
-    """At most two matching requests; two mean ambiguous."""
+    """At most two ids; two mean ambiguous."""
     return await _ids_like(connection, approval_request, id_prefix, team_id)
 
 
 async def runs_like(connection: Connection, *, id_prefix: str, team_id: str | None = None) -> list[UUID]:
-    """At most two matching runs; two mean ambiguous."""
+    """At most two ids; two mean ambiguous."""
     return await _ids_like(connection, agent_run, id_prefix, team_id)
 
 

@@ -33,7 +33,7 @@ class LiveGrant:
 
 
 async def live_grants(connection: Connection) -> Sequence[LiveGrant]:
-    """Approved live grants, earliest end first, at most 200."""
+    """At most 200 approved grants, earliest end first."""
     return [row_as(LiveGrant, row) for row in await fetch(connection, _LIVE, most=MOST)]
 
 

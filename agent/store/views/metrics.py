@@ -11,7 +11,7 @@ from agent.database.transaction import Connection
 from agent.store.undelivered import count_dead
 
 MOST = 10_000
-"""Maximum counted exactly; beyond it, the planner's estimate."""
+"""Counted exactly; beyond it, the planner's estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,6 @@ class ServiceCounts:
 
 
 async def service_counts(connection: Connection) -> ServiceCounts:
-    """All counts, in four statements."""
     waits = (await connection.execute(_WAITS, {"most": MOST})).one()
     delivery_counts = (await connection.execute(_DELIVERY_COUNTS, {"most": MOST})).one()
     works = (await connection.execute(_WORKS, {"most": MOST})).all()
@@ -57,7 +56,7 @@ async def service_counts(connection: Connection) -> ServiceCounts:
     )
 
 
-# The oldest per team: one index step per team.
+# One index step per team.
 _WAITS = text("""
 WITH RECURSIVE team AS (
     (SELECT team_id, created_at FROM approval_request WHERE status = 'waiting' ORDER BY team_id, created_at LIMIT 1)

@@ -19,7 +19,7 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call that waits for people, or is ready; ``action`` is in canonical bytes."""
+    """An asked or ready call; ``action``: canonical bytes."""
 
     id: UUID
     run_id: UUID
@@ -36,7 +36,7 @@ class OpenCall:
 
 
 async def open_calls(connection: Connection) -> AsyncIterator[OpenCall]:
-    """Oldest first, page by page."""
+    """Pages of calls, oldest first."""
     after = UUID(int=0)
     while rows := (await connection.execute(_CALLS, {"after": after, "limit": PAGE})).all():
         for row in rows:
@@ -57,13 +57,13 @@ class ApprovedVersion:
 async def approved_versions(
     connection: Connection, agents: Sequence[str], resumed: str
 ) -> list[ApprovedVersion]:
-    """Such runs of these agents, oldest first; without runs resumed since (``resumed`` in the transcript)."""
+    """Runs, oldest first; without those resumed since (``resumed`` in the transcript)."""
     rows = (await connection.execute(_APPROVED, {"agents": list(agents), "resumed": resumed})).all()
     return [ApprovedVersion(row.id, row.agent, row.agent_version) for row in rows]
 
 
 async def runs_of_others(connection: Connection, agents: Sequence[str]) -> list[tuple[str, UUID]]:
-    """Running or parked: (agent, run)."""
+    """Running or parked runs: (agent, run)."""
     rows = (await connection.execute(_OF_OTHERS, {"agents": list(agents)})).all()
     return [(row.agent, row.id) for row in rows]
 

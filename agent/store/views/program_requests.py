@@ -18,13 +18,11 @@ from agent.store.tables import approval_request, execution, request_revision
 from agent.store.views.request_parts import last_position, present_revision
 
 MAX_BYTES = 2**20
-"""Maximum bytes of a page: the process that serves people reads, masks and encodes it."""
+"""Bytes of a page: the process that serves people reads, masks and encodes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """The request of a client id, and its content's digest."""
-
     request_id: UUID
     content_digest: bytes
 
@@ -36,7 +34,7 @@ async def client_request(connection: Connection, principal: str, client_id: str)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A key's waiting requests and their displayed bytes, counted up to the limit."""
+    """Numbers of requests and displayed bytes, counted up to the limit."""
 
     requests: int
     size: int
@@ -49,14 +47,12 @@ async def waiting_of_key(connection: Connection, principal: str, limit: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class RequestPage:
-    """The ids of a page, and where the next begins."""
-
     ids: Sequence[UUID]
     next: UUID | None
 
 
 async def requests_by_client_id(connection: Connection, team_id: str, client_id: str) -> Sequence[UUID]:
-    """At most two requests of the team's programs with this client id; two mean ambiguous."""
+    """At most two ids; two mean ambiguous."""
     return list((await connection.execute(_NAMED, {"team": team_id, "client": client_id})).scalars())
 
 
@@ -72,7 +68,7 @@ async def requests_page(
     most: int = MAX_BYTES,
     after: UUID | None = None,
 ) -> RequestPage:
-    """A page of requests, newest first, of about ``most`` bytes; ``after``: the previous page's last."""
+    """A page of about ``most`` bytes, newest first; ``after``: the previous page's last id."""
     given = {"principal": principal, "agent": agent, "since": since, "after": after}
     filters = frozenset(name for name, value in given.items() if value is not None)
     page = _page(status, filters)
@@ -120,7 +116,7 @@ def _page(status: RequestStatus | None, filters: frozenset[str]) -> Select[tuple
 
 
 def _cut(page: Select[Any]) -> Select[tuple[UUID, int]]:
-    """Cut the page to fit, leaving at least one; ``found`` is the full page's count."""
+    """Leave at least one; ``found`` is the full page's count."""
     listed = page.cte("listed").prefix_with("MATERIALIZED")
     order = (listed.c.created_at.desc(), listed.c.id.desc())
     results = select(func.sum(func.octet_length(execution.c.result))).where(

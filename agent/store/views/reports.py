@@ -17,15 +17,15 @@ from agent.store.rows import row_as
 from signoff.values import Person, Risk
 
 MOST = 20_000
-"""Maximum waiting requests, and outcomes, read."""
+"""Waiting requests, and outcomes, read."""
 
 Audience = tuple[tuple[str, ...], str]
-"""Approvers, and the channel of the card."""
+"""Approvers, and the card's channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
-    """What a report covers: all requests, or the reader's own and these audiences'."""
+    """All requests, or the reader's own and these audiences'."""
 
     reader: Person
     everything: bool = False
@@ -44,7 +44,6 @@ class ReportScope:
 
 
 async def report_audiences(connection: Connection, team_id: str, days: int) -> list[Audience]:
-    """The distinct pairs of approvers and channel in a report."""
     (rows,) = await query(
         connection, _AUDIENCES, team=team_id, since=_first_day(await now(connection), days), most=MOST
     )
@@ -52,7 +51,7 @@ async def report_audiences(connection: Connection, team_id: str, days: int) -> l
 
 
 async def report(connection: Connection, scope: ReportScope, days: int) -> Report:
-    """What the reader may see of the last ``days`` days (UTC), including today."""
+    """The last ``days`` days (UTC), including today."""
     since = _first_day(await now(connection), days)
     waiting, decided, votes = await query(
         connection,

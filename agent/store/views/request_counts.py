@@ -1,4 +1,4 @@
-"""Requests and filter values by audience: the database does not know who may see a request."""
+"""Counts by audience: the database does not know who may see a request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class AudienceCount:
-    """One audience's requests. ``own``: the person asked or decided them."""
+    """``own``: the person asked or decided them."""
 
     approvers: tuple[str, ...]
     channel_id: str
@@ -29,7 +29,7 @@ class AudienceCount:
 
 @dataclass(frozen=True, slots=True)
 class FilterChoice:
-    """Filter values of one audience's requests. ``own``: the person asked or decided them."""
+    """``own``: the person asked or decided the requests."""
 
     approvers: tuple[str, ...]
     channel_id: str
@@ -43,7 +43,7 @@ class FilterChoice:
 async def audience_counts(
     connection: Connection, person: Person, kind: RequestKind, wanted: RequestFilter, at_most: int
 ) -> list[AudienceCount]:
-    """Matching requests by audience; of more than ``at_most``, the newest are counted."""
+    """Count the newest of more than ``at_most`` requests."""
     given = request_filters.values(wanted)
     of_whom = (
         {"person_team": wanted.person.team_id, "person_user": wanted.person.user_id} if wanted.person else {}
@@ -57,7 +57,7 @@ async def audience_counts(
 async def filter_choices(
     connection: Connection, person: Person, kind: RequestKind, among: int
 ) -> list[FilterChoice]:
-    """Filter values of the latest requests of a kind."""
+    """Values of the latest requests."""
     rows = await fetch(connection, _choices(kind, among), team=person.team_id, user=person.user_id)
     return [row_as(FilterChoice, row) for row in rows]
 

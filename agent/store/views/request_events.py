@@ -8,5 +8,5 @@ from agent.store import audit
 
 
 async def request_events(connection: Connection, request_id: UUID) -> list[AuditEvent]:
-    """The request's whole chain; details hold ids and digests, never arguments."""
+    """Details hold ids and digests, never arguments."""
     return await audit.events(connection, request_subject(request_id))

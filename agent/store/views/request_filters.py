@@ -1,4 +1,4 @@
-"""Filters and orders of requests as parts of statements, composed once per set of names."""
+"""Filters and orders as parts of statements, composed once per set of names."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from agent.store.views.request_parts import last_position
 EVERYTHING = RequestFilter()
 
 MAX_FOUND = 10_000
-"""Maximum requests found by words, newest first."""
+"""The newest found by words."""
 
 _OF_KIND: Mapping[RequestKind, ColumnElement[bool]] = {
     RequestKind.WAITING: and_(request.c.status == RequestStatus.WAITING, of_team),
     RequestKind.DECIDED: and_(request.c.decided_at.is_not(None), of_team),
     RequestKind.ANY: of_team,
 }
-# Newest first and limited, so that very common words end early. PostgreSQL takes an array for short, so it looks these
-# up instead of walking through all others.
+# Newest first and limited, so that very common words end early. PostgreSQL takes an array for short, so it looks
+# these up instead of walking through all others.
 _HAVE_WORDS = (
     select(request_search.c.request_id)
     .where(request_search.c.words.op("@@")(cast(bindparam("words", type_=Text), TSQUERY)))
@@ -65,7 +65,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 
 
 def values(wanted: RequestFilter) -> dict[str, Any]:
-    """The values by parameter name, without ``person``."""
+    """Parameters by name, without ``person``."""
     asked = wanted.requester
     given = {
         "agent": wanted.agent or None,
@@ -85,7 +85,6 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
 
 
 def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
-    """The conditions for this kind and for parameters of these names."""
     found = [_OF_KIND[kind], *(condition for name, condition in _CONDITIONS.items() if name in names)]
     return [*found, time_of(kind) >= bindparam("since")] if "since" in names else found
 
@@ -108,7 +107,7 @@ def time_of(kind: RequestKind) -> Column[Any]:
 
 
 def _sorted_by(kind: RequestKind, order: RequestOrder) -> tuple[Column[Any], bool]:
-    """The column, and whether it and the id are descending."""
+    """True: the column and the id are descending."""
     time = time_of(kind)
     match order:
         case RequestOrder.OLDEST:

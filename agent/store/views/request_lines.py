@@ -1,5 +1,3 @@
-"""A request's line in a list, and the statement for a page of them."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -76,7 +74,7 @@ _LINES = (
 
 
 def lines(page: SelectBase, *order: ColumnElement[Any]) -> Select[Any]:
-    """What a line shows, looked up only for a page's requests.
+    """Look lines up only for a page's requests.
 
     The limit is part of the statement: PostgreSQL keeps no plan for a limit unknown in advance.
     """

@@ -1,4 +1,4 @@
-"""Requests of a requester or a search, one page after the id ``after``."""
+"""One page of requests after the id ``after``."""
 
 from __future__ import annotations
 

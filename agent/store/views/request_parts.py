@@ -32,7 +32,7 @@ def channel_card(request: FromClause, place: FromClause) -> ColumnElement[bool]:
 
 
 def is_live(ballot: FromClause, request: FromClause) -> ColumnElement[bool]:
-    """Whether a vote is on the current revision and not superseded."""
+    """The vote is on the current revision and not superseded."""
     return and_(
         ballot.c.request_id == request.c.id,
         ballot.c.revision == request.c.revision,
@@ -49,7 +49,7 @@ def approvals(request: FromClause) -> ColumnElement[int]:
 
 
 def notes(request: FromClause) -> ColumnElement[Any]:
-    """Notes of approving votes, oldest first; NULL for none."""
+    """Notes, oldest first; NULL for none."""
     ballot = vote.alias("ballot")
     words = func.json_agg(aggregate_order_by(ballot.c.reason, ballot.c.id))
     found = select(words).where(
@@ -67,7 +67,7 @@ def voters(request: FromClause) -> ColumnElement[Any]:
 
 
 def last_position(time: Column[Any]) -> Tuple:
-    """Time and id of the request ``:after``, to compare with those index columns."""
+    """The request ``:after``, to compare with index columns."""
     last = approval_request.alias("last")
     its_time = select(last.c[time.name]).where(last.c.id == bindparam("after")).scalar_subquery()
     return tuple_(its_time, bindparam("after", type_=Uuid))

@@ -1,4 +1,4 @@
-"""Requests as values for cards, lists and votes, one query each."""
+"""Requests for cards, lists and votes, one query each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from signoff.canonical import parse_canonical
 from signoff.values import Action, Person, Risk
 
 FEW = 32
-"""Up to so many are read with a kept plan."""
+"""Read with a kept plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,20 @@ class VoteContext:
 
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
-    """Who may decide this request and whose votes are live; ``None``: no such request."""
+    """Who may decide, and whose votes are live."""
     for row in await fetch(connection, _VOTE_CONTEXT, id=request_id):
         return row_as(VoteContext, row, voters=_people(row.voters))
     return None
 
 
 async def request_view(connection: Connection, request_id: UUID) -> RequestView | None:
-    """Everything that may be shown of a request, with its channel card's place."""
+    """Everything that may be shown of a request."""
     found = await fetch(connection, request_rows.ONE, id=request_id)
     return _view(found[0]) if found else None
 
 
 async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> list[RequestView]:
-    """Several ``request_view`` in this order; unknown ids are left out."""
+    """Views in the order of the ids; unknown ids are left out."""
     ids = list(dict.fromkeys(request_ids))
     rows = await fetch(connection, request_rows.FEW if len(ids) <= FEW else request_rows.MANY, ids=ids)
     found = {row.id: _view(row) for row in rows}
@@ -71,7 +71,7 @@ async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> 
 async def request_at(
     connection: Connection, request_id: UUID, nonce: str
 ) -> tuple[RequestView, StoredPlace] | None:
-    """``request_view``, with the place of this nonce; ``None``: either is unknown."""
+    """The view and the place of this nonce; ``None``: either is unknown."""
     found = await query(connection, request_rows.ONE, _PLACE, id=request_id, nonce=nonce)
     if not all(found):
         return None
@@ -89,7 +89,7 @@ class Rejection:
 async def lasting_rejection(
     connection: Connection, agent: str, digest: bytes, within: timedelta
 ) -> Rejection | None:
-    """The agent's latest rejection of exactly this action within that time, in any run or program."""
+    """The agent's latest rejection of exactly this action, in any run or program."""
     parameters = {"agent": agent, "digest": digest, "seconds": within.total_seconds()}
     row = (await connection.execute(_LASTING_REJECTION, parameters)).one_or_none()
     return Rejection(row.id, row.reason) if row is not None else None

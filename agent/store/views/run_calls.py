@@ -22,43 +22,41 @@ from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, 
 
 @dataclass(frozen=True, slots=True)
 class OpenCallDetails:
-    """A call to evaluate or execute; ``facts`` as shown (RFC 8785), ``policy`` of its decision."""
+    """``facts`` as shown (RFC 8785), ``policy`` of its decision."""
 
     call: CallView
     run: RunView
     requester_asserted: str
     team_id: str | None
-    words: str | None  # the model's text of the same turn: its rationale
+    words: str | None  # the model's text of the turn: its rationale
     tool_version: str | None
     announced: bool
-    held: bytes | None  # the action prepared by the tool's on_pending hook and not undone
+    held: bytes | None  # prepared by on_pending and not undone
     decided: bool
     digest_decided: bytes | None
-    digest_recorded: bytes | None  # the decided digest in the audit log
-    signature_decided: bytes | None  # of the tool's parameters, when people were asked; None: not compared
+    digest_recorded: bytes | None  # in the audit log
+    signature_decided: bytes | None  # of the tool's parameters; None: not compared
     action_decided: bytes | None
     facts: bytes | None
     policy: dict[str, Any] | None
-    asked_version: str | None  # of its agent, when people were asked
+    asked_version: str | None  # the agent's, when people were asked
     attempts: int
-    outdated: bool  # the approval is older than its checkpoint's `execute_within`
-    retried_later: bool  # failed temporarily, and the next attempt is not due
-    handed_out: bool  # an external program may claim it now
-    claim_over: bool  # no external program claimed it in time
+    outdated: bool  # older than `execute_within`
+    retried_later: bool  # the next attempt is not due
+    handed_out: bool  # a program may claim it now
+    claim_over: bool  # no program claimed it in time
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionContext:
-    """What a question about a call of a run depends on, beside the call itself."""
-
     rejection: Rejection | None
-    """The latest rejection of exactly this action in this run, as proposed or as edited."""
+    """Of exactly this action in this run, as proposed or as edited."""
     messages: tuple[Message, ...]
     calls: tuple[CallView, ...]
 
 
 async def question_context(connection: Connection, run_id: UUID, digest: bytes) -> QuestionContext:
-    """What people asked about the action with this digest see of its run."""
+    """What people asked about this action see of its run."""
     rejected, said, proposed = await query(
         connection, REJECTION, MESSAGES, _CALLS, runs=[run_id], run=run_id, digest=digest
     )
@@ -70,7 +68,7 @@ async def question_context(connection: Connection, run_id: UUID, digest: bytes) 
 
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
-    """The run's calls by turn and index."""
+    """Calls by turn and index."""
     rows = await fetch(connection, _CALLS, runs=[run_id])
     return tuple(_call(row) for row in rows)
 
@@ -96,7 +94,7 @@ def transcripts(
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
-    """Pending calls of descendants that the run waits for."""
+    """Pending calls that the run waits for."""
     rows = await fetch(connection, _ASKED_BELOW, run=run_id)
     return tuple(_call(row) for row in rows)
 

@@ -1,4 +1,4 @@
-"""Lists of runs by status: pages of one index after the id ``after``, newest first."""
+"""Lists of runs by status: pages of one index, newest first."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from agent.store.views.request_parts import EMPTY_LIST, approvals, present_revis
 from agent.store.views.runs import RUN_VIEW, RUNS, run_of
 
 MAX_BYTES = 2**18
-"""Maximum size of a page, which is masked in one go."""
+"""Bytes of a page, which is masked in one go."""
 
 MAX_ASKED = 20
-"""Maximum waiting requests in a line."""
+"""Waiting requests in a line."""
 
 
 class RunList(StrEnum):
@@ -69,7 +69,7 @@ async def run_lines(
     most: int = MAX_BYTES,
     after: UUID | None = None,
 ) -> RunPage:
-    """A page of about ``most`` bytes; only runs that ``principal`` started, if given."""
+    """About ``most`` bytes; ``principal`` started the runs."""
     page = _page(which, of_principal=principal is not None, later=after is not None)
     given = {"team": team_id, "principal": principal, "after": after, "limit": limit, "most": most}
     rows = await fetch(connection, page, **given)
@@ -78,13 +78,12 @@ async def run_lines(
 
 
 async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
-    """One run, with what it and its descendants wait for."""
     rows = await fetch(connection, _LINE, id=run_id)
     return _line(rows[0]) if rows else None
 
 
 async def run_of_session(connection: Connection, principal: str, session_id: str, agent: str) -> UUID | None:
-    """The latest run of this agent in the conversation."""
+    """The agent's latest run in the conversation."""
     parameters = {"principal": principal, "session": session_id, "agent": agent}
     found: UUID | None = (await connection.execute(_OF_SESSION, parameters)).scalar_one_or_none()
     return found
@@ -117,7 +116,7 @@ async def run_started_with(connection: Connection, start_key: str) -> UUID | Non
 
 
 async def is_busy(connection: Connection, run_id: UUID) -> bool:
-    """Whether the run, or a descendant it waits for, has a due turn or a call in work.
+    """The run, or a descendant it waits for, has a due turn or a call in work.
 
     A call handed out to a program counts only once claimed.
     """
@@ -168,7 +167,7 @@ def _page(which: RunList, *, of_principal: bool, later: bool) -> Select[Any]:
 
 
 def _asking(conditions: Sequence[ColumnElement[bool]], *, later: bool) -> Select[tuple[UUID]]:
-    """Runs with a waiting request, through the index of requests."""
+    """Read through the index of requests."""
     begin = [_request.c.run_id < bindparam("after")] if later else []
     return (
         select(_request.c.run_id)
@@ -185,7 +184,7 @@ def _asking(conditions: Sequence[ColumnElement[bool]], *, later: bool) -> Select
 
 
 def _delegating(of_team: Select[tuple[UUID]]) -> Select[tuple[UUID]]:
-    """Runs that wait for a child run, which waits for people."""
+    """The child run waits for people."""
     delegated = (
         select(tool_call.c.run_id).distinct().where(tool_call.c.state == CallState.DELEGATED).subquery()
     )
@@ -195,7 +194,7 @@ def _delegating(of_team: Select[tuple[UUID]]) -> Select[tuple[UUID]]:
 
 
 def _newest(*runs: Select[tuple[UUID]]) -> SelectBase:
-    """The newest of all these; each part reads no more than the page needs."""
+    """Each part reads no more than the page needs."""
     pages = [ids.order_by(ids.selected_columns[0].desc()).limit(bindparam("limit")) for ids in runs]
     if len(pages) == 1:
         return pages[0]
@@ -204,7 +203,7 @@ def _newest(*runs: Select[tuple[UUID]]) -> SelectBase:
 
 
 def _cut(page: SelectBase) -> Select[Any]:
-    """Cut the page to fit, leaving at least one; ``found`` is the full page's count."""
+    """Leave at least one; ``found`` is the full page's count."""
     listed = page.cte("listed").prefix_with("MATERIALIZED")
     run_id = listed.c[0]
     of_calls = select(func.sum(func.octet_length(tool_call.c.raw_arguments))).where(
@@ -213,7 +212,7 @@ def _cut(page: SelectBase) -> Select[Any]:
     size = (
         func.octet_length(agent_run.c.task)
         + func.coalesce(func.octet_length(agent_run.c.answer), 0)
-        + func.coalesce(of_calls.scalar_subquery(), 0)  # read as well, to mask their values in the answer
+        + func.coalesce(of_calls.scalar_subquery(), 0)  # read to mask their values in the answer
     )
     before = func.sum(size).over(order_by=run_id.desc(), rows=(None, -1)).label("before")
     sized = (
@@ -225,7 +224,6 @@ def _cut(page: SelectBase) -> Select[Any]:
 
 
 def _lines(page: SelectBase) -> Select[Any]:
-    """The runs of a page, with what they and their descendants wait for."""
     ids = page.cte("page").prefix_with("MATERIALIZED")
     run_id, *others = ids.c
     return (

@@ -30,7 +30,7 @@ async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
 
 
 async def waiting_card(connection: Connection, run_id: UUID) -> tuple[str, str] | None:
-    """Channel and `ts` of the run's first posted waiting card."""
+    """Channel and `ts` of the first posted waiting card."""
     rows = await fetch(connection, _WAITING_CARD, id=run_id)
     return (rows[0].channel_id, rows[0].ts) if rows else None
 
@@ -42,20 +42,20 @@ async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
 async def recent_runs(
     connection: Connection, *, team_id: str | None = None, limit: int = 20
 ) -> list[RunView]:
-    """Newest first; of one team, if given."""
+    """Runs, newest first."""
     rows = await fetch(connection, _OF_ALL if team_id is None else _OF_TEAM, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 
 async def running(connection: Connection, team_id: str, limit: int = 20) -> list[RunView]:
-    """Runs of a team that work or wait for people, newest first."""
+    """Runs that work or wait for people, newest first."""
     rows = await fetch(connection, _RUNNING, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class CancelContext:
-    """Who may cancel a run; ``audiences`` decide its or its descendants' requests."""
+    """``audiences`` decide its or its descendants' requests."""
 
     run_id: UUID
     team_id: str | None
@@ -74,7 +74,7 @@ async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext 
 
 
 async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
-    """Values in the calls of these runs and their descendants."""
+    """Values of these runs' and their descendants' calls."""
     rows = (await connection.execute(_VALUES, {"ids": list(run_ids)})).all()
     return {
         row.root: RunValues(
@@ -145,7 +145,7 @@ RUN_VIEW = select(
 
 _ids = func.unnest(bindparam("runs", type_=ARRAY(Uuid)))
 NAMED = func.any(func.array(select(_ids).scalar_subquery()))
-"""The runs that a statement names; their number is hidden from the planner, so it keeps the plan."""
+"""Hides the number of runs from the planner, so it keeps the plan."""
 
 RUNS = RUN_VIEW.where(agent_run.c.id == NAMED)
 _RUN = RUN_VIEW.where(agent_run.c.id == bindparam("id"))
@@ -193,4 +193,4 @@ MESSAGES = text("""
 SELECT run_id, seq, role::text AS role, turn, text, author_team_id, author_user_id, created_at
 FROM run_message WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) ORDER BY run_id, seq
 """)
-"""The transcripts of runs, as `message_of` reads them."""
+"""As `message_of` reads them."""

@@ -1,5 +1,3 @@
-"""The schema's version."""
-
 from __future__ import annotations
 
 from sqlalchemy import TextClause, text
@@ -8,7 +6,7 @@ from agent.database.transaction import Connection
 
 
 async def schema_version(connection: Connection) -> tuple[str | None, str | None]:
-    """The schema's migration, and the oldest code version that works with it."""
+    """The migration, and the oldest code version that works with it."""
     found = await _fetch_value(connection, "alembic_version", _VERSION)
     return found, await _fetch_value(connection, "works_with", _OLDEST)
 

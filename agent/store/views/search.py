@@ -1,4 +1,4 @@
-"""Requests, runs and their events, for operators. Pages by id (time); filters go agent by agent."""
+"""For operators. Pages by id (time); filters go agent by agent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agent.store.views.descendants import descendant_waits
 from signoff.values import Person
 
 SKEW = timedelta(minutes=5)
-"""Maximum difference between a process's clock, in its ids, and the database's."""
+"""Between a process's clock, in its ids, and the database's."""
 
 
 async def search_requests(
@@ -58,7 +58,7 @@ async def search_runs(
     since: datetime | None = None,
     limit: int = 20,
 ) -> list[UUID]:
-    """The latest matching runs; ``status`` is that of ``RunView.shown``."""
+    """``status`` is that of ``RunView.shown``."""
     return await _newest(connection, agent_run, status, agent, since, limit)
 
 
@@ -79,7 +79,7 @@ async def _newest(
 async def requests_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[UUID]:
-    """The next requests opened or decided in ``since``..``until``, oldest first."""
+    """Requests opened or decided in this time, oldest first."""
     parameters = {"since": since, "until": until, "after": after or UUID(int=0), "limit": limit}
     return list((await connection.execute(_REQUESTS_BETWEEN, parameters)).scalars())
 
@@ -103,7 +103,7 @@ class CastVote:
 async def votes_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[CastVote]:
-    """The next votes, by id."""
+    """Votes by id."""
     parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
     return [row_as(CastVote, row) for row in await connection.execute(_VOTES_BETWEEN, parameters)]
 
@@ -111,7 +111,7 @@ async def votes_between(
 async def events_between(
     connection: Connection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
 ) -> list[AuditEvent]:
-    """The next audit events, by time."""
+    """Audit events by time."""
     parameters = {
         "until": until,
         "at": after.at if after else since,
@@ -130,7 +130,7 @@ def _before(at: datetime) -> UUID:
 def _search(
     table: Table, status: RequestStatus | RunStatus | None, *, of_agent: bool, later: bool
 ) -> Select[tuple[UUID]]:
-    """The newest rows, from the primary key, or from the newest per agent and status."""
+    """Read the primary key, or the newest per agent and status."""
     conditions: list[ColumnElement[bool]] = []
     if later:
         conditions += [table.c.id >= bindparam("first"), table.c.created_at >= bindparam("since")]
@@ -173,7 +173,7 @@ def _standing(
 def _shown_as(
     shown: RunStatus, agents: CTE, conditions: Sequence[ColumnElement[bool]]
 ) -> list[Select[tuple[UUID]]]:
-    """Runs with this ``RunView.shown``. Open calls tell whether a working or parked run waits for people."""
+    """Open calls tell whether a working or parked run waits for people."""
     call, status, waits = tool_call.alias("open_call"), agent_run.c.status, descendant_waits(agent_run.c.id)
     of_calls = select(call.c.run_id).distinct().join(agent_run, agent_run.c.id == call.c.run_id)
     of_calls = of_calls.where(*conditions)

@@ -34,7 +34,7 @@ from agent.store.views.waiting_lists import USER, is_in, order_in_audience, wait
 from signoff.values import Person
 
 LOOKED_AT = 500
-"""A person's latest requests and votes and oldest reviews that are searched."""
+"""A person's latest requests and votes and oldest reviews are searched."""
 
 
 async def waiting_for_others(
@@ -47,7 +47,7 @@ async def waiting_for_others(
     wanted: RequestFilter,
     order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[HistoryLine]:
-    """The first requests that this person may see but not, or no longer, decide. ``seen``: audiences they see."""
+    """Requests that this person may see but not, or no longer, decide. ``seen``: audiences they see."""
     given = request_filters.values(wanted)
     whose = _parameters(person, roles, channels, seen)
     rows = await fetch(connection, _page(frozenset(given), order, limit), **whose, **given)
@@ -63,7 +63,6 @@ async def count_waiting_for_others(
     wanted: RequestFilter,
     at_most: int = 1000,
 ) -> Count:
-    """Count the requests on all pages, up to ``at_most``."""
     given = request_filters.values(wanted)
     whose = _parameters(person, roles, channels, seen)
     ((found,),) = await fetch(connection, _count(frozenset(given), at_most + 1), **whose, **given)

@@ -56,7 +56,7 @@ async def waiting_for(
     wanted: RequestFilter = EVERYTHING,
     order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[RequestLine]:
-    """Requests for this person to decide: neither voted on nor excluded. ``roles``: their user groups."""
+    """The person has neither voted nor is excluded. ``roles``: user groups."""
     given = request_filters.values(wanted)
     rows = await fetch(
         connection,
@@ -80,7 +80,7 @@ async def count_waiting_for(
     at_most: int = 1000,
     wanted: RequestFilter = EVERYTHING,
 ) -> Count:
-    """How many ``waiting_for`` lists, up to ``at_most``; reads at most twice as many rows."""
+    """Count ``waiting_for``; reads at most twice ``at_most`` rows."""
     given = request_filters.values(wanted)
     (row,) = await fetch(
         connection,
@@ -95,7 +95,7 @@ async def count_waiting_for(
 
 
 async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
-    """The distinct pairs of approvers and card channel among waiting requests: few."""
+    """Pairs of approvers and card channel: few."""
     rows = await fetch(connection, _AUDIENCES, team=team_id)
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
@@ -111,7 +111,7 @@ SELECT count(*) FROM (SELECT 1 FROM approval_request WHERE status = 'waiting' AN
 USER = select(bindparam("user", type_=Text)).scalar_subquery()
 """A subquery: otherwise PostgreSQL makes a new plan for each person it knows to be rare."""
 
-# PostgreSQL keeps a plan for an array only if it cannot know its length, hence ARRAY(…).
+# ARRAY(…) keeps the plan, as in `runs.READ`.
 _CHANNELS = select(func.unnest(bindparam("channels", type_=ARRAY(Text)))).scalar_subquery()
 
 
@@ -139,8 +139,8 @@ def is_in(audience: CTE) -> ColumnElement[bool]:
 
 
 def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
-    """Whether their approval would count and they have not voted."""
-    # A subquery, built once instead of per row.
+    """The approval would count, and they have not voted."""
+    # Built once instead of per row.
     person = select(
         func.jsonb_build_array(func.jsonb_build_object("team", team, "user", bindparam("user", type_=Text)))
     ).scalar_subquery()
@@ -150,7 +150,7 @@ def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
 
 
 def order_in_audience(order: RequestOrder) -> tuple[ColumnElement[Any], ...]:
-    """The index columns of an audience; its ids are in order of creation."""
+    """An audience's ids are in order of creation."""
     match order:
         case RequestOrder.OLDEST:
             return (request.c.id.asc(),)

@@ -1,4 +1,4 @@
-"""How long a run waited for people or slept: not counted as work."""
+"""Time waited for people or slept does not count as work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.database.transaction import Connection
 
 
 async def seconds_waited(connection: Connection, run_id: UUID, since: datetime) -> float:
-    """Seconds since then in which the run or a descendant slept or waited for people."""
+    """Descendants' waits and sleeps count, too."""
     found: float = (await connection.execute(_WAITED, {"run": run_id, "since": since})).scalar_one()
     return found
 
