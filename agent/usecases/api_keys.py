@@ -1,4 +1,4 @@
-"""API keys. Shown once; only the SHA-256 is stored. Wrong, revoked and expired keys look alike."""
+"""Only a key's SHA-256 is stored. Wrong, revoked and expired keys look alike."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from signoff.errors import Conflict, SignoffError
 from signoff.values import Person
 
 START = "signoff_"
-"""Prefix of every key, for people and secret scanners."""
+"""For secret scanners."""
 
 SHAPE = re.compile(START + r"[A-Za-z0-9_-]{43}\Z")
 SHOWN = len(START) + 4
-"""Leading characters that are stored, to tell keys apart."""
+"""Stored, to tell keys apart."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
@@ -39,7 +39,7 @@ class TooManyCalls(SignoffError):
 
 
 class KeyRejected(SignoffError):
-    """The key cannot be created; the message says why."""
+    """The message says why."""
 
 
 async def create(
@@ -53,7 +53,7 @@ async def create(
     expires_at: datetime | None = None,
     per_minute: int = 600,
 ) -> str:
-    """Create a key and return it; it is never shown again. Raises KeyRejected and Conflict (name taken)."""
+    """The key is never shown again. Raises KeyRejected and Conflict (name taken)."""
     granted = frozenset(scopes)
     _check(name, granted, owner, per_minute)
     secret = _new_secret()
@@ -78,7 +78,7 @@ async def create(
 
 
 async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = timedelta()) -> str:
-    """Replace the key's secret; the old one stays valid for ``keep_old``. Raises NotFound without a valid key."""
+    """The old secret stays valid for ``keep_old``. Raises NotFound."""
     secret = _new_secret()
     async with db.transaction() as tx:
         key, head = await _held(tx, name)
@@ -89,7 +89,7 @@ async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = time
 
 
 async def revoke(db: Database, name: str, *, by: str) -> None:
-    """Invalid at once. Raises NotFound."""
+    """Raises NotFound."""
     async with db.transaction() as tx:
         key, head = await _held(tx, name)
         api_keys.revoke(tx, key.id)
@@ -97,12 +97,11 @@ async def revoke(db: Database, name: str, *, by: str) -> None:
 
 
 async def list_keys(db: Database) -> list[KeyLine]:
-    """All keys, without secrets."""
     return await db.read(api_keys.list_keys)
 
 
 async def authenticate(db: Database, presented: str) -> Principal | None:
-    """The owner of a valid key. Counts the use; raises TooManyCalls."""
+    """Counts the use; raises TooManyCalls."""
     if not SHAPE.match(presented):
         return None
     async with db.counting() as connection:
@@ -115,7 +114,7 @@ async def authenticate(db: Database, presented: str) -> Principal | None:
 
 
 async def forget_uses(db: Database) -> int:
-    """Delete the counts of past minutes. Always returns 0: they are not worth reporting."""
+    """The deleted counts are not worth reporting: 0."""
     async with db.transaction() as tx:
         await api_keys.forget_uses(tx)
     return 0

@@ -1,5 +1,3 @@
-"""Begin and end attempts, of workers and programs alike."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -27,10 +25,10 @@ from signoff.values import Action
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 10.0
-"""Seconds that a worker keeps an attempt or turn without a heartbeat (sent every 2 s)."""
+"""Seconds without a heartbeat (sent every 2 s) after which an attempt or turn is lost."""
 
 MAX_ATTEMPTS = 3
-"""For a retryable call, before a person has to look at it."""
+"""For a retryable call, before people look at it."""
 
 _KINDS = {
     ExecutionStatus.SUCCEEDED: AuditKind.EXECUTION_SUCCEEDED,
@@ -41,18 +39,18 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``succeeded`` with the result, or ``failed`` or ``in_doubt`` with the reason."""
+    """``text``: the result, or the reason."""
 
     status: ExecutionStatus
     text: str
     seconds: float = 0.0
     retry_after: float | None = None
-    """Seconds until the tool wants to be called again, after a temporary failure."""
+    """Seconds, after a temporary failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimTerms:
-    """Who claims a call, under which execution id, and what its tool says about lost attempts."""
+    """Who claims a call, and what its tool says about lost attempts."""
 
     worker: str
     idempotent: bool
@@ -64,9 +62,9 @@ class ClaimTerms:
     policy_epoch: int = 0
     lease_seconds: float = LEASE_SECONDS
     judgement: Judgement | None = None
-    """Needs no person for this call; recorded with the first attempt."""
+    """Needs no person; recorded with the first attempt."""
     claim_hash: bytes | None = None
-    """Hash of an external program's token; that program is then the ``worker``."""
+    """Of an external ``worker``'s token."""
 
     @property
     def actor(self) -> str:
@@ -75,7 +73,7 @@ class ClaimTerms:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to cause the effect once. ``action`` is read from the approved canonical bytes."""
+    """The right to cause the effect once. ``action``: from the approved canonical bytes."""
 
     execution_id: UUID
     call_id: UUID
@@ -91,7 +89,7 @@ class Claim:
 
 
 class CallToRun(Protocol):
-    """A call, locked behind its run, with what an attempt needs."""
+    """A call, locked behind its run."""
 
     @property
     def id(self) -> UUID: ...
@@ -104,20 +102,19 @@ class CallToRun(Protocol):
 
 
 def approved_action(canonical: bytes, decided: bytes | None, recorded: bytes | None) -> Action | None:
-    """The action, if its digest matches the decided and the audited one: altered or invented rows never run."""
+    """Compare the digest with the decided and the audited one: altered or invented rows never run."""
     action = Action.from_canonical(canonical)
     return action if action.digest == decided == recorded else None
 
 
 def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEntry:
-    """The audit entry of the call's next attempt."""
     detail = {"execution": str(terms.execution_id), "call": str(call.id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
     return AuditEntry(AuditKind.EXECUTION_CLAIMED, terms.actor, detail)
 
 
 def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -> Claim:
-    """Write the attempt; its audit entry is ``claimed_entry``."""
+    """The audit entry is ``claimed_entry``."""
     execution_id, attempt = terms.execution_id, call.attempts + 1
     new = NewExecution(
         id=execution_id,
@@ -147,7 +144,7 @@ def log_begun(
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: str) -> None:
-    """Write an open attempt's outcome; count and log it after the commit."""
+    """Count and log after COMMIT."""
     executions.finish(tx, execution_id, status, text)
     tx.after_commit(EXECUTIONS.labels(status.value).inc)
     action = f"execution.{status.value}"
@@ -157,18 +154,17 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: s
 
 
 def is_repeated(attempt: Attempt, outcome: Outcome) -> bool:
-    """Whether this outcome is stored already: the answer to an earlier report was lost."""
+    """The answer to an earlier report was lost."""
     written = attempt.result if attempt.status is ExecutionStatus.SUCCEEDED else attempt.error
     return attempt.status is outcome.status and outcome.text == (written or "")
 
 
 def ends_doubt(attempt: Attempt, outcome: Outcome) -> bool:
-    """Whether this late report of the attempt's own worker resolves the doubt: it succeeded."""
+    """The attempt's own worker reports late that it succeeded."""
     return attempt.unsettled and outcome.status is ExecutionStatus.SUCCEEDED
 
 
 def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
-    """End an open attempt: row, audit entry, card, and a line in the request's thread."""
     finish(tx, attempt.id, outcome.status, outcome.text)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
@@ -181,7 +177,6 @@ def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: Cha
 def write_end_of_doubt(
     tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
-    """The attempt succeeded after all: nobody has to settle it."""
     executions.end_doubt(tx, attempt.id, outcome.text)
     tx.after_commit(EXECUTIONS.labels(outcome.status.value).inc)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt, "late": True}
@@ -190,7 +185,6 @@ def write_end_of_doubt(
 
 
 def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
-    """Store a late result beside the outcome."""
     executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
     detail = {"execution": str(attempt.id), "status": outcome.status.value}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
@@ -198,14 +192,12 @@ def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainH
 
 
 def card(about: StoredCall | Attempt) -> list[OutboxMessage]:
-    """Redraw the request's card, if people were asked."""
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.card(about.destination, about.request_id)]
 
 
 def line(about: StoredCall | Attempt, line: str, **facts: object) -> list[OutboxMessage]:
-    """Add a line in the request's thread, if people were asked."""
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.request_line(about.destination, about.request_id, line, None, **facts)]

@@ -1,5 +1,3 @@
-"""Verify the audit chains and the rows that they describe."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -10,13 +8,13 @@ from agent.store import audit, audit_differences
 
 
 async def heads(db: Database) -> list[Head]:
-    """The head of every chain, ordered by subject, to be saved elsewhere."""
+    """Heads to be saved elsewhere, sorted."""
     found = await db.read(audit.heads)
     return [found[subject] for subject in sorted(found)]
 
 
 async def find_problems(db: Database, kept: Iterable[Head] = ()) -> tuple[int, list[ChainProblem]]:
-    """Verify all chains, their rows and the saved heads (``kept``), in one snapshot."""
+    """All chains, their rows and the saved heads (``kept``), in one snapshot."""
     found: list[ChainProblem] = []
     events, earlier = 0, {head.subject: head for head in kept}
     async with db.snapshot() as connection:

@@ -1,7 +1,7 @@
-"""Process due items in batches; a broken item does not block the rest.
+"""Process due items in batches: a transaction per item would be too slow.
 
-A transaction per item would be too slow. When a batch fails, each item gets its own; one that fails alone (a broken
-audit chain, for example) is logged and skipped for a while.
+When a batch fails, each item gets its own; one that fails alone (a broken audit chain) is logged and skipped for a
+while.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent.database.precedence import Rank
 from agent.database.transaction import Connection, Transaction
 
 AGAIN = 60.0
-"""Seconds until a broken item is retried, and logged again."""
+"""Seconds."""
 
 TRANSIENT_DB_ERRORS = (DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown)
 """Not the item's fault; the next sweep finds it unchanged."""
@@ -35,14 +35,12 @@ class Identified(Protocol):
 Item = TypeVar("Item", bound=Identified)
 
 Find = Callable[[Connection, int, Collection[UUID], UUID | None], Awaitable[Sequence[Item]]]
-"""Lock so many due items that nobody else holds: without the excluded ids, or only one id."""
+"""Lock due items that nobody else holds: without the excluded ids, or only one id."""
 
 Do = Callable[[Transaction, Sequence[Item]], Awaitable[None]]
 
 
 class FailedItems:
-    """Items that failed alone in this process."""
-
     def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._work = work
         self._clock = clock
@@ -50,13 +48,11 @@ class FailedItems:
 
     @property
     def ids(self) -> list[UUID]:
-        """Items to skip now."""
         now = self._clock()
         self._until = {item: until for item, until in self._until.items() if until > now}
         return list(self._until)
 
     def note(self, item: UUID, error: Exception) -> None:
-        """Log the failure and skip the item for `AGAIN` seconds."""
         self._until[item] = self._clock() + AGAIN
         why = f"{type(error).__name__}: {in_one_line(error)}"
         log.error("left out for now", action="sweep.item_failed", work=self._work, item=str(item), error=why)
@@ -65,7 +61,7 @@ class FailedItems:
 async def isolate_failures(
     db: Database, find: Find[Item], do: Do[Item], *, size: int, broken: FailedItems
 ) -> int:
-    """Process what is due, ``size`` items per transaction; returns how many. Raises what makes the database unusable.
+    """Process ``size`` items per transaction; returns how many. Raises what makes the database unusable.
 
     One transaction at a time: two in parallel end a flood 7 % earlier, but double the time of a click. Work that
     people wait for goes before every batch.
@@ -86,10 +82,8 @@ class _Batches(Generic[Item]):
         self._size = size
         self._broken = broken
         self.is_full = True
-        """Whether the last batch was full, so that there may be more."""
 
     async def one(self) -> int:
-        """Process a batch; if it fails, item by item."""
         found: Sequence[Item] = ()
         await self._db.precedence.give_way(Rank.SWEEP)
         try:
@@ -116,7 +110,7 @@ class _Batches(Generic[Item]):
 async def one_by_one(
     items: Sequence[UUID], work: Callable[[UUID], Awaitable[int]], broken: FailedItems
 ) -> int:
-    """Process each item alone; returns the sum. Items that fail are skipped for a while."""
+    """Returns the sum. Items that fail are skipped for a while."""
     done = 0
     for item in items:
         try:

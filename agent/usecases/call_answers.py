@@ -8,7 +8,7 @@ from agent.store.runs import LockedRun
 
 
 def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
-    """Answer a call of a locked run. Background and repeated calls become a note."""
+    """Background and repeated calls become a note."""
     calls.answer(tx, call.id, given)
     if call.blocking:
         runs.count_answer(
@@ -21,14 +21,14 @@ def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) 
 
 
 def close(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
-    """Answer a call whose run ends in this transaction: the model gets no further turn."""
+    """The run ends in this transaction: the model gets no further turn."""
     calls.answer(tx, call.id, given)
     if call.blocking:
         runs.count_answer(tx, run.id, run.agent, last=False)
 
 
 async def lock_delegated(tx: Transaction, child: LockedRun) -> EndedCall | None:
-    """Lock the unanswered call that a child run works for. The parent run must be locked."""
+    """The parent run must be locked."""
     call = await call_locks.lock(tx, child.parent_call_id) if child.parent_call_id else None
     return call.ended if call is not None and call.state is CallState.DELEGATED else None
 

@@ -1,4 +1,4 @@
-"""Times of schedules: cron expressions in a time zone, computed by APScheduler."""
+"""Cron expressions in a time zone, computed by APScheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANGE = re.compile(r"(\w+)(?:-(\w+))?(?:/(\d+))?\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Cron:
-    """Five fields and a time zone. ValueError if either is invalid."""
+    """Five fields and a time zone. Raises ValueError."""
 
     expression: str
     timezone: str
@@ -46,7 +46,7 @@ class Cron:
         return CronTrigger(timezone=zone, **dict(zip(_FIELDS, fields, strict=True)))
 
     def after(self, moment: datetime) -> datetime | None:
-        """The next time. An hour repeated by a clock change counts once, unless the schedule is hourly."""
+        """An hour repeated by a clock change counts once, unless the schedule is hourly."""
         found = self._following(moment)
         while found is not None and found.fold and not self.expression.split()[1].startswith("*"):
             found = self._following(found)
@@ -60,7 +60,7 @@ class Cron:
         return found
 
     def latest(self, first: datetime, now: datetime, grace: timedelta) -> datetime | None:
-        """The latest time from ``first`` (a scheduled time) until now, at most ``grace`` ago."""
+        """The latest scheduled time since ``first``, at most ``grace`` ago."""
         at: datetime | None = first
         if first < now - grace:
             at = self.after(now - grace - timedelta(microseconds=1))
@@ -71,7 +71,7 @@ class Cron:
 
 
 def _days_of_week(field: str) -> str:
-    """Replace numbers by names: 1 is Monday in cron (0 and 7 are Sunday), but 0 is Monday in APScheduler."""
+    """Cron's 1 is Monday (0 and 7 Sunday); APScheduler's 0 is Monday."""
     if field == "*" or field.startswith("*/"):
         return field if field == "*" else ",".join(_DAYS[:: int(field[2:] or 0)])
     return ",".join(dict.fromkeys(day for part in field.lower().split(",") for day in _days_in(part)))

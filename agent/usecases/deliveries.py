@@ -1,8 +1,7 @@
-"""Messages for Slack: take a destination's next one and store its outcome.
+"""Messages for Slack: one drain at a time sends to a channel, one message at a time.
 
-One drain at a time sends to a channel, one message at a time. Taking a message leases the channel; storing its outcome
-takes the next one in the same transaction, if the pace allows. A card that changed meanwhile (``wanted`` grew) stays
-due.
+Taking a message leases the channel; storing its outcome takes the next one in the same transaction, if the pace
+allows. A card that changed meanwhile (``wanted`` grew) stays due.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from agent.usecases.undelivered import give_up
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 10.0
-"""Barely longer than a call to Slack (8 s): a drain that dies blocks its channel for so long."""
+"""Barely longer than a call to Slack (8 s): a dead drain blocks its channel for so long."""
 
 LOCKED = 0.1
-"""Seconds until the next poll while another transaction changes the message."""
+"""Seconds between polls while another transaction changes the message."""
 
 
 LONGEST_PAUSE = 600.0
-"""Seconds that a message or channel waits at most, whatever Slack asks for."""
+"""Seconds, whatever Slack asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The message to send now; or ``wait``, the seconds until the pace allows more (``None``: nothing waits).
+    """The message to send now; or ``wait`` in seconds (``None``: nothing waits).
 
     ``rests``: nothing can be sent before, so polling earlier is useless.
     """
@@ -56,11 +55,11 @@ async def take_next(
     after: Outcome | None = None,
     cards_per_minute: int = CARDS_PER_MINUTE,
 ) -> Look:
-    """Store the previous message's outcome and take the next one, unless another drain holds the destination.
+    """Store the previous outcome and take the next message, unless another drain holds the destination.
 
-    Ordered by priority, then age. Senders take turns: ``served`` lists the senders of earlier messages
-    (`DueMessage.turn`), the next one first; others go before them. New messages and updates have separate paces. A
-    flood of cards is first folded into a digest.
+    Ordered by priority, then age. Senders take turns: ``served`` lists earlier messages' senders (`DueMessage.turn`),
+    the next one first; others go before them. Posts and updates have separate paces. A flood of cards is first
+    folded.
     """
     async with db.transaction() as tx:
         if after is not None and (nothing_now := await _store(tx, after)) is not None:
@@ -69,7 +68,6 @@ async def take_next(
 
 
 async def store(db: Database, outcome: Outcome) -> None:
-    """Store an outcome without taking another message."""
     async with db.transaction() as tx:
         await _store(tx, outcome)
 
@@ -117,14 +115,14 @@ async def _take(
 
 
 async def _fold(tx: Transaction, destination: Destination, cards_per_minute: int) -> None:
-    """Post a digest per sender instead of more cards than a channel can show, and keep it current."""
+    """One current digest per sender replaces cards that exceed the limit."""
     senders = await floods.fold(tx, destination, cards_per_minute)
     outbox.enqueue(tx, [outbox.digest(destination, sender) for sender in senders])
     await tx.flush()
 
 
 async def bound_pauses(db: Database) -> int:
-    """Shorten waits beyond the longest pause, for example after the clock went back. Returns how many."""
+    """Shorten waits beyond the longest pause: the clock may have gone back."""
     async with db.transaction() as tx:
         shortened = await undelivered.bound_destinations(tx, LONGEST_PAUSE, LEASE_SECONDS)
     async with db.transaction() as tx:
@@ -132,7 +130,7 @@ async def bound_pauses(db: Database) -> int:
 
 
 async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> int:
-    """Post cards of folded requests that still wait, within the limit. Returns how many."""
+    """Post folded requests' cards that still wait, within the limit."""
     async with db.transaction() as tx:
         found = await floods.unfold(tx, cards_per_minute)
         outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there, _ in found])
@@ -142,7 +140,7 @@ async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> i
 
 
 async def _store(tx: Transaction, outcome: Outcome) -> Look | None:
-    """Store an outcome, unless another drain took over. ``None``: something may be sent now."""
+    """Skip the outcome if another drain took over. ``None``: more may be sent now."""
     due = outcome.due
     if isinstance(outcome, Sent):
         return await _store_sent(tx, due, outcome.ts, outcome.pause)
@@ -179,7 +177,7 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
         return Look(None, None)
     if stored.expired is not None:
         request_id, there = stored.expired
-        outbox.enqueue(tx, [outbox.card(there, request_id)])  # its line can link to the new card now
+        outbox.enqueue(tx, [outbox.card(there, request_id)])  # its line can link to the card
     if ts is not None and due.agent is not None and due.newer_digest is None:
         former = await floods.place_digest(tx, due.destination, due.agent, ts)
         if former is not None:
@@ -200,22 +198,20 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
 
 
 async def channels_due(db: Database, team_id: str) -> list[str]:
-    """This workspace's channels with a message to send and no drain at work."""
     return await db.read(deliveries.channels_due, team_id)
 
 
 async def renew(db: Database, due: DueMessage) -> bool:
-    """Extend the lease before a call to Slack, so that it outlasts it. False: lease lost."""
+    """Outlast the next call to Slack. False: lease lost."""
     async with db.transaction() as tx:
         return await deliveries.renew(tx, due.destination, due.epoch, LEASE_SECONDS)
 
 
 async def release(db: Database, due: DueMessage) -> None:
-    """Release the destination without an outcome."""
     async with db.transaction() as tx:
         await deliveries.release(tx, due.destination, due.epoch)
 
 
 def _rest(due: DueMessage, pause: float) -> dict[str, float]:
-    """Slack limits new messages by channel and updates by method, so neither waits for the other."""
+    """Slack limits posts by channel and updates by method, so neither waits for the other."""
     return {"updates" if due.ts is not None else "posts": min(pause, LONGEST_PAUSE)}

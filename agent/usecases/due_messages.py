@@ -1,5 +1,3 @@
-"""A message to Slack as a drain takes it, and its outcomes."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -11,7 +9,7 @@ from agent.store.outbox import Destination
 
 @dataclass(frozen=True, slots=True)
 class DueMessage:
-    """One message to send. Lines waiting for one thread go out together (``bodies``)."""
+    """Lines for one thread go out together (``bodies``)."""
 
     destination: Destination
     epoch: int  # of the lease
@@ -25,7 +23,7 @@ class DueMessage:
     wanted: int
     attempts: int
     error: str | None  # of the previous attempt
-    ambiguous: bool  # an earlier attempt may have been accepted
+    ambiguous: bool  # perhaps accepted earlier
     thread_ts: str | None  # for lines
     ts: str | None  # to update, for cards and roots
 
@@ -37,13 +35,13 @@ class DueMessage:
 
     @property
     def id(self) -> UUID:
-        """The first delivery, which the message's metadata carries."""
+        """The message's metadata carries the first delivery's id."""
         return self.ids[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Posted as ``ts``; the next message of this kind follows after ``pause`` seconds."""
+    """Posted as ``ts``. ``pause``: seconds until the next of this kind."""
 
     due: DueMessage
     ts: str | None
@@ -52,7 +50,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Rejected in every form: keep it with the reason and notify ``admin``."""
+    """Rejected in every form: kept with the reason; ``admin`` is notified."""
 
     due: DueMessage
     error: str
@@ -62,7 +60,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The message to update or answer was deleted: post it ``again``, or drop it."""
+    """The message was deleted: post it ``again``, or drop it."""
 
     due: DueMessage
     again: bool
@@ -71,16 +69,16 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """Retry after ``seconds``; the next message of this kind follows after ``pause`` seconds."""
+    """``pause``: seconds until the next of this kind."""
 
     due: DueMessage
     error: str
     seconds: float
     pause: float = 0.0
     ambiguous: bool = False
-    """Slack may have accepted it, so look for it before sending again."""
+    """Slack may have it: look for it before sending again."""
     refused: bool = False
-    """Give up when the message and its request's deadline are both a day old."""
+    """Give up when the message and its request's deadline are a day old."""
 
 
 Outcome = Sent | Dead | Gone | Postponed

@@ -23,8 +23,6 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A call reserved for this process."""
-
     principal: str
     key: str
     fingerprint: bytes
@@ -39,7 +37,7 @@ class CallInProgress(Exception):
 
 
 async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) -> Reservation | StoredResponse:
-    """Reserve the call of this ``fingerprint``, or return its response. Raises ``KeyReused`` and ``CallInProgress``."""
+    """Raises ``KeyReused`` and ``CallInProgress``."""
     async with db.transaction() as tx:
         if await idempotency.reserve(tx, principal, key, fingerprint, PATIENCE):
             return Reservation(principal, key, fingerprint)
@@ -65,12 +63,12 @@ async def store_response(db: Database, begun: Reservation, response: StoredRespo
 
 
 async def release(db: Database, begun: Reservation) -> None:
-    """Let a failed call be repeated with the same key."""
+    """The same key may repeat a failed call."""
     async with db.transaction() as tx:
         idempotency.release(tx, begun.principal, begun.key, begun.fingerprint)
 
 
 async def delete_old(db: Database) -> int:
-    """Delete responses older than a day. Returns how many."""
+    """Delete responses older than a day."""
     async with db.transaction() as tx:
         return await idempotency.delete_old(tx, _AT_ONCE)

@@ -13,7 +13,7 @@ from agent.database.transaction import Transaction
 
 
 class Skipped(Enum):
-    """The transaction left the member out; it has to run alone."""
+    """The member has to run alone."""
 
     SKIPPED = "skipped"
 
@@ -34,7 +34,7 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
         self._db = db
 
     async def send(self, members: Sequence[Member], *, wait: bool) -> list[Settled[Result]]:
-        """Results in the order of members, which must not share rows. ``wait``: skip none."""
+        """Members must not share rows. ``wait``: skip none."""
         async with self.transaction() as tx:
             found = await self.lock(tx, members, wait=wait)
             return [
@@ -57,7 +57,7 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
     async def lock(
         self, tx: Transaction, members: Sequence[Member], *, wait: bool
     ) -> Sequence[Found | Skipped]:
-        """Lock and read all members' rows in one round trip. SKIPPED: missing or, without ``wait``, locked."""
+        """Lock and read in one round trip. SKIPPED: missing or, without ``wait``, locked."""
 
     @abstractmethod
     def missing(self, member: Member) -> Result | Exception:
@@ -65,4 +65,4 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
 
     @abstractmethod
     async def act(self, tx: Transaction, member: Member, found: Found, *, wait: bool) -> Settled[Result]:
-        """Decide on this member and collect its writes; without ``wait``, wait for no other lock."""
+        """Collect the member's writes; without ``wait``, wait for no other lock."""

@@ -1,5 +1,3 @@
-"""Read stored policy evaluations."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
@@ -11,7 +9,7 @@ from agent.store import judgements
 
 
 async def recorded(db: Database, since: datetime) -> AsyncIterator[list[RecordedJudgement | None]]:
-    """All evaluations since then, oldest first, in pages; ``None`` for erased content."""
+    """Evaluations, oldest first, in pages; ``None``: erased."""
     async with db.connection() as connection:
         async for page in judgements.recorded(connection, since):
             yield page

@@ -1,4 +1,4 @@
-"""Limits over time: current use, programs' uses without approval, ended uses."""
+"""Limits over time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 1_000
 
 
 async def states(db: Database, key: UUID, uses: Sequence[Use]) -> tuple[LimitState, ...]:
-    """The limits as these uses find them, without the key's own reservations."""
+    """The limits without the key's own reservations."""
     return tuple(await db.read(limits.states, key, uses))
 
 
@@ -39,8 +39,8 @@ async def allow_use(
 ) -> tuple[LimitState, ...]:
     """Record and count that a program may proceed without a person, if its limits have room.
 
-    If not, nothing is written and the limits are returned. The same key is one use and one evaluation while its
-    windows last. Raises ``OutdatedPolicy``.
+    If not, nothing is written and the limits are returned. A key is one use and one evaluation while its windows
+    last. Raises ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         check_epoch(judged.epoch if judged else 0, await policies.lock_epoch(tx))
@@ -58,7 +58,7 @@ async def allow_use(
 
 
 async def settle_ended(db: Database) -> int:
-    """Settle ended calls' uses, and delete those before every window. Returns how many."""
+    """Settle uses, and delete those before every window."""
     settled = BATCH
     total = 0
     while settled == BATCH:

@@ -19,10 +19,7 @@ from signoff import formats
 async def observed(
     db: Database, policy: Policy, since: datetime, *, examples: int
 ) -> tuple[list[ObservedCount], list[ObservedExample]]:
-    """Counts since then, with the latest ``examples`` per checkpoint.
-
-    The policy's observed checkpoints are listed even without evaluations.
-    """
+    """The policy's observed checkpoints are listed even without evaluations."""
     async with db.connection() as connection:
         counted = await observations.counts(connection, since)
         found = await observations.examples(connection, since, examples)
@@ -30,10 +27,7 @@ async def observed(
 
 
 async def report_week(db: Database, policy: Policy, admin: Destination | None) -> int:
-    """Notify operators, once, of the last whole week (UTC).
-
-    Returns the number of messages; a week without observations has none.
-    """
+    """Notify operators, once, of the last whole week (UTC), unless it had no observations."""
     if admin is None:
         return 0
     async with db.transaction() as tx:

@@ -1,4 +1,4 @@
-"""Notices, delivered at least once: one taken without an outcome is sent again."""
+"""Notices are delivered at least once: one taken without an outcome is sent again."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ LEASE = 60.0
 FIRST_PAUSE = 5.0
 LONGEST_PAUSE = timedelta(hours=6).total_seconds()
 ATTEMPTS = 16
-"""With pauses that double up to the longest, about a day."""
+"""About a day, with pauses that double up to the longest."""
 
 KEPT_DAYS = 7
 """For sent notices."""
 
 
 async def lease_due(db: Database, target: str, limit: int) -> list[OutboundMessage]:
-    """Take due notices of this target for ``LEASE`` seconds, exclusively."""
     async with db.transaction() as tx:
         return await outbound.lease_due(tx, target, limit, LEASE)
 
 
 async def mark_sent(db: Database, notice: OutboundMessage) -> bool:
-    """Record the delivery. False: another sender had taken over."""
+    """False: another sender had taken over."""
     async with db.transaction() as tx:
         return await outbound.settle(tx, notice, "sent")
 
 
 async def postpone(db: Database, notice: OutboundMessage, seconds: float, error: str) -> bool:
-    """Retry after ``seconds``, or give up after too many attempts (True)."""
+    """True: given up after too many attempts."""
     over = notice.attempts >= ATTEMPTS
     async with db.transaction() as tx:
         state = "dead" if over else "pending"
@@ -41,19 +40,18 @@ async def postpone(db: Database, notice: OutboundMessage, seconds: float, error:
 
 
 async def mark_dead(db: Database, notice: OutboundMessage, error: str) -> None:
-    """Stop retrying, until somebody replays the notice."""
+    """Stop retrying until somebody replays the notice."""
     async with db.transaction() as tx:
         await outbound.settle(tx, notice, "dead", error=error)
 
 
 def retry_delay(attempts: int, asked: float | None, chance: float) -> float:
-    """Seconds until the next attempt: 5, 10, 20 … six hours, or as asked; ``chance`` in [0, 1) adds up to a fifth."""
+    """Seconds: 5, 10, 20 … six hours, or as asked; ``chance`` in [0, 1) adds up to a fifth."""
     doubled = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempts - 1, 30))
     spread = doubled * (0.8 + 0.4 * chance)
     return spread if asked is None else min(LONGEST_PAUSE, max(asked, spread))
 
 
 async def forget(db: Database) -> int:
-    """Delete notices sent long ago. Returns how many."""
     async with db.transaction() as tx:
         return await outbound.forget(tx, KEPT_DAYS)

@@ -1,4 +1,4 @@
-"""The stop switch: pause one agent or all, resume.
+"""The stop switch.
 
 Nothing of a paused agent or of agents below it begins: no model turn, tool call or external claim. Running calls
 finish, and people can keep voting.
@@ -21,12 +21,12 @@ SUBJECT = "pause"
 
 
 async def pause(db: Database, agent: str | None, *, by: Person | str, reason: str | None = None) -> bool:
-    """Pause this agent, or all (``None``). Once it returns, nothing begins. False: already paused."""
+    """``None``: all agents. Once it returns, nothing begins. False: already paused."""
     return await _turn(db, agent, by, reason, stop=True)
 
 
 async def resume(db: Database, agent: str | None, *, by: Person | str) -> bool:
-    """Resume this agent, or end the pause of all; neither ends the other. False: there was no such pause."""
+    """One agent's pause and that of all end separately. False: there was no such pause."""
     return await _turn(db, agent, by, None, stop=False)
 
 
@@ -35,7 +35,7 @@ async def active_pauses(db: Database) -> list[Pause]:
 
 
 async def known_agents(db: Database) -> list[str]:
-    """Agents with a run or request, which a pause can name."""
+    """Agents with a run or request."""
     return await db.read(pauses.known_agents)
 
 

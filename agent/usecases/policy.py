@@ -1,4 +1,4 @@
-"""Apply a policy, restore an earlier one, list the history.
+"""Apply a policy, restore an earlier one.
 
 Evaluations and claims hold the pause switch shared until COMMIT and compare their policy with the one in force.
 Applying takes the switch exclusively: after that, nothing runs under another policy.
@@ -37,10 +37,7 @@ async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
 
 
 async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
-    """Put a policy in force. Once this returns, nothing is evaluated or claimed under an earlier one.
-
-    The same text again changes nothing.
-    """
+    """Once it returns, nothing is evaluated or claimed under an earlier policy. The same text again changes nothing."""
     async with db.transaction() as tx:
         await pause.lock_switch(tx)
         now = await policies.in_force(tx)
@@ -51,7 +48,7 @@ async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
 
 
 async def earlier(db: Database, epoch: int | None = None) -> tuple[StoredPolicy, StoredPolicy]:
-    """The policy in force, and the one to restore: of this epoch, or the previous one. Raises ``NotFound``."""
+    """The policy in force, and the one to restore (default: the previous one). Raises ``NotFound``."""
     async with db.connection() as connection:
         now = await policies.in_force(connection)
         if now is None:
@@ -68,10 +65,7 @@ async def earlier(db: Database, epoch: int | None = None) -> tuple[StoredPolicy,
 async def restore(
     db: Database, now: StoredPolicy, wanted: StoredPolicy, digest: bytes, *, by: str
 ) -> StoredPolicy:
-    """Put an earlier policy in force again, as a new epoch.
-
-    ``now``: the policy to replace. Raises ``Conflict`` if another one came into force meanwhile.
-    """
+    """Put an earlier policy in force as a new epoch, replacing ``now``. Raises ``Conflict`` if that is not in force."""
     async with db.transaction() as tx:
         await pause.lock_switch(tx)
         if await policies.epoch_in_force(tx) != now.epoch:
@@ -83,17 +77,16 @@ async def restore(
 
 
 async def in_force(db: Database) -> StoredPolicy | None:
-    """The policy in force; ``None`` if no process ever started on this database."""
+    """``None`` if no process ever started on this database."""
     return await db.read(policies.in_force)
 
 
 async def epoch_in_force(db: Database) -> int:
-    """The epoch in force, or 0."""
     return await db.read(policies.epoch_in_force)
 
 
 async def find(db: Database, epoch: int) -> StoredPolicy:
-    """Find this epoch's policy. Raises ``NotFound``."""
+    """Raises ``NotFound``."""
     found = await db.read(policies.find, epoch)
     if found is None:
         raise NotFound(f"there is no policy {epoch}")
@@ -101,12 +94,12 @@ async def find(db: Database, epoch: int) -> StoredPolicy:
 
 
 async def history(db: Database, limit: int) -> list[StoredPolicy]:
-    """The latest policies, newest first."""
+    """Policies, newest first."""
     return await db.read(policies.history, limit)
 
 
 async def _end_grants(tx: Transaction, now: StoredPolicy | None, source: str, by: str) -> None:
-    """End grants of changed checkpoints: consent was given under the checkpoint as it was."""
+    """Consent was given under the checkpoint as it was."""
     if now is None:
         return
     changed = changed_checkpoints(now.source, source)

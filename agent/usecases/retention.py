@@ -22,7 +22,6 @@ from agent.domain.audit import AuditKind
 from agent.store import audit, retention
 
 SUBJECT = "retention"
-"""Audit chain of every erasure."""
 
 ROWS_AT_ONCE = 10
 """Deliveries and notices are small, so batches take this many times more."""
@@ -32,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ErasureCounts:
-    """Erased, or to be erased; ``requests`` includes those of runs; ``broken`` cannot be erased."""
+    """``requests`` includes those of runs; ``broken`` cannot be erased."""
 
     runs: int = 0
     requests: int = 0
@@ -68,14 +67,13 @@ async def cutoff(db: Database, ago: timedelta) -> datetime:
 
 
 async def due(db: Database, before: datetime) -> ErasureCounts:
-    """Count what ended before that time and is not erased."""
     return ErasureCounts(*await db.read(retention.count, before))
 
 
 async def erase(
     db: Database, before: datetime, *, by: str, batch_size: int = 200
 ) -> AsyncIterator[ErasureCounts]:
-    """Erase what ended before that time; yields each batch's count. Failures are logged, erasures recorded."""
+    """Yields each batch's count. Failures are logged, erasures recorded."""
     anything = False
     for step in (_runs, _requests, _deliveries, _notices, _judgements):
         after: UUID | None = retention.FIRST
@@ -93,7 +91,7 @@ async def erase(
 
 
 _Step = tuple[ErasureCounts, UUID | None]
-"""What a batch erased, and the id after which the next begins."""
+"""A batch, and the id after which the next begins."""
 
 
 async def _runs(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:

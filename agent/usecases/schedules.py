@@ -1,4 +1,4 @@
-"""Schedules. Who adds one is the requester of its runs. Each time starts one run, across all processes."""
+"""Who adds a schedule is the requester of its runs. Each time starts one run, across all processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 async def add(db: Database, new: NewSchedule, *, by: str) -> Schedule:
-    """Begins now. Raises ValueError without a future time."""
+    """Add a schedule. Raises ValueError without a future time."""
     schedule_id, cron = new_id(), Cron(new.cron, new.timezone)
     async with db.transaction() as tx:
         now = await clock.now(tx)
@@ -44,7 +44,7 @@ async def add(db: Database, new: NewSchedule, *, by: str) -> Schedule:
 
 
 async def remove(db: Database, schedule_id: UUID, *, by: str) -> None:
-    """Runs that it started go on. Raises NotFound."""
+    """Started runs go on. Raises NotFound."""
     async with db.transaction() as tx:
         await _locked(tx, schedule_id)
         schedules.delete(tx, schedule_id)
@@ -52,7 +52,7 @@ async def remove(db: Database, schedule_id: UUID, *, by: str) -> None:
 
 
 async def pause(db: Database, schedule_id: UUID, *, by: str) -> bool:
-    """Skip its times until resumed; they are not made up for. False: already paused. Raises NotFound."""
+    """Skipped times are not made up for. False: already paused. Raises NotFound."""
     async with db.transaction() as tx:
         if (await _locked(tx, schedule_id)).next_at is None:
             return False
@@ -62,7 +62,7 @@ async def pause(db: Database, schedule_id: UUID, *, by: str) -> bool:
 
 
 async def resume(db: Database, schedule_id: UUID, *, by: str) -> bool:
-    """Resume with its next time. False: not paused. Raises NotFound."""
+    """False: not paused. Raises NotFound."""
     async with db.transaction() as tx:
         found = await _locked(tx, schedule_id)
         if found.next_at is not None:
@@ -76,7 +76,7 @@ async def resume(db: Database, schedule_id: UUID, *, by: str) -> bool:
 async def start(
     db: Database, schedule: Schedule, due_at: datetime, now: datetime, new: NewRun, missed: str | None
 ) -> UUID | None:
-    """Start the run of this time, or record it as failed because it was ``missed``. None: another process did."""
+    """Start the run, or record it as failed because it was ``missed``. None: another process did."""
     run_id = new_id()
     async with db.transaction() as tx:
         stored = await schedules.lock(tx, schedule.id)
@@ -100,7 +100,6 @@ async def start(
 
 
 async def due(db: Database) -> list[schedules.DueSchedule]:
-    """Due schedules, by the database's clock."""
     return await db.read(schedules.due)
 
 
@@ -113,7 +112,7 @@ async def unknown_agents(db: Database, known: list[str]) -> list[str]:
 
 
 async def find(db: Database, id_prefix: str) -> UUID:
-    """The only schedule whose id has this prefix. Raises NotFound."""
+    """Raises NotFound unless exactly one schedule matches."""
     found = await db.read(schedules.matching, id_prefix)
     if len(found) != 1:
         raise NotFound(f"{'several schedules begin' if found else 'no schedule begins'} with {id_prefix}")

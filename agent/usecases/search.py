@@ -1,5 +1,3 @@
-"""The words by which people find requests."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +13,7 @@ AT_ONCE = 200
 async def store_words(
     db: Database, words_of: Callable[[RequestView], Awaitable[Sequence[str]]], *, at_once: int = AT_ONCE
 ) -> int:
-    """Store the words of new or changed requests; returns how many. ``words_of`` omits what people may not see."""
+    """``words_of`` omits what people may not see."""
     async with db.transaction() as tx:
         due = await search.take_due(tx, at_once)
         found = await views.request_views(tx, due)

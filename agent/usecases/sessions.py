@@ -1,4 +1,4 @@
-"""Sessions of the pages. Secrets are stored as SHA-256; permissions are looked up on every request."""
+"""Secrets are stored as SHA-256; permissions are looked up on every request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NewSession:
 
 
 async def create_link(db: Database, person: Person) -> str:
-    """Create a link that signs this person in once, within ``LINK_LIFE``. Returns its secret."""
+    """The secret signs this person in once, within ``LINK_LIFE``."""
     secret = secrets.token_urlsafe(32)
     async with db.transaction() as tx:
         sessions.delete_old(tx)
@@ -40,14 +40,14 @@ async def create_link(db: Database, person: Person) -> str:
 
 
 async def link_owner(db: Database, secret: str) -> Person | None:
-    """The person that a link would sign in; ``None``: used, expired or unknown. Does not use it up."""
+    """``None``: used, expired or unknown. Does not use the link up."""
     if not _SHAPE.match(secret):
         return None
     return await db.read(sessions.link_for, _digest(secret))
 
 
 async def use_link(db: Database, secret: str) -> NewSession | None:
-    """Use a link up and begin a session (recorded); ``None`` as in ``link_owner``."""
+    """Use a link up and record the session; ``None`` as in ``link_owner``."""
     if not _SHAPE.match(secret):
         return None
     async with db.transaction() as tx:
@@ -56,20 +56,19 @@ async def use_link(db: Database, secret: str) -> NewSession | None:
 
 
 async def sign_in(db: Database, person: Person, via: Literal["openid"]) -> NewSession:
-    """Begin a session (recorded) for a person authenticated by ``via``."""
+    """Record a session of a person authenticated by ``via``."""
     async with db.transaction() as tx:
         return await _begin(tx, person, via)
 
 
 async def find(db: Database, secret: str) -> Session | None:
-    """The session of this secret; ``None``: expired, ended or unknown."""
+    """``None``: expired, ended or unknown."""
     if not _SHAPE.match(secret):
         return None
     return await db.read(sessions.find, _digest(secret))
 
 
 async def sign_out(db: Database, secret: str) -> None:
-    """End a session (recorded), unless ended."""
     if not _SHAPE.match(secret):
         return
     async with db.transaction() as tx:
@@ -86,7 +85,6 @@ async def _begin(tx: Transaction, person: Person, via: str) -> NewSession:
 
 
 async def _record(tx: Transaction, person: Person, kind: AuditKind, detail: dict[str, str]) -> None:
-    """Append to the person's own audit chain."""
     subject = f"person:{person}"
     await audit.create_head(tx, subject)
     await audit.record(tx, subject, kind, audit.actor(person), detail)

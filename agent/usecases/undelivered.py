@@ -1,4 +1,4 @@
-"""Messages that Slack rejects: notify people, give up, retry."""
+"""Messages that Slack rejects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.usecases.due_messages import Dead, DueMessage
 
 
 async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Destination | None) -> None:
-    """Notify people elsewhere, once, that messages to this destination fail and may need their help.
+    """Notify people elsewhere that messages to this destination fail and may need their help.
 
     ``admin`` is notified once per cause, a waiting request's run in its thread. Both again only after a message got
     through here, and ``admin`` only when nothing else waits for the same cause.
@@ -50,7 +50,7 @@ async def report_plain_card(db: Database, due: DueMessage, code: str, admin: Des
 
 
 async def give_up(tx: Transaction, dead: Dead) -> None:
-    """Keep a message with the reason; notify operators and the run's thread."""
+    """Notify operators and the run's thread."""
     due, here = dead.due, dead.due.destination
     undelivered.mark_dead(tx, due.ids, dead.error)
     facts = {"channel": here.channel_id, "text": f"Slack refuses: {dead.error}"}
@@ -69,12 +69,12 @@ async def give_up(tx: Transaction, dead: Dead) -> None:
 
 
 async def list_dead(db: Database, limit: int) -> Sequence[DeadMessage]:
-    """Given-up messages that no later one has replaced, latest first."""
+    """Messages that no later one has replaced, latest first."""
     return await db.read(undelivered.list_dead, limit)
 
 
 async def retry_dead(db: Database, delivery_id: UUID | None) -> int:
-    """Retry this given-up message, or all. Returns how many."""
+    """Retry one message, or all."""
     async with db.transaction() as tx:
         channels = await undelivered.revive(tx, delivery_id)
         tx.wake(*(Wakeup.channel(channel_id) for channel_id in set(channels)))

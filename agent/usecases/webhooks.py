@@ -1,4 +1,4 @@
-"""Webhooks. The secret is shown once, but stored in clear, because it signs what is sent."""
+"""The secret is shown once, but stored in clear, because it signs what is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class WebhookRejected(SignoffError):
-    """The webhook cannot be added; the message says why."""
+    """The message says why."""
 
 
 async def add(
@@ -37,7 +37,7 @@ async def add(
     by: str,
     allowed: Sequence[Network] = (),
 ) -> str:
-    """Add a webhook and return its secret. ``allowed`` networks are reachable. Raises WebhookRejected and Conflict."""
+    """Return the new secret. ``allowed`` networks are reachable. Raises WebhookRejected and Conflict."""
     _check(name, url, events, allowed)
     webhook = Webhook(new_id(), name, url, START + secrets.token_urlsafe(32))
     async with db.transaction() as tx:
@@ -53,7 +53,7 @@ async def add(
 
 
 async def remove(db: Database, name: str, *, by: str) -> None:
-    """Remove a webhook and its pending notices. Raises NotFound."""
+    """Remove a webhook with its pending notices. Raises NotFound."""
     async with db.transaction() as tx:
         webhook_id = await outbound.lock(tx, name)
         if webhook_id is None:
@@ -64,17 +64,16 @@ async def remove(db: Database, name: str, *, by: str) -> None:
 
 
 async def list_webhooks(db: Database) -> list[WebhookLine]:
-    """All webhooks with their health, without secrets."""
     return await db.read(outbound.list_webhooks)
 
 
 async def list_dead(db: Database, limit: int = 50, after: UUID | None = None) -> list[DeadMessage]:
-    """Given-up notices, latest first; ``after`` is the last one seen."""
+    """Notices, latest first; ``after`` is the last one seen."""
     return await db.read(outbound.list_dead, limit, after)
 
 
 async def replay(db: Database, notice_id: UUID | None = None) -> int:
-    """Retry one given-up notice, or all. Returns how many. Raises NotFound if it was not given up."""
+    """Retry one notice, or all. Raises NotFound if it was not given up."""
     async with db.transaction() as tx:
         targets = await outbound.revive(tx, notice_id)
         if notice_id is not None and not targets:

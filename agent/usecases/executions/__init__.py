@@ -1,4 +1,4 @@
-"""Attempts to run a call: by workers (`internal`) and programs (`external`)."""
+"""Attempts of workers (`internal`) and programs (`external`)."""
 
 from agent.usecases.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome
 from agent.usecases.executions.claims import CallToClaim, ClaimCalls, find_claim

@@ -36,9 +36,9 @@ async def void_and_ask(
 ) -> UUID:
     """Void an approval whose facts have changed, and ask people again. Idempotent.
 
-    ``rule``, ``destination`` and ``limits`` come from the new evaluation. Without a rule the earlier one applies:
-    the same people are asked, even if policy would now let the action run. Returns the new request's id. Raises
-    ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (the facts are the same).
+    ``rule``, ``destination`` and ``limits`` come from the new evaluation. Without a rule the earlier one applies: the
+    same people are asked, even if policy would now let the action run. Returns the new request's id. Raises
+    ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (same facts).
     """
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)

@@ -1,4 +1,4 @@
-"""Claim a ready call: the attempt is written before its effect begins."""
+"""The attempt is written before its effect begins."""
 
 from __future__ import annotations
 
@@ -28,32 +28,27 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class CallToClaim:
-    """A run's call, its worker, and its terms."""
-
     call_id: UUID
     run_id: UUID
     request_id: UUID | None
-    """If people were asked."""
     terms: ClaimTerms
 
     @property
     def subject(self) -> str:
-        """The call's audit chain."""
         return call_subject(self.run_id, self.request_id)
 
     @property
     def unapproved_uses(self) -> tuple[Use, ...]:
-        """Uses of limits over time that need room: of a call that nobody approved."""
+        """Only calls that nobody approved need room."""
         return self.terms.uses if self.request_id is None else ()
 
 
 class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
-    """Take the one open attempt at each ready call, if the action to run is the decided one.
+    """Take the one open attempt at each ready call, if its action is the decided one.
 
-    ``None``: nothing (more) to run, a pause, an ended run that does not need the call, or a limit over time without
-    room for a call that nobody approved, which is evaluated again. ``NoRoom`` (concurrency limits reached) and
-    ``OutdatedPolicy`` (not the terms' policy) leave the call ready. Compares under the call's lock. After
-    ``OutcomeUnknown``, ask ``find_claim``. Members are calls of different runs.
+    ``None``: nothing to run, a pause, an ended run that does not need the call, or a limit over time without room for
+    a call that nobody approved, which is evaluated again. ``NoRoom`` and ``OutdatedPolicy`` leave the call ready.
+    Compares under the call's lock. After ``OutcomeUnknown``, ask ``find_claim``. Members are calls of different runs.
     """
 
     async def lock(
@@ -86,7 +81,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
 
 
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
-    """An unconfirmed claim's attempt, behind the run's lock. ``None``: given up; ``NotFound``: not written."""
+    """An unconfirmed attempt, behind the run's lock. ``None``: given up. Raises ``NotFound``: not written."""
     async with db.transaction() as tx:
         await runs.lock(tx, run_id)
         call = await call_locks.lock(tx, call_id)
@@ -109,11 +104,10 @@ _NOT_STARTED = Outcome(ExecutionStatus.FAILED, "the tool was never called")
 async def begin_attempt(
     tx: Transaction, found: ReadyCall, terms: ClaimTerms
 ) -> tuple[Claim, ChainHead] | OutdatedPolicy | NoRoom | None:
-    """Write an attempt at a ready call. Returns it with its chain's head."""
     call = found.call
     if error := outdated(terms.policy_epoch, call.policy_epoch):
         return error
-    if call.parked:  # the run works again once its last waiting call is decided
+    if call.parked:  # the run works again after its last decision
         runs.work_again(tx, call.run_id)
     if call.state is not CallState.READY or call.paused or (action := decided_action(call)) is None:
         return None
@@ -136,7 +130,7 @@ async def begin_attempt(
 
 
 def decided_action(call: StoredCall) -> Action | None:
-    """The action that may run: what people approved, if asked, and only while not void."""
+    """What people approved, if asked, and only while not void."""
     if call.ask_no == 0:
         return Action.from_canonical(call.action) if call.action and call.request_id is None else None
     if call.outcome is not RequestStatus.APPROVED or call.voided or call.decided_action is None:

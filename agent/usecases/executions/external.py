@@ -1,4 +1,4 @@
-"""External programs: withdraw, claim once, report. Without a report the action is in doubt."""
+"""Claims and reports of external programs. Without a report the action is in doubt."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from signoff.errors import Conflict
 from signoff.values import Action
 
 LEASE_SECONDS = 3600.0
-"""Seconds that an executor may be silent, unless its claim says otherwise."""
+"""Seconds of an executor's silence, unless its claim says otherwise."""
 
 LONGEST_LEASE = 86_400.0
 
 TokenOf = Callable[[UUID], str]
-"""The token of an execution. Only its hash is stored."""
+"""Only the token's hash is stored."""
 
 FACTS_CHANGED = "facts-changed"
-"""The refusal after which people are asked again."""
+"""After this refusal people are asked again."""
 
 
 class ClaimRefused(Conflict):
-    """``kind`` is the machine-readable reason."""
+    """``kind`` is machine-readable."""
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
@@ -54,7 +54,7 @@ class ClaimRefused(Conflict):
 
 
 class ReportRefused(Conflict):
-    """The result is not the outcome; ``kind`` is the machine-readable reason."""
+    """The result is not the outcome; ``kind`` is machine-readable."""
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
@@ -67,7 +67,7 @@ def random_token(execution_id: UUID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExternalClaim:
-    """The right to execute exactly ``action``, once. ``token`` goes with the report; only its hash is stored."""
+    """The right to execute exactly ``action``, once. Only the hash of ``token`` is stored."""
 
     execution_id: UUID
     request_id: UUID
@@ -86,7 +86,7 @@ class ExternalClaim:
 async def record_judgement(
     db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object], judged: Judgement
 ) -> None:
-    """Record an evaluation without a request in the key's audit chain. Raises ``OutdatedPolicy``."""
+    """The key's audit chain records evaluations without a request. Raises ``OutdatedPolicy``."""
     subject = principal.name
     async with db.transaction() as tx:
         check_epoch(judged.epoch, await policies.lock_epoch(tx))
@@ -96,7 +96,7 @@ async def record_judgement(
 
 
 async def withdraw(db: Database, request_id: UUID, principal: Principal) -> bool:
-    """Withdraw the program's request. False: already decided. Raises ``NotFound``."""
+    """False: already decided. Raises ``NotFound``."""
     words = f"taken back by the program that asked ({principal.name})"
     return await requests.withdraw(db, request_id, None, words, principal=principal.name)
 
@@ -113,12 +113,11 @@ async def claim(
     facts_are_read: bool = False,
     policy_epoch: int = 0,
 ) -> ExternalClaim:
-    """Claim an approved action once, to execute it elsewhere, under the request's lock and by the database's clock.
+    """Claim an approved action once, under the request's lock and by the database's clock.
 
     An open attempt is returned again if ``token_of`` gives its token: the first answer was lost. ``digest``: of the
-    action that the executor expects. ``facts`` were sent or looked up for this claim; ``facts_are_read``: a rule for
-    this tool reads facts; ``policy_epoch``: that rule's policy. Raises ``NotFound`` (no such request of this
-    principal), ``ClaimRefused`` and ``OutdatedPolicy``.
+    action that the executor expects. ``facts`` were sent or looked up for this claim; ``facts_are_read``: by a rule
+    for this tool of the policy ``policy_epoch``. Raises ``NotFound``, ``ClaimRefused`` and ``OutdatedPolicy``.
     """
     with tracing.span_within("claim", request_id, request_id, {"request_id": str(request_id)}) as span:
         claimed = await _claim(
@@ -175,7 +174,7 @@ async def _claim(
 def _open_claim(
     found: ClaimableRequest, request_id: UUID, token_of: TokenOf, lease_seconds: float
 ) -> ExternalClaim | None:
-    """The claim that this one repeats, while its attempt is open and its action is the decided one."""
+    """The repeated claim, while its attempt is open and its action is the decided one."""
     execution_id = found.open_execution
     if (
         execution_id is None
@@ -194,14 +193,14 @@ def _open_claim(
 async def hand_over_together(
     db: Database, request_ids: Sequence[UUID], *, wait: bool
 ) -> list[datetime | None]:
-    """Record that the askers read these approvals. Returns when each was first read; ``None``: not claimable."""
+    """Returns when each approval was first read; ``None``: not claimable."""
     async with db.transaction() as tx:
         handed_over = await external_executions.hand_over(tx, request_ids)
     return [handed_over.get(each) for each in request_ids]
 
 
 def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
-    """The action to execute now, once, if its facts are the approved ones. Raises ``ClaimRefused``."""
+    """Raises ``ClaimRefused``."""
     if found.status is RequestStatus.WAITING:
         raise ClaimRefused("not-approved", "the request is still waiting")
     if found.status is not RequestStatus.APPROVED:
@@ -227,7 +226,7 @@ def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
 
 
 def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool) -> None:
-    """Raise ``ClaimRefused`` unless people approved exactly these facts."""
+    """Raises ``ClaimRefused`` unless people approved exactly these facts."""
     match coverage(found.approved_facts, facts, are_read=are_read):
         case Coverage.CHANGED:
             raise ClaimRefused(FACTS_CHANGED, "its facts have changed since people approved it")
@@ -239,10 +238,7 @@ def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool
 
 
 async def report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
-    """Write how a claimed attempt ended, once.
-
-    Raises ``NotFound``, and ``ReportRefused`` if the result is only recorded beside the outcome.
-    """
+    """Raises ``NotFound``, and ``ReportRefused`` if the result is only recorded beside the outcome."""
     about = {"request_id": str(request_id), "status": outcome.status.value}
     with tracing.span_within("report", request_id, request_id, about):
         await _report(db, request_id, principal, token, outcome)
@@ -281,7 +277,7 @@ def write_outcome(
 
 
 async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
-    """End approvals not claimed within `execute_within`; returns how many. One that was read is left in doubt."""
+    """End approvals not claimed within `execute_within`. One that was read is left in doubt."""
     overdue = external_executions.overdue_approvals
     return await isolate_failures(db, overdue, _lapse, size=batch_size, broken=_BROKEN_LAPSES)
 

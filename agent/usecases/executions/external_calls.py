@@ -1,5 +1,3 @@
-"""Calls that programs claim, execute and report."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,13 +13,13 @@ from agent.usecases.executions.claims import decided_action
 from agent.usecases.executions.external import TokenOf, hash_of
 
 CLAIM_WITHIN = 86_400.0
-"""Seconds to claim a call that needed no approval; an approved one has `execute_within`."""
+"""Seconds, without an approval; an approved call has `execute_within`."""
 
 PAGE = 100
 
 
 async def hand_out(db: Database, call_id: UUID, seconds: float) -> bool:
-    """Let programs claim a ready call; its card shows until when. False: no longer ready."""
+    """The card shows until when. False: no longer ready."""
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None
@@ -39,7 +37,7 @@ async def handed_out(db: Database, tools: Sequence[tuple[str, str]]) -> list[Han
 
 
 async def find_open_claim(db: Database, call_id: UUID, token_of: TokenOf) -> Claim | None:
-    """The open attempt, if ``token_of`` gives its token and its action is the decided one."""
+    """The open attempt, if the token is its own and its action is the decided one."""
     async with db.transaction() as tx:
         call = await call_locks.lock(tx, call_id)
         found = await external_calls.find_open_attempt(tx, call_id)
@@ -54,5 +52,4 @@ async def find_open_claim(db: Database, call_id: UUID, token_of: TokenOf) -> Cla
 
 
 async def find_attempt(db: Database, call_id: UUID, token: str) -> ExternalCallAttempt | None:
-    """Find the attempt claimed with this token."""
     return await db.read(external_calls.find_attempt, call_id, hash_of(token))

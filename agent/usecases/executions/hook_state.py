@@ -1,7 +1,7 @@
 """What a tool has prepared for the pending action.
 
 Written before ``on_pending`` runs, so that after a crash another worker knows what may be prepared. After an edit,
-``on_refused`` (cause "edited") undoes it before the hook runs for the new action.
+``on_refused`` (cause "edited") undoes it before the hook runs again.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from agent.store import call_locks, calls, request_locks, views
 
 
 async def mark_prepared(db: Database, call_id: UUID, action: bytes) -> bool:
-    """Record that ``on_pending`` is about to run for this action. False: it is not pending."""
+    """Call before ``on_pending`` runs. False: the action is not pending."""
     return await _while_asked(db, call_id, action, lambda tx: calls.mark_prepared(tx, call_id, action))
 
 
 async def mark_announced(db: Database, call_id: UUID, action: bytes) -> bool:
-    """Record that the hook has run for this action. False: it is not, or no longer, pending."""
+    """Call after the hook. False: the action is no longer pending."""
     return await _while_asked(db, call_id, action, lambda tx: calls.mark_announced(tx, call_id))
 
 
 async def is_superseded(db: Database, call_id: UUID, action: bytes) -> bool:
-    """Whether the recorded preparation was undone or replaced."""
+    """The preparation was undone or replaced."""
     return await db.read(views.prepared_action, call_id) != action
 
 
 async def clear_prepared(db: Database, call_id: UUID, action: bytes) -> None:
-    """Record that the tool has undone its preparation."""
     async with db.transaction() as tx:
         calls.clear_prepared(tx, call_id, action)
 

@@ -1,4 +1,4 @@
-"""Attempts of workers: claim, report, void, call off, renew.
+"""Attempts of workers.
 
 At most once: an attempt is claimed before its effect begins, and never silently repeated. Exactly-once is impossible
 for arbitrary effects; an unknown outcome is *in doubt*.
@@ -61,14 +61,11 @@ class ClaimedAttempt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How an attempt ended."""
-
     claim: ClaimedAttempt
     outcome: Outcome
 
     @property
     def subject(self) -> str:
-        """The attempt's audit chain."""
         return call_subject(self.claim.run_id, self.claim.request_id)
 
 
@@ -121,7 +118,6 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
 def write_outcome(
     tx: Transaction, run: LockedRun, attempt: CallAttempt, outcome: Outcome, head: ChainHead
 ) -> None:
-    """End an open attempt, and answer its call or leave it in doubt."""
     attempts.write_outcome(tx, attempt, outcome, head, attempt.actor)
     if outcome.status is ExecutionStatus.IN_DOUBT:
         calls.mark_in_doubt(tx, attempt.call.id)
@@ -132,14 +128,13 @@ def write_outcome(
 
 
 def is_wanted(run: LockedRun, attempt: CallAttempt) -> bool:
-    """Whether the run still waits for the outcome."""
     return not run.over or attempt.call.repeats is not None
 
 
 def try_again(
     tx: Transaction, run: LockedRun, attempt: CallAttempt, failed: Outcome, head: ChainHead
 ) -> None:
-    """End an attempt as failed; the next may begin at once, or after ``retry_after`` seconds."""
+    """The next attempt may begin at once, or after ``retry_after`` seconds."""
     attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, failed.text)
     calls.make_ready_again(tx, attempt.call.id, run.agent, failed.retry_after)
     lost = failed.retry_after is None
@@ -150,7 +145,7 @@ def try_again(
 
 
 def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> None:
-    """Answer the call after all: the worker presumed lost has executed it, and the run goes on."""
+    """The worker presumed lost has executed the call."""
     run, attempt = found.run, found.attempt
     attempts.write_end_of_doubt(tx, attempt, outcome, found.head, attempt.actor)
     call_answers.answer(tx, run, attempt.call, CallAnswer(AnswerKind.RESULT, outcome.text))
@@ -164,7 +159,7 @@ def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> Non
 
 
 def _announce_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:
-    """Show the doubt in the run's message; mention the requester in its thread, where cardless calls are settled."""
+    """Cardless calls are settled in the run's thread, so it mentions the requester."""
     if run.destination is None:
         return
     facts: dict[str, object] = {"tool": attempt.call.tool}
@@ -186,10 +181,7 @@ async def void_and_ask(
     *,
     outdated: bool = False,
 ) -> OpenOutcome:
-    """Void an outdated approval and ask again.
-
-    Raises ``NotFound``, ``OutdatedPolicy``, and ``Conflict`` if the call no longer waits.
-    """
+    """Raises ``NotFound``, ``OutdatedPolicy``, and ``Conflict`` if the call no longer waits."""
     async with db.transaction() as tx:
         run, call = await _lock(tx, call_id)
         check_epoch(new.policy_epoch, call.policy_epoch)
@@ -217,7 +209,7 @@ async def void_and_ask(
 
 
 async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) -> bool:
-    """Call off an approved call and tell its agent. False: begun or not approved. Raises ``NotFound``."""
+    """Call off an approved call. False: begun or not approved. Raises ``NotFound``."""
     async with db.transaction() as tx:
         _, call = await _lock(tx, call_id)
         if call.state is not CallState.READY:
@@ -230,7 +222,7 @@ async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) 
 
 
 async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun, StoredCall]:
-    """Lock the call behind its run and request; holds the pause switch. Raises ``NotFound``."""
+    """Lock the call behind run and request; holds the pause switch. Raises ``NotFound``."""
     run_id = await call_locks.run_to_judge(tx, call_id)
     run = await runs.lock(tx, run_id) if run_id else None
     await request_locks.lock_of_call(tx, call_id)
@@ -243,7 +235,7 @@ async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun, StoredCall]:
 async def renew_leases(
     db: Database, worker: str, execution_ids: Collection[UUID], turns: Collection[RunLease]
 ) -> None:
-    """Extend this worker's leases; lost ones stay lost."""
+    """Lost leases stay lost."""
     if not execution_ids and not turns:
         return
     async with db.transaction() as tx:

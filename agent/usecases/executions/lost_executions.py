@@ -1,4 +1,4 @@
-"""Attempts whose worker is gone: in doubt until people settle them; idempotent ones are retried a few times."""
+"""Attempts whose worker is gone are in doubt until people settle them; idempotent ones are retried a few times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ _BROKEN = FailedItems("rescue")
 
 
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
-    """Take over attempts with expired leases; returns how many."""
     lost = await db.read(executions.lost, batch_size, _BROKEN.ids)
     return await one_by_one(lost, partial(_rescue_one, db), _BROKEN)
 

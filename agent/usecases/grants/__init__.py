@@ -1,4 +1,4 @@
-"""Grants (consent in advance): `giving`, `uses`, and `endings`."""
+"""Grants: consent in advance."""
 
 from agent.usecases.grants.endings import end_all, revoke, revoke_as_operator
 from agent.usecases.grants.giving import GrantProposal, propose

@@ -1,5 +1,3 @@
-"""End grants: revoked, or ended by a pause or a changed checkpoint."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -27,10 +25,7 @@ REVOKED = "revoked"
 async def revoke(
     db: Database, grant_id: UUID, by: Standing, approvers: Sequence[str], *, administrator: bool, path: str
 ) -> bool:
-    """End a grant for good, by a reviewer or administrator. False: already ended.
-
-    Raises ``NotFound`` and ``Refused`` (recorded).
-    """
+    """False: already ended. Raises ``NotFound`` and ``Refused`` (recorded)."""
     refusal = eligibility.revocation_refusal(approvers, by, administrator=administrator)
     async with db.transaction() as tx:
         if refusal is None:
@@ -42,7 +37,7 @@ async def revoke(
 
 
 async def revoke_as_operator(db: Database, grant_id: UUID, by: str) -> bool:
-    """End a grant from the command line. Raises ``NotFound``."""
+    """Raises ``NotFound``."""
     async with db.transaction() as tx:
         return await _end(tx, grant_id, by, REVOKED, "cli")
 
@@ -73,7 +68,6 @@ def write_end(
     because: str,
     path: str | None = None,
 ) -> None:
-    """End these locked grants."""
     if not ended:
         return
     grants.end(tx, [grant_id for grant_id, _, _ in ended], by=by, because=because)
@@ -98,6 +92,5 @@ async def _end(tx: Transaction, grant_id: UUID, by: str, because: str, path: str
 
 
 def _person(actor: str) -> Person | None:
-    """The person in the audit log's name, if in Slack."""
     team, _, user = actor.removeprefix("slack:").partition("/")
     return Person(team, user) if actor.startswith("slack:") else None

@@ -33,7 +33,7 @@ MAX_DESCRIPTION = 1000
 
 @dataclass(frozen=True, slots=True)
 class GrantProposal:
-    """A constraint for every argument and fact of the approved call."""
+    """Has a constraint for every argument and fact of the approved call."""
 
     origin: UUID
     by: Person
@@ -46,7 +46,7 @@ class GrantProposal:
     max_sum: Decimal | None = None
 
     def digest(self) -> bytes:
-        """Identifies a repeated proposal: SHA-256."""
+        """A digest that identifies a repeated proposal."""
         hashed: dict[str, object] = {
             "arguments": {name: constraint_as_json(each) for name, each in self.arguments.items()},
             "facts": {name: constraint_as_json(each) for name, each in (self.facts or {}).items()},
@@ -69,9 +69,8 @@ async def propose(
 ) -> OpenOutcome:
     """Propose a grant to those who may approve the call. Idempotent.
 
-    ``limits`` are those of the policy ``policy_epoch``, which must still be in force. ``choices``: allowed values,
-    by argument. The proposer's vote is cast afterwards. Raises ``GrantRefused``, and ``Refused`` for an unknown
-    request.
+    ``limits``: of the policy ``policy_epoch``, which must still be in force. ``choices``: allowed values, by
+    argument. The proposer's vote is cast afterwards. Raises ``GrantRefused``, and ``Refused`` for an unknown request.
     """
     async with db.transaction() as tx:
         client_id, content = f"{proposal.origin}:{proposal.by}", proposal.digest()
@@ -154,7 +153,6 @@ def _problem(
     limits: GrantLimits | None,
     choices: Mapping[str, Sequence[object]],
 ) -> str | None:
-    """Why this grant is impossible, as a sentence."""
     approved = any(vote.person == proposal.by and vote.verdict is Verdict.APPROVE for vote in view.votes)
     if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED) or view.voided or not approved:
         return "Only somebody whose approval of this request stands can allow similar calls."

@@ -1,7 +1,7 @@
 """Uses of grants, checked under the grant's lock and written with the call's beginning.
 
-The caller has just evaluated the call (`CallToCover`) and looked up the granters in the directory. If any check fails
-nothing begins, and people are asked.
+The caller has just evaluated the call (`CallToCover`) and looked up the granters. If any check fails nothing begins,
+and people are asked.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LOST_REVIEWER = "somebody who gave it is no reviewer any more"
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """A grant that seems to cover a call, and the directory's facts about its granters."""
+    """A grant that seems to cover a call; ``standings`` of its granters."""
 
     grant_id: UUID
     call: CallToCover
@@ -64,7 +64,7 @@ class Cover:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCall:
-    """A program's request; ``content`` is the digest of everything it sent."""
+    """``content``: digest of everything the program sent."""
 
     principal: str
     client_id: str
@@ -74,7 +74,6 @@ class ProgramCall:
 
     @property
     def limit_key(self) -> UUID:
-        """The key of its uses of limits."""
         return limits.question_key(self.principal, self.client_id, self.content)
 
     @property
@@ -84,8 +83,6 @@ class ProgramCall:
 
 @dataclass(frozen=True, slots=True)
 class _Reviewed:
-    """The call, for checking its granters."""
-
     approvers: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
 
@@ -102,7 +99,7 @@ class _Use:
 async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Claim | None:
     """Claim a call that nobody was asked about, as a use of the grant.
 
-    Further attempts count as the same use. ``None``: nothing was written; ask people. Raises ``NoRoom`` and
+    Further attempts are the same use. ``None``: nothing was written; ask people. Raises ``NoRoom`` and
     ``OutdatedPolicy``. After ``OutcomeUnknown``, ask ``executions.find_claim``.
     """
     async with db.transaction() as tx:
@@ -132,21 +129,17 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
 
 
 async def has_used(db: Database, call_id: UUID) -> bool:
-    """Whether the call began as a use of a grant."""
     return await db.read(grants.earlier_use, _key(call_id)) is not None
 
 
 async def find_use(db: Database, asked: ProgramCall) -> UUID | None:
-    """The grant that covered this request before. Raises ``Conflict`` if that had other content."""
+    """The grant that covered this request before. Raises ``Conflict`` for other content."""
     used = await db.read(grants.earlier_use, asked.key)
     return used.grant_id if used is not None and _is_repeated(asked, used) else None
 
 
 async def use_by_program(db: Database, asked: ProgramCall, cover: Cover, *, policy_epoch: int = 0) -> bool:
-    """Let a program act without asking, as a use of the grant. Repeating the request is the same use.
-
-    Raises ``OutdatedPolicy``, and ``Conflict`` if the name was used for other content.
-    """
+    """A repeated request is the same use. Raises ``OutdatedPolicy``, and ``Conflict`` for other content."""
     async with db.transaction() as tx:
         if await request_locks.lock_client_id(tx, asked.principal, asked.client_id, hold=True) is not None:
             return False
@@ -185,7 +178,7 @@ def _key(call_id: UUID) -> str:
 
 
 def _is_repeated(asked: ProgramCall, used: EarlierUse) -> bool:
-    """True. Raises ``Conflict`` if the earlier request of this name had other content."""
+    """Raises ``Conflict`` for other content."""
     if bytes(used.content) != asked.content:
         raise Conflict(f"request {asked.client_id!r} exists with other content")
     return True
@@ -194,7 +187,7 @@ def _is_repeated(asked: ProgramCall, used: EarlierUse) -> bool:
 def _may_begin(found: ReadyCall, cover: Cover, used: EarlierUse | None, *, outside: bool) -> bool:
     """Whether the call is new, or began before under this grant.
 
-    ``outside``: an external program claims the call, which was handed out earlier.
+    ``outside``: a program claims a call handed out earlier.
     """
     call = found.call
     if call.ask_no or call.repeats is not None or call.paused or call.unneeded:
@@ -215,7 +208,7 @@ async def _covering(
     involved: Sequence[Exclusion],
     used: EarlierUse | None,
 ) -> Grant | None:
-    """The locked grant's terms, if they cover the call now. Ends a grant whose granter is no longer a reviewer."""
+    """The terms, if they cover the call now. Ends a grant whose granter is no longer a reviewer."""
     allowed = None if grant.ended else granted(grant)
     if allowed is None:
         why: str | None = "it has ended, or what is stored is not what was approved"
@@ -237,7 +230,6 @@ def _objection(
     involved: Sequence[Exclusion],
     used: EarlierUse | None,
 ) -> str | None:
-    """Why the grant does not cover the call."""
     call, rule = cover.call, cover.call.rule
     uses, total = (grant.uses, grant.used_sum) if used is None else (0, Decimal(0))
     why = allowed.objection(call) or allowed.exhausted(grant.at, uses, total, allowed.amount(call))

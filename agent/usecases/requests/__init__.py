@@ -1,5 +1,3 @@
-"""Use cases on a request."""
-
 from agent.store.requests import NewRequest
 from agent.usecases.requests.asking_again import ask_again
 from agent.usecases.requests.card_places import (

@@ -16,10 +16,7 @@ from signoff.errors import Conflict
 
 
 async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECT) -> UUID:
-    """Ask about an expired action again, as a new background call (its id is returned).
-
-    Raises ``NotFound``, ``Conflict`` and ``Refused``.
-    """
+    """Ask about an expired action as a new background call. Raises ``NotFound``, ``Conflict`` and ``Refused``."""
     async with db.transaction() as tx:
         expired = await request_locks.find_expired(tx, request_id)
         if expired is None:

@@ -17,7 +17,7 @@ OwnSurface = Literal["home", "modal"]
 
 
 async def create_place(db: Database, request_id: UUID, surface: OwnSurface, person: Person) -> str:
-    """The nonce with which this person may act on the request there. Raises ``NotFound``."""
+    """The nonce with which this person may act there. Raises ``NotFound``."""
     found = await create_places(db, [request_id], surface, person)
     if request_id not in found:
         raise NotFound(f"no request {request_id}")
@@ -35,7 +35,6 @@ async def create_places(
 
 
 async def redraw_card(db: Database, request_id: UUID) -> None:
-    """Somebody saw an outdated card."""
     async with db.transaction() as tx:
         there = await stored.channel_of_card(tx, request_id)
         if there is not None:

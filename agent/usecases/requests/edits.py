@@ -27,7 +27,7 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class EditAttempt:
-    """``place`` is ``None`` only on paths without a card."""
+    """``place`` is ``None`` without a card."""
 
     request_id: UUID
     revision: int
@@ -38,7 +38,7 @@ class EditAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """``rule`` matches the edited action (``None``: policy would let it run)."""
+    """``rule`` is ``None`` if policy would let the edited action run."""
 
     request_id: UUID
     revision: int
@@ -62,7 +62,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditOutcome:
-    """The current revision. ``editor_may_approve``: the editor's own approval would count."""
+    """``editor_may_approve``: the editor's own approval would count."""
 
     revision: int
     editor_may_approve: bool
@@ -78,10 +78,7 @@ async def check_edit(db: Database, attempt: EditAttempt) -> None:
 
 
 async def edit(db: Database, edit: Edit) -> EditOutcome:
-    """Replace the pending action; earlier votes no longer count.
-
-    Raises ``Refused`` (recorded), ``OutdatedPolicy`` and ``OutcomeUnknown``.
-    """
+    """Earlier votes no longer count. Raises ``Refused`` (recorded), ``OutdatedPolicy`` and ``OutcomeUnknown``."""
     async with db.decision_transaction() as tx:
         outcome = await _edit(tx, edit)
     if isinstance(outcome, Refused):
@@ -133,14 +130,12 @@ async def _lock(tx: Transaction, attempt: EditAttempt, *, judged: bool = False) 
 
 
 def _refusal(request: ReviewedRequest, attempt: EditAttempt) -> Refused | None:
-    """Why this person may not edit this revision from there."""
     return places.refusal(request.place, attempt.place, attempt.editor.person) or eligibility.edit_refusal(
         request, attempt.editor, attempt.revision, request.head.at
     )
 
 
 def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -> Refused | None:
-    """Why the action may not be changed in this way."""
     if touches_hidden(made, before.arguments, edit.action.arguments, opened.redact):
         return Refused(Refusal.REDACTED_EDIT)
     if edit.rule is not None and not allows_edit(opened, edit.rule):
@@ -149,7 +144,7 @@ def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Differ
 
 
 def _is_repeated(request: ReviewedRequest, edit: Edit) -> bool:
-    """Whether this edit was applied and is delivered again."""
+    """The applied edit is delivered again."""
     return (
         request.status is RequestStatus.WAITING
         and request.revision == edit.revision + 1

@@ -1,4 +1,4 @@
-"""Requests that end without a vote (withdrawn, expired), and those that escalate."""
+"""Requests that end without a vote, and those that escalate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from signoff.values import Person
 async def withdraw(
     db: Database, request_id: UUID, by: Person | None, reason: str | None, *, principal: str | None = None
 ) -> bool:
-    """Withdraw a request, for the key ``principal``. False: already decided. Raises ``NotFound``."""
+    """False: already decided. Raises ``NotFound``. ``principal``: the withdrawing key."""
     async with db.transaction() as tx:
         request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING:
@@ -34,7 +34,7 @@ async def withdraw(
 
 
 async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, principal: str) -> bool:
-    """Withdraw a request and evaluate its call with the current code. False: already decided, or no call."""
+    """Evaluate the call with the current code. False: already decided, or no call."""
     async with db.transaction() as tx:
         request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING or request.call_id is None:
@@ -67,11 +67,11 @@ async def _withdraw(
 
 
 BATCH = 32
-"""Requests that expire per transaction. A click waits at most a few milliseconds for one."""
+"""Per transaction. A click waits at most a few milliseconds for one."""
 
 
 async def expire_due(db: Database, *, batch_size: int = BATCH) -> int:
-    """Expire unanswered requests, or escalate them (once); returns how many."""
+    """Expire unanswered requests, or escalate them (once)."""
     due = open_requests.lock_due
     return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 

@@ -1,5 +1,3 @@
-"""Open a request, once."""
-
 from __future__ import annotations
 
 import hashlib
@@ -56,8 +54,7 @@ class OpenOutcome:
 async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - the word of the trade
     """Ask people, once.
 
-    Raises ``Conflict`` (other content under its id, or an ended run), ``NotFound`` (no call) and
-    ``OutdatedPolicy``.
+    Raises ``Conflict`` (other content under its id, or an ended run), ``NotFound`` (no call) and ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         ask_no = 1
@@ -93,7 +90,6 @@ def write_request(
     head: ChainHead,
     involved: Sequence[Exclusion],
 ) -> None:
-    """Write the rows, the first audit entry, the card, and the line in the run's thread."""
     tx.after_commit(
         partial(
             log.info,
@@ -135,7 +131,7 @@ def _excluded(new: NewRequest, involved: Sequence[Exclusion]) -> tuple[Exclusion
 
 
 def content_digest(new: NewRequest) -> bytes:
-    """SHA-256 of everything that a repeated opening under the same id must match."""
+    """SHA-256 of what a repeated opening must match."""
     if new.content is not None:
         return new.content
     content = {
@@ -148,7 +144,7 @@ def content_digest(new: NewRequest) -> bytes:
 
 
 def _park(tx: Transaction, call: NewCall, new: NewRequest) -> None:
-    """Make the call wait for people, and its run for the call unless it may go on in the background."""
+    """The run waits for the call unless it may go on in the background."""
     released = call.blocking and new.background
     calls.mark_asked(tx, new, blocking=call.blocking and not new.background)
     if released:

@@ -1,4 +1,4 @@
-"""The only way in which a request ends: outcome, its call's next state, notifications."""
+"""The only way in which a request ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class RequestEnding:
-    """How a waiting, locked request ends; ``digest``: of its current revision."""
+    """``digest``: of the current revision."""
 
     request: LockedRequest | OpenRequest
     digest: bytes
@@ -51,19 +51,18 @@ class RequestEnding:
     principal: str | None = None
     """The key that ended it, if no person did."""
     rejudged: bool = False
-    """Evaluate the call and ask people again, instead of refusing it."""
+    """Evaluate the call again, instead of refusing it."""
     claimed: bool = False
-    """Its call is claimed in the same transaction."""
+    """In the same transaction."""
     background: bool = True
-    """Its call may go on in the background, so its run gets a note."""
+    """The call may go on in the background, so its run gets a note."""
     run_channel: str | None = None
-    """Channel of the run's first message; if unknown here, the delivery poller finds it."""
+    """If unknown here, the delivery poller finds it."""
     webhooks: bool = True
-    """Whether there may be webhooks to notify."""
 
     @property
     def explained(self) -> bool:
-        """Whether a reviewer's words go to the requester in the run's thread."""
+        """A reviewer's words go to the requester in the run's thread."""
         decided = self.outcome in (RequestStatus.APPROVED, RequestStatus.REJECTED)
         return decided and bool((self.reason or "").strip())
 
@@ -74,7 +73,7 @@ def end_requests(
     earlier: Sequence[tuple[ChainHead, AuditEntry]] = (),
     later: Sequence[tuple[ChainHead, AuditEntry]] = (),
 ) -> None:
-    """Write the decisions and their consequences, between the audit entries ``earlier`` and ``later``."""
+    """``earlier`` and ``later`` audit entries surround the decisions'."""
     if not endings:
         return
     decided = [_decision(each) for each in endings]
@@ -114,7 +113,6 @@ def _decision(ending: RequestEnding) -> Decision:
 
 
 def _continue_calls(tx: Transaction, decided: Sequence[Decision], to_explain: Collection[UUID]) -> None:
-    """Notify the runs of background and noted calls, and wake them."""
     of_calls = [each for each in decided if each.call_id is not None]
     decisions.add_run_lines(
         tx, {each.request_id: _line_in_run(each) for each in of_calls if each.request_id in to_explain}

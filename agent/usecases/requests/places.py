@@ -1,4 +1,4 @@
-"""Compare the card of a click with the stored one."""
+"""Compare a click's card with the stored one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from signoff.values import Person
 
 
 def refusal(stored: StoredPlace | None, place: Place | None, person: Person) -> Refused | None:
-    """Why this click does not count there; ``place`` is ``None`` without a card."""
     if place is None or (stored is not None and stored.fits(place, person)):
         return None
     return Refused(Refusal.WRONG_PLACE)

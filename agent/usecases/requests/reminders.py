@@ -15,7 +15,7 @@ from signoff.values import Person
 
 
 async def remind_due(db: Database, *, batch_size: int = 200) -> int:
-    """Send one reminder for all fractions (`remind_at`) that have passed; returns how many."""
+    """One reminder covers all fractions (`remind_at`) that have passed."""
     return await isolate_failures(db, reminders.lock_due, _remind, size=batch_size, broken=_BROKEN)
 
 
@@ -23,7 +23,7 @@ _BROKEN = FailedItems("remind")
 
 
 async def _remind(tx: Transaction, due: Sequence[DueReminder]) -> None:
-    """Store the reached reminder, and notify people unless the deadline has passed."""
+    """After the deadline nobody is notified."""
     voters = await reminders.voters(tx, [row.id for row in due])
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in due])
     reminded = {row.id: _reminded(row, heads[request_subject(row.id)].at) for row in due}
@@ -52,7 +52,7 @@ def _line(row: DueReminder, voters: Collection[Person]) -> OutboxMessage:
 
 
 def _remaining_reviewers(row: DueReminder, voters: Collection[Person]) -> tuple[str, ...]:
-    """Whom to mention: reviewers without a vote or exclusion; if a whole channel decides, its `notify` list."""
+    """Reviewers without a vote or exclusion; if a whole channel decides, its `notify` list."""
     named = [approver for approver in row.approvers if approver != "channel"] or row.notify
     done = {person.user_id for person in (*voters, *(each.person for each in row.excluded))}
     return tuple(name for name in named if name not in done)

@@ -1,5 +1,3 @@
-"""Settle an execution in doubt."""
-
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -35,7 +33,7 @@ async def settle(
     thread: tuple[str, str] | None = None,
     path: str = DIRECT,
 ) -> int:
-    """Record a person's verdict: retry, or take it as done. Returns how many more it takes.
+    """Settle a doubt: retry, or take it as done. Returns how many more people it takes.
 
     A retry can repeat the effect, so it takes as many people as the approval; ``others`` are earlier voters'
     standings. Taking it as done takes one. ``thread`` (channel, ``ts``): the run's thread with the button. Raises
@@ -78,7 +76,7 @@ async def _lock(connection: Connection, execution_id: UUID) -> tuple[runs.Locked
 def _refusal(
     doubt: Doubt, settler: Standing, verdict: Word, *, administrator: bool, thread: tuple[str, str] | None
 ) -> Refusal | None:
-    """Why this verdict does not count. A doubt about a request is settled on its card."""
+    """A doubt about a request is settled on its card."""
     if thread is not None and (doubt.asked or thread != doubt.run_thread):
         return Refusal.WRONG_PLACE
     return eligibility.settlement_refusal(
@@ -103,7 +101,7 @@ def _needed(doubt: Doubt, settler: Standing, others: Collection[Standing]) -> in
 async def _want_retry(
     tx: Transaction, doubt: Doubt, settler: Standing, note: str | None, needed: int, path: str
 ) -> None:
-    """Record a vote for a retry that does not complete the quorum; repeating it changes nothing."""
+    """Repeating a vote changes nothing."""
     by = settler.person
     if by in doubt.retry_voters or doubt.request_id is None or doubt.destination is None:
         return
@@ -125,7 +123,7 @@ async def _record(
 def _messages(
     run: runs.LockedRun | None, doubt: Doubt, settler: Standing, verdict: Word, note: str | None
 ) -> list[OutboxMessage]:
-    """Messages for the card and its thread; without a request, for the run's thread, which reported the doubt."""
+    """Without a request, the run's thread reported the doubt and gets the message."""
     by = settler.person
     root = (
         [outbox.run_root(run.destination, run.id)] if run is not None and run.destination is not None else []

@@ -31,7 +31,7 @@ from signoff.values import Action, Person
 
 @dataclass(frozen=True, slots=True)
 class VoteOutcome:
-    """``needed`` approvals are missing; ``repeated``: it was counted before."""
+    """``needed``: missing approvals. ``repeated``: counted before."""
 
     status: RequestStatus
     approvals: int
@@ -40,7 +40,7 @@ class VoteOutcome:
 
 
 class NewVoters(Exception):
-    """These people voted after the ballot's standings were looked up."""
+    """People who voted after the standings were looked up."""
 
     def __init__(self, people: Sequence[Person]) -> None:
         super().__init__(", ".join(map(str, people)))
@@ -51,7 +51,7 @@ class Claimant(Protocol):
     """Runs calls in this process; may claim one with its approval."""
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
-        """The terms to claim a just approved call, or ``None`` to leave it ready. Must not raise."""
+        """``None`` leaves the approved call ready. Must not raise."""
 
     def begin(self, claim: Claim) -> object:
         """Run a committed claim's tool. Must be quick and not raise."""
@@ -61,8 +61,8 @@ class CountVotes(JointUseCase[Ballot, ReviewedRequest, VoteOutcome]):
     """Count each vote on one revision; the one that completes the tally decides.
 
     A row lock orders a request's votes; the database's clock checks the deadline under it. Repeating a vote changes
-    nothing. The result may be ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded`` nothing is
-    recorded; after ``OutcomeUnknown``, voting again is safe.
+    nothing. The result may be ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded`` nothing is recorded;
+    after ``OutcomeUnknown``, voting again is safe.
 
     ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. Of two ballots on one request, the
     second runs alone.
@@ -130,7 +130,7 @@ _DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStat
 
 
 def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
-    """The tally with this ballot, without votes of people who lost the right. A repeated vote recounts."""
+    """Votes of people who lost the right do not count. A repeated vote recounts."""
     person = ballot.voter.person
     live = [
         LiveVote(v.person.team_id, v.person.user_id, v.verdict.value)
@@ -142,7 +142,6 @@ def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
 
 
 def _others(request: ReviewedRequest, ballot: Ballot) -> list[StoredVote]:
-    """Other people's votes on the current revision."""
     mine = ballot.voter.person
     return [each for each in request.votes if each.person != mine and each.revision == request.revision]
 
@@ -153,7 +152,6 @@ def _still_counts(request: ReviewedRequest, ballot: Ballot, vote: StoredVote) ->
 
 
 def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
-    """Why this vote does not count."""
     refused = places.refusal(request.place, ballot.place, ballot.voter.person) or eligibility.vote_refusal(
         request, ballot.voter, ballot.verdict, ballot.revision, request.head.at
     )
@@ -186,7 +184,6 @@ def _conclude(
     earlier: Sequence[tuple[ChainHead, AuditEntry]],
     claimant: Claimant | None,
 ) -> None:
-    """Decide if the tally is complete; otherwise show its progress."""
     person = ballot.voter.person
     if count.outcome is None:
         audit.append_all(tx, earlier)
@@ -260,7 +257,7 @@ async def record_refusal(
     kind: AuditKind = AuditKind.VOTE_REFUSED,
     principal: str | None = None,
 ) -> None:
-    """Record that ``who`` (a person, or a program's principal) was refused a vote, or what ``kind`` says."""
+    """``who``: a person, or a program's principal."""
     async with db.transaction() as tx:
         if await request_locks.lock(tx, request_id) is None:
             return

@@ -1,5 +1,3 @@
-"""Use cases on a run."""
-
 from agent.domain.run import NewRun
 from agent.usecases.runs.calls import answer_call, pass_call, refuse_call
 from agent.usecases.runs.cancellation import cancel, cancel_by_operator, cancel_by_program, end_orphans

@@ -1,5 +1,3 @@
-"""Calls that a turn proposed: passed, refused, answered."""
-
 from __future__ import annotations
 
 from uuid import UUID
@@ -20,10 +18,7 @@ from signoff.values import Action
 
 
 async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch: int = 0) -> bool:
-    """Mark the call as allowed; its claim records that. False: already evaluated, or the run has ended.
-
-    Raises ``OutdatedPolicy``.
-    """
+    """The claim records what is allowed. False: already evaluated, or the run has ended. Raises ``OutdatedPolicy``."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW or call.unneeded:
@@ -41,10 +36,7 @@ async def refuse_call(
     policy_epoch: int | None = None,
     judgement: Judgement | None = None,
 ) -> bool:
-    """Refuse the call; nobody is asked. False: already evaluated.
-
-    ``policy_epoch``: the policy that refuses, if policy does. Raises ``OutdatedPolicy``.
-    """
+    """False: already evaluated. Raises ``OutdatedPolicy``. ``policy_epoch``: if policy refuses."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW:
@@ -58,9 +50,9 @@ async def refuse_call(
 
 
 async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
-    """Answer a refused call's run: its model gets the answer, or the run (and its parents) ends.
+    """Give the model the answer, or end the run (and its parents). Returns the error that ended the run.
 
-    A refused call changes only behind its run's lock, so it is not locked. Returns the error that ended the run.
+    A refused call changes only behind its run's lock, so it is not locked.
     """
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)

@@ -1,5 +1,3 @@
-"""Cancel a run and its child runs."""
-
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -24,8 +22,8 @@ async def cancel(
     """Cancel a run and its child runs: requests are withdrawn, nothing more begins.
 
     For the requester, and reviewers of a request that one of these runs waits for: by name or group (``by.roles``),
-    or as a member of one of the review ``channels``, both as resolved for ``views.cancel_context``. False: already
-    ended. Raises ``NotFound`` and ``Refused`` (recorded).
+    or as a member of a review channel (``channels``), as resolved for ``views.cancel_context``. False: already ended.
+    Raises ``NotFound`` and ``Refused`` (recorded).
     """
     async with db.transaction() as tx:
         outcome = await _cancel(tx, run_id, by, frozenset(channels), path)
@@ -35,7 +33,7 @@ async def cancel(
 
 
 async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
-    """Cancel for the program that started the run. Raises ``NotFound``, also for another's run."""
+    """Only the program that started the run may cancel. Raises ``NotFound``."""
     async with db.transaction() as tx:
         run = await views.run_view(tx, run_id)
         if run is None or run.principal != principal:
@@ -45,14 +43,14 @@ async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
 
 
 async def cancel_by_operator(db: Database, run_id: UUID, actor: str, reason: str) -> bool:
-    """Cancel from the command line. Raises ``NotFound``."""
+    """Raises ``NotFound``."""
     async with db.transaction() as tx:
         locked = await _lock_with_descendants(tx, run_id)
         return await _end(tx, locked, actor=actor, text=reason)
 
 
 async def end_orphans(db: Database) -> int:
-    """End child runs whose parent has ended: nobody waits for their answer. Returns how many."""
+    """Nobody waits for the answer of a child run whose parent has ended."""
     found = await db.read(ancestors.orphans)
     for run_id in found:
         async with db.transaction() as tx:
@@ -76,7 +74,7 @@ async def _cancel(
 
 
 async def _lock_with_descendants(tx: Transaction, run_id: UUID) -> LockedRuns:
-    """Lock the run's descendants, then the run, which is last."""
+    """The run is last, after its descendants."""
     below_first = await ancestors.run_with_descendants(tx, run_id)
     locked = [run for each in below_first if (run := await runs.lock(tx, each)) is not None]
     if not locked:

@@ -17,9 +17,9 @@ from agent.usecases.runs.starts import write_run
 async def delegate(
     db: Database, call: CallToClaim, *, agent: str, version: str, background: bool = False
 ) -> UUID | None:
-    """Start a child run for a ready call; its end answers the call.
+    """Start a child run; its end answers the call. ``None``: nothing to run. Raises ``OutdatedPolicy``.
 
-    ``background``: the parent's model goes on at once. ``None``: nothing to run. Raises ``OutdatedPolicy``.
+    ``background``: the parent's model goes on at once.
     """
     async with db.transaction() as tx:
         locked = await call_locks.lock_ready(

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How runs end; ``facts`` go into the line in their threads."""
+    """``facts`` go into the runs' threads."""
 
     status: RunStatus
     cause: str
@@ -36,17 +36,17 @@ class RunEnding:
     actor: str | None = None
     """For the audit log, if not a person in Slack."""
     reason: str | None = None
-    """A reviewer's words, for the parent's agent."""
+    """A reviewer's words."""
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LockedRuns:
-    """Runs, each before its parent, with everything locked between runs and calls."""
+    """Each run precedes its parent; everything between runs and calls is locked."""
 
     runs: Sequence[LockedRun]
     by_id: Mapping[UUID, LockedRun]
-    """The runs and their parents."""
+    """With their parents."""
     waiting: Sequence[OpenRequest]
 
     def parent_of(self, run: LockedRun) -> LockedRun | None:
@@ -54,7 +54,7 @@ class LockedRuns:
 
 
 async def lock(tx: Transaction, locked: Sequence[LockedRun]) -> LockedRuns:
-    """Lock what follows these runs in the lock order: other parents, and waiting requests."""
+    """Lock what follows in the lock order: other parents, and waiting requests."""
     by_id = {run.id: run for run in locked}
     for run in locked:
         if run.parent_run_id is not None and run.parent_run_id not in by_id:
@@ -66,7 +66,7 @@ async def lock(tx: Transaction, locked: Sequence[LockedRun]) -> LockedRuns:
 
 
 async def lock_with_ancestors(tx: Transaction, run: LockedRun) -> LockedRuns:
-    """Lock this run's ancestors up to the first that has ended, and what follows."""
+    """Lock ancestors up to the first that has ended, and what follows."""
     line = [run]
     while (parent_id := line[-1].parent_run_id) is not None:
         parent = await runs.lock(tx, parent_id)
@@ -83,7 +83,7 @@ async def end(
     how: RunEnding,
     refused: tuple[EndedCall, CallAnswer] | None = None,
 ) -> None:
-    """End some of the locked runs: withdraw requests, begin nothing more. Running attempts finish.
+    """Withdraw requests, begin nothing more. Running attempts finish.
 
     Parents that go on get an answer. The caller or the sweep ends child runs outside ``ending_runs``. ``refused``:
     the answered call whose refusal ends the first run.

@@ -1,5 +1,3 @@
-"""People's messages to a run, in its thread or through a program."""
-
 from __future__ import annotations
 
 from uuid import UUID
@@ -14,7 +12,7 @@ from signoff.values import Person
 
 
 async def replace_deleted_root(db: Database, team_id: str, channel_id: str, ts: str) -> None:
-    """Post a run's deleted first message again while the run goes on."""
+    """Post a deleted first message again while the run goes on."""
     async with db.transaction() as tx:
         run_id = await views.run_in_thread(tx, team_id, channel_id, ts)
         if run_id is not None:
@@ -33,7 +31,7 @@ async def add_message(
 ) -> bool:
     """Add a person's message, from the run's thread or through the program ``principal``.
 
-    One of the requester, an ``administrator`` or the starting program resumes a failed or denied run. False:
+    A message of the requester, an ``administrator`` or the starting program resumes a failed or denied run. False:
     repeated, or the run was cancelled. Raises ``NotFound``, and ``Refused`` (recorded) for others' messages to an
     ended run.
     """

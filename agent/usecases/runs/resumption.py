@@ -29,10 +29,9 @@ async def resume(
     thread: tuple[str, str] | None = None,
     path: str = DIRECT,
 ) -> None:
-    """Resume a failed run with fresh limits, for its requester or an ``administrator``.
+    """Fresh limits, for the requester or an ``administrator``. ``thread`` (channel, ``ts``): of the button.
 
-    ``thread`` (channel, ``ts``): of the button. Raises ``NotFound``, ``Conflict`` (not failed, or transcript
-    erased) and ``Refused`` (recorded).
+    Raises ``NotFound``, ``Conflict`` (not failed, or transcript erased) and ``Refused`` (recorded).
     """
     async with db.transaction() as tx:
         run, seen = await _failed(tx, run_id)
@@ -51,7 +50,7 @@ async def resume(
 
 
 async def resume_by_operator(db: Database, run_id: UUID, actor: str) -> None:
-    """Resume from the command line. Raises ``NotFound`` and ``Conflict``."""
+    """Raises ``NotFound`` and ``Conflict``."""
     async with db.transaction() as tx:
         run, _ = await _failed(tx, run_id)
         await _go_on(tx, run, None, actor, "cli")

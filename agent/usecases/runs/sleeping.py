@@ -1,4 +1,4 @@
-"""Calls that only wait. The end is stored, and polling wakes them by the database's clock."""
+"""Calls that only wait. Polling wakes them by the database's clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ async def sleep_until_ready(db: Database, call_id: UUID, action: Action, seconds
 
 
 async def wake_up(db: Database, call_id: UUID) -> None:
-    """Answer a call that has waited long enough, unless answered."""
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None

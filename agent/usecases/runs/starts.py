@@ -30,7 +30,6 @@ class StartOutcome:
 
 
 async def start(db: Database, new: NewRun) -> StartOutcome:
-    """Start a run, or find the one with the same start key."""
     run_id = new_id()
     async with db.transaction() as tx:
         if not await write_run(tx, run_id, new):
@@ -39,7 +38,7 @@ async def start(db: Database, new: NewRun) -> StartOutcome:
 
 
 async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
-    """Write the run. False: its start key is taken, and nothing is written."""
+    """False: the start key is taken, and nothing is written."""
     if await _write(tx, run_id, new) is None:
         return False
     tx.wake(Wakeup.run(run_id, new.agent))
@@ -47,7 +46,7 @@ async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
 
 
 async def write_failed_run(tx: Transaction, run_id: UUID, new: NewRun, cause: str) -> None:
-    """Write a run that failed before it began; resuming starts it. Its start key must be new."""
+    """The run failed before it began; resuming starts it. Its start key must be new."""
     head = await _write(tx, run_id, new)
     if head is None:
         raise AssertionError(f"there is a run with the start key {new.start_key}")

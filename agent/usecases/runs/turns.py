@@ -1,7 +1,7 @@
-"""One turn of a run under a lease: take it, journal the result, release it.
+"""One turn of a run under a lease.
 
-A run is runnable when it has more inputs (``inputs``) than its last turn read (``heard``). Every write of a turn checks
-the lease's epoch (fencing).
+A run is runnable when it has more inputs (``inputs``) than its last turn read (``heard``). Every write of a turn
+checks the lease's epoch (fencing).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeasedRun:
-    """A leased run, with its rows as read when the lease was taken."""
+    """Rows as read when the lease was taken."""
 
     lease: RunLease
     run: RunView
@@ -56,7 +56,7 @@ class LeasedRun:
 
 
 class LeaseRuns(JointUseCase[UUID, TakenLease | None, LeasedRun | None]):
-    """Lease each run for one model turn. ``None``: no new input, not due, or leased by another worker."""
+    """``None``: no new input, not due, or leased by another worker."""
 
     def __init__(self, db: Database, worker: str) -> None:
         super().__init__(db)
@@ -96,7 +96,7 @@ class MadeTurn:
 
 
 class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
-    """Journal each turn: text, unevaluated calls, and cost. Releases the lease.
+    """Journal each turn, and release its lease.
 
     ``LeaseLost``: another worker has the run, or the turn is journalled already; nothing is written. Members are
     turns of different runs. Without ``wait`` a child run's turn is skipped: its end locks the parent before any
@@ -163,7 +163,7 @@ def _note_end(tx: Transaction, run: LockedRun) -> None:
 
 
 async def record_model_failure(db: Database, lease: RunLease, error: str, retry_in: float | None) -> None:
-    """The model call failed: retry in ``retry_in`` seconds, or fail the run. Raises ``LeaseLost``."""
+    """``retry_in``: seconds; ``None`` fails the run. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         if retry_in is None:
@@ -179,7 +179,7 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
 
 
 async def release(db: Database, lease: RunLease, heard: int) -> None:
-    """Release the lease until one of the run's calls is answered. Raises ``LeaseLost``."""
+    """Release the lease until a call is answered. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         run_leases.release(tx, run.id, heard)
@@ -188,13 +188,13 @@ async def release(db: Database, lease: RunLease, heard: int) -> None:
 
 
 async def drop_lease(db: Database, run_id: UUID, worker: str) -> None:
-    """Release an unused lease. Waits for a transaction about to commit that holds the run's row."""
+    """Waits for a transaction about to commit that holds the run's row."""
     async with db.transaction() as tx:
         run_leases.drop(tx, run_id, worker)
 
 
 async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> None:
-    """End the run, denied or failed, by its agent. Raises ``LeaseLost``."""
+    """Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         await _end(tx, run, status, cause)
@@ -202,7 +202,7 @@ async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> N
 
 
 async def show_at_work(db: Database, run_id: UUID) -> None:
-    """Update the run's first message: a call takes a while."""
+    """The first message shows a call that takes a while."""
     async with db.transaction() as tx:
         there = await runs.destination(tx, run_id)
         if there is not None:
@@ -212,7 +212,7 @@ async def show_at_work(db: Database, run_id: UUID) -> None:
 async def set_status(
     db: Database, lease: RunLease, progress: str | None = None, label: str | None = None
 ) -> None:
-    """Set the agent's status in the run's first message; None: unchanged. Raises ``LeaseLost``."""
+    """``None``: unchanged. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         runs.set_status(tx, run.id, progress, label)

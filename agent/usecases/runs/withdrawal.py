@@ -15,7 +15,7 @@ WHY = "its agent does not wait for it any more"
 
 
 async def withdraw_call(db: Database, call_id: UUID, actor: str) -> None:
-    """Withdraw a request, a call that has not begun, or a child run; a running attempt finishes. Safe to repeat."""
+    """A running attempt finishes. Safe to repeat."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
         below = await ancestors.child_run_of(connection, call_id)
