@@ -1,4 +1,4 @@
-"""`Agent`, and the registry of agents served by this process."""
+"""The registry of agents served by this process."""
 
 import importlib
 import re
@@ -16,11 +16,11 @@ from agent.runtime.tool import Tool
 from signoff.errors import SignoffError
 from signoff.values import Action, Risk
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word, because people type it after `/agent run`
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word: people type it after `/agent run`
 
 
 class LoadError(SignoffError):
-    """One line that names the module and the reason."""
+    """Names the module and the reason."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,14 @@ class Agent:
         return self._by_name.get(name)
 
     def blocks(self, tool: str) -> bool:
-        """Whether a call blocks the chat; an unknown tool is answered in its turn."""
+        """An unknown tool is answered in its turn."""
         found = self.tool(tool)
         return found is None or not found.background
 
 
 @dataclass(frozen=True, eq=False)
 class Delegate(Tool):
-    """An agent as a tool, made by `Agent.as_tool`. It has no effect of its own and is never in doubt."""
+    """An agent as a tool (`Agent.as_tool`). It has no effect of its own, so it is never in doubt."""
 
     agent: Agent | None = None
 
@@ -141,7 +141,7 @@ class Delegate(Tool):
         return replace(super().traits, exempt="only delegates a task")
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """Never allowed in advance: the other agent's calls are evaluated one by one."""
+        """No grants: the other agent's calls are evaluated one by one."""
         return rule.model_copy(update={"allow_grants": False}) if rule.allow_grants else rule
 
 
@@ -155,7 +155,7 @@ def _delegate_tool(task: str) -> str:
 
 
 class Registry:
-    """The served agents and those that they delegate to, by name. LoadError for duplicate names."""
+    """Includes agents to whom served agents delegate. Raises LoadError for duplicate names."""
 
     def __init__(self, agents: Iterable[Agent] = ()) -> None:
         self._agents: dict[str, Agent] = {}
@@ -196,7 +196,7 @@ def load_agents(modules: Sequence[str]) -> Registry:
 
 
 def _is_in_module(filename: str) -> bool:
-    """Whether a frame is in the loaded module, not in our code or the import system."""
+    """The frame is in the loaded module, not in our code or the import system."""
     machinery = (Path(__file__).parent, Path(importlib.__file__).parent)
     return filename.endswith(".py") and Path(filename).parent not in machinery
 
@@ -206,7 +206,7 @@ def _import(name: str) -> ModuleType:
         raise LoadError(f'"{name}" is not the name of a module (write my_agents for the file my_agents.py)')
     try:
         return importlib.import_module(name)
-    except Exception as error:  # a user's module may raise anything
+    except Exception as error:  # may be anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             hint = " (write it without .py)" if name.endswith(".py") else ""
             raise LoadError(
@@ -217,7 +217,7 @@ def _import(name: str) -> ModuleType:
 
 
 def _place(error: Exception) -> str:
-    """Where the user's code raised it, or the syntax error: ` (my_agents.py:57)`; empty if elsewhere."""
+    """` (my_agents.py:57)`: where the user's code failed; empty if elsewhere."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({_shown(error.filename)}:{error.lineno})"
     passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_in_module(frame.filename)]
@@ -225,13 +225,12 @@ def _place(error: Exception) -> str:
 
 
 def _shown(filename: str) -> str:
-    """Relative to the current directory if below it."""
     path = Path(filename)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _found_elsewhere(name: str, module: ModuleType) -> str:
-    """The imported file, and what to do if it hides one of the current directory."""
+    """The imported file, and advice if it hides one of the current directory."""
     found, own = Path(module.__file__ or ""), Path(*name.split(".")).with_suffix(".py")
     if own.exists() and not found.samefile(own):
         return (

@@ -1,4 +1,4 @@
-"""Whether an approval covers what would run now: same bytes, versions and facts, under no stricter policy."""
+"""An approval covers the same bytes, versions and facts, under no stricter policy."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -26,7 +26,7 @@ class ApprovedCall(Protocol):
 
 
 def as_of_now(tool: Tool, decided: Action) -> Action:
-    """The decided arguments with today's defaults. MalformedArguments if they do not fit."""
+    """Add today's defaults. Raises MalformedArguments if they do not fit."""
     return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
 
 
@@ -39,7 +39,7 @@ def changed(
     facts: Facts,
     rule: Rule | None,
 ) -> str | None:
-    """Why an approval does not cover what would run now. ``rule``: the one that matches now."""
+    """Why an approval covers no longer what would run. ``rule``: the one that matches now."""
     if not decided.digest == approval.digest_decided == approval.digest_recorded:
         return "the stored action is not the decided one"
     if decided.tool_version != now.tool_version:

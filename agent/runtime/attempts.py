@@ -24,7 +24,7 @@ from agent.usecases.executions import Claim, Outcome, Report, hook_state
 log = structlog.get_logger(__name__)
 
 SHOWN_AFTER = 0.4
-"""Seconds until the run's message shows a running call; most have ended by then."""
+"""Seconds until a running call is shown; most end sooner."""
 
 
 class CallingRun(JudgementSubject, Protocol):
@@ -36,7 +36,7 @@ class CallingRun(JudgementSubject, Protocol):
 
 
 async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Claim, asked_at: float) -> None:
-    """Run the tool of a just evaluated claim; its lease counts from ``asked_at`` of ``lease_clock``."""
+    """Run a just evaluated claim; its lease counts from ``asked_at`` of ``lease_clock``."""
     at_work = asyncio.get_running_loop().call_later(
         SHOWN_AFTER, lambda: services.watch(runs.show_at_work(services.db, run.id))
     )
@@ -48,7 +48,7 @@ async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Cl
 
 
 async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:
-    """Run it, with a trace below the approved request or the run."""
+    """The trace is below the approved request or the run."""
     about: tracing.Attributes = {
         "run_id": str(run.id),
         "request_id": str(claim.request_id) if claim.request_id else None,
@@ -70,7 +70,7 @@ async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim)
 async def end_unrun(
     services: Services, work: OpenCallDetails, tool: Tool | None, claim: Claim, why: str
 ) -> None:
-    """Tell the tool of the refusal before storing it: if this worker dies in between, another repeats it."""
+    """Tell the tool before storing its refusal: if this worker dies in between, another repeats it."""
     if tool is not None and tool.on_refused is not None:
         await run_hook(services, tool.on_refused, tool, work, claim.action, cause="denied")
         await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
@@ -78,7 +78,7 @@ async def end_unrun(
 
 
 async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> Outcome | None:
-    """The outcome, once stored; None: it exceeds its time, and will be retried."""
+    """Returns the stored outcome. None: overdue, and will be retried."""
     context = ToolContext(
         run_id=run.id,
         call_id=claim.call_id,
@@ -104,7 +104,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         outcome = _outcome(call, tool, claim)
     elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
         services.watch(_await_late_result(services, claim, tool, call))
-        return None  # not reported: the call is ready again when the lease has expired
+        return None  # ready again when the lease has expired
     elif call.withdraw():
         outcome = _failed(user_code.BLOCKED)
     else:
@@ -116,13 +116,13 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
 
 
 def _check_lease(services: Services, claim: Claim) -> None:
-    """Begin only while the lease is surely valid; otherwise somebody may have settled it."""
+    """Begin only under a valid lease: after it somebody may have settled the attempt."""
     if not services.heartbeat.holds_lease(claim.execution_id):
         raise NotDone("the worker was delayed for longer than its lease before the call began; nothing ran")
 
 
 async def _await_late_result(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
-    """Record a result after the tool's timeout beside the report. A coroutine is cancelled; a thread cannot be."""
+    """Results after the timeout are recorded, too. A coroutine is cancelled; a thread cannot be."""
     if call.withdraw():
         return
     call.interrupt()
@@ -142,14 +142,14 @@ def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
             return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
         case error if (later := tool.seconds_to_retry(error, claim.attempt)) is not None:
             return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds, retry_after=later)
-        case TimeoutError() as error:  # what the tool waited for may have taken effect
+        case TimeoutError() as error:  # the awaited effect may have happened
             return _overdue(tool, call, stored_text.error_text(error))
         case error:
             return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds)
 
 
 def _logged(error: BaseException, tool: Tool, claim: Claim) -> str:
-    """The error as people and the model read it; the log has the author's frames."""
+    """People and the model read the returned error; the log has the author's frames."""
     log.warning(
         "tool raised",
         action="tool.raised",
@@ -164,7 +164,7 @@ def _logged(error: BaseException, tool: Tool, claim: Claim) -> str:
 def _outcome_of(tool: Tool, result: Any, seconds: float) -> Outcome:
     try:
         return Outcome(ExecutionStatus.SUCCEEDED, tool.stored_result(result), seconds)
-    except ValueError as error:  # it ran, but its result cannot be read
+    except ValueError as error:  # it ran
         words = f"it ran, but its result cannot be stored: {stored_text.error_text(error)}"
         return Outcome(ExecutionStatus.FAILED, words, seconds)
 

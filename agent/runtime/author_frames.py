@@ -17,19 +17,19 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def place(raised: BaseException) -> str | None:
-    """`my_agents.py:57`, the innermost line of the author's code; None if none was reached."""
+    """The innermost line: `my_agents.py:57`."""
     frames = _author_frames(raised)
     return f"{Path(frames[0].filename).name}:{frames[0].lineno}" if frames else None
 
 
 def trail(raised: BaseException) -> str | None:
-    """`my_agents.py:57 in price_of, my_agents.py:80 in process_refund`, innermost first."""
+    """`my_agents.py:57 in price_of, my_agents.py:80 in process_refund`."""
     frames = _author_frames(raised)[:_MOST]
     return ", ".join(f"{Path(each.filename).name}:{each.lineno} in {each.name}" for each in frames) or None
 
 
 def _author_frames(raised: BaseException) -> list[traceback.FrameSummary]:
-    """Innermost first. Library frames count only if nothing else is left."""
+    """Library frames count only if nothing else is left."""
     passed = traceback.extract_tb(raised.__traceback__)
     foreign = [frame for frame in reversed(passed) if not _is_ours(frame.filename)]
     own = [frame for frame in foreign if not set(_INSTALLED) & set(Path(frame.filename).parts)]

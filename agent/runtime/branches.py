@@ -1,4 +1,4 @@
-"""The tasks of a function agent. A task's place is the same in every replay, however tasks interleave."""
+"""A function agent's tasks. A task's place is the same in every replay, however tasks interleave."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PASSES = 100
-"""Rounds of the event loop without progress, after which all tasks count as waiting."""
+"""Event loop rounds without progress, after which all tasks count as waiting."""
 
 POLL_SECONDS = 0.05
-"""Seconds until tasks that wait for something outside are checked again."""
+"""Seconds between checks of waits for something outside."""
 
 _OUTSIDE = frozenset({asyncio.sleep.__code__, asyncio.to_thread.__code__})
-"""These end by themselves, so a task in one is waited for; others may depend on a waiting task."""
+"""These end by themselves; others may depend on a waiting task."""
 
 branch: ContextVar[Branch] = ContextVar("signoff_branch")
 
 
 @dataclass(eq=False)
 class Branch:
-    """A task. Its path: the creating task and its number there; empty for the function itself."""
+    """A task. Its path: the creating task and its number there; empty for the function."""
 
     tasks: list[asyncio.Task[Any]]
     """The function's, itself first."""
     moved: asyncio.Event
-    """Set when a task has begun something or ended."""
+    """A task has begun something or ended."""
     path: tuple[int, ...] = ()
     _made: int = field(default=0, init=False)
     _begun: int = field(default=0, init=False)
 
     def next_place(self) -> str:
-        """The place of this task's next step or question: path and number."""
         self._begun += 1
         return "/".join(map(str, (*self.path, self._begun)))
 
@@ -47,7 +46,6 @@ class Branch:
         task.add_done_callback(lambda _: self.moved.set())
 
     def start(self, function: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run the function itself."""
         context, outer = copy_context(), asyncio.current_task()
         context.run(branch.set, self)
         name = outer.get_name() if outer else None
@@ -56,7 +54,6 @@ class Branch:
         return task
 
     def cancel(self) -> None:
-        """Cancel unfinished tasks; what they then raise is ignored."""
         for task in self.tasks:
             if not task.done():
                 task.cancel()
@@ -69,7 +66,7 @@ def _retrieve(task: asyncio.Task[Any]) -> None:
 
 
 def fork(context: Context) -> tuple[Branch, Context] | None:
-    """The branch of a task created in this context, and its own context. None: not of a function agent."""
+    """A created task's branch and context. None: not of a function agent."""
     above = context.get(branch)
     if above is None:
         return None
@@ -79,10 +76,7 @@ def fork(context: Context) -> tuple[Branch, Context] | None:
 
 
 async def settle(root: Branch, waiting: Callable[[], int]) -> None:
-    """Return when the function has ended, or cannot go on before more is recorded.
-
-    `waiting`: how many tasks wait for the record.
-    """
+    """Return when the function has ended, or needs more records. `waiting`: the number of waiting tasks."""
     passes = 0
     while passes < PASSES and not root.tasks[0].done():
         at_work = [task for task in root.tasks if not task.done()]

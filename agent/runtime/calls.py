@@ -45,16 +45,16 @@ log = structlog.get_logger(__name__)
 
 
 async def advance_call(services: Services, call_id: UUID) -> None:
-    """Move the call as far as possible; safe at any time. Raises DatabaseError; polling finds the call again.
+    """Move the call as far as possible; safe at any time, and repeated by polling.
 
-    Raises OutdatedPolicy when the policy in force cannot be loaded here.
+    Raises DatabaseError, and OutdatedPolicy when the policy in force cannot be loaded here.
     """
     while await services.policies.judged(partial(_step, services, call_id)):
         pass
 
 
 async def _step(services: Services, call_id: UUID) -> bool:
-    """Advance by one state; true if there may be more to do."""
+    """Advance by one state. True: there may be more to do."""
     work = await services.db.read(views.open_call_details, call_id)
     if work is None:
         return False
@@ -90,7 +90,6 @@ async def _step(services: Services, call_id: UUID) -> bool:
 
 
 async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool | None) -> bool:
-    """Malformed, denied, asked about, or allowed."""
     if _is_unneeded(work):
         return await _refuse(services, work, AnswerKind.DENIED, "the run has ended")
     if tool is None:
@@ -130,10 +129,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
 async def _limited(
     services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
 ) -> tuple[Judgement, tuple[LimitState, ...], QuestionContext | None]:
-    """The decision within limits over time, and what its question needs, if it was read meanwhile.
-
-    Limits that the claim checks at once are not added up here.
-    """
+    """Returns what the question needs, too, if read meanwhile. Limits checked by an immediate claim are skipped."""
     if judgement.verdict == "ask":
         limited, context = await asyncio.gather(
             within_limits(services, call, judgement, uses), _context(services, call)
@@ -169,7 +165,7 @@ async def _ask(
     try:
         opened = await requests.open(services.db, new)
     except Conflict:
-        return True  # another worker has evaluated it meanwhile
+        return True  # evaluated by another worker
     log.info(
         "waiting for approval",
         action="call.pending" if call.tool.background else "run.paused",
@@ -185,24 +181,23 @@ async def _ask(
 async def _run_under_grant(
     services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
 ) -> bool:
-    """Run a call under a grant that covers it, if any."""
     covers = await covers_of_call(services, call, judgement)
     if not covers:
         return False
     work, tool, action = call.work, call.tool, call.action
-    if tool.executor:  # the executing program's claim is the use, checked then
+    if tool.executor:  # the executing program's claim is the use
         return await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch)
     with claims.room(services, work, tool):
         return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 
 
 def _is_unneeded(work: OpenCallDetails) -> bool:
-    """Whether asking people is useless; a call repeated after an expiry is still wanted."""
+    """A call repeated after an expiry is still wanted."""
     return work.run.status in _OVER and work.call.repeats is None
 
 
 def _earlier_rejection(context: QuestionContext) -> str | None:
-    """The answer that points the model to an earlier rejection in this run: people are not asked twice."""
+    """People are not asked twice in a run: the model gets the earlier rejection."""
     if (rejected := context.rejection) is None:
         return None
     why = f"; reason given by the reviewer: {rejected.reason}" if rejected.reason else ""
@@ -217,7 +212,6 @@ async def _refuse(
     *,
     judgement: Judgement | None = None,
 ) -> bool:
-    """`judgement`: the evaluation, if policy refuses."""
     log.info("call refused", action="call.refused", call_id=str(work.call.id), kind=kind.value, because=text)
     answer = CallAnswer(kind, stored_text.storable_text(text))
     epoch = judgement.epoch if judgement else None
@@ -226,7 +220,7 @@ async def _refuse(
 
 
 async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> None:
-    """Let programs claim the call; if none does in time, it fails."""
+    """A call that no program claims in time fails."""
     if work.claim_over:
         why = "no program claimed it in time; nothing was done"
         await claims.give_up(services, work, tool, why)
@@ -238,19 +232,16 @@ async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> No
 
 @dataclass(frozen=True, slots=True)
 class ReadyToRun:
-    """What would run now, and on which terms."""
-
     action: Action | None
     uses: tuple[Use, ...]
     epoch: int
     covers: Sequence[Cover] | None = None
-    """Grants that may cover it; None: none needed."""
+    """None: none needed."""
     judgement: Judgement | None = None
-    """Allows it without a person."""
 
 
 async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool) -> bool:
-    """Run a ready call. True: people are asked instead, and there may be more to do."""
+    """True: people are asked instead."""
     ready = await ready_call(services, work, agent, tool)
     if isinstance(ready, bool):
         return ready
@@ -268,10 +259,7 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
 async def ready_call(
     services: Services, work: OpenCallDetails, agent: Agent, tool: Tool
 ) -> ReadyToRun | bool:
-    """What a ready call would run, if everything is as evaluated or shown.
-
-    Otherwise it was given up (False), or people are asked again (True).
-    """
+    """What a ready call would run, as evaluated or shown. False: given up; True: people are asked again."""
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
         action = (
@@ -282,8 +270,7 @@ async def ready_call(
         await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
         return False
     except NotDone as nothing:
-        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its
-        # facts.
+        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its facts.
         if work.attempts and tool.repeatable and not await grants.has_used(services.db, work.call.id):
             return ReadyToRun(decided, (), services.policy.epoch)
         await claims.give_up(services, work, tool, str(nothing))
@@ -315,7 +302,7 @@ async def ready_call(
 
 
 def _outdated(work: OpenCallDetails) -> str | None:
-    """Why an approval is too old to begin. Calls that began in time may go on: another attempt, or a Retry."""
+    """Calls that began in time may go on: another attempt, or a Retry."""
     return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
 
 
@@ -339,7 +326,7 @@ async def _void_and_ask(
 
 
 async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """Tell tool and run of a refusal; one that stops the run is logged for it and its parents."""
+    """Log a refusal that stops the run, for it and its parents."""
     await hooks.refused(services, work, tool)
     stopped = await runs.answer_call(services.db, work.call.id)
     if stopped is not None:

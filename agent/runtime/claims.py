@@ -1,4 +1,4 @@
-"""Claim a ready call and run its tool, or end one that can no longer run."""
+"""Claim a ready call and run its tool, or end it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 def room(services: Services, work: OpenCallDetails, tool: Tool) -> AbstractContextManager[None]:
-    """Count the call as running until the block ends. Raises NoRoom."""
+    """Count the call as running. Raises NoRoom."""
     return services.concurrency.running(
         Wakeup.call(work.call.id, work.run.agent, first=True), _concurrency(services, work, tool)
     )
@@ -52,9 +52,9 @@ async def run_tool(
     epoch: int,
     judgement: Judgement | None = None,
 ) -> None:
-    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`. Raises NoRoom.
+    """Claim the call and run its tool with the decided arguments, byte for byte, in a `room`.
 
-    `epoch`: the policy that allows it. `judgement`: if nobody was asked. Raises OutdatedPolicy.
+    `epoch`: the policy that allows it. `judgement`: if nobody was asked. Raises NoRoom and OutdatedPolicy.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
         claimed = await _delegate(services, work, tool, tool.agent, uses, epoch, judgement)
@@ -76,7 +76,7 @@ async def run_covered(
     *,
     epoch: int,
 ) -> bool:
-    """Like `run_tool`, as a use of the first of these grants that covers it. False: none does."""
+    """Use the first grant that covers the call. False: none does."""
     for cover in covers:
         terms = _terms(services, work, tool, uses, epoch)
         claim = partial(grants.claim, services.db, _to_claim(work, terms), cover)
@@ -113,7 +113,6 @@ async def _claim_and_run(
     terms: ClaimTerms,
     claim_it: Callable[[], Awaitable[Claim | None]],
 ) -> bool:
-    """Claim the call and run its tool. False: not claimed."""
     claimed = await _claim(services, work, terms, claim_it)
     if claimed is None:
         return False
@@ -152,10 +151,7 @@ def _to_claim(work: OpenCallDetails, terms: ClaimTerms) -> CallToClaim:
 async def find_claim(
     services: Services, run_id: UUID, call_id: UUID, execution_id: UUID
 ) -> tuple[Claim, float] | None:
-    """A claim with an unconfirmed COMMIT, and when its lease began. ``None``: given up.
-
-    NotFound: not written.
-    """
+    """An unconfirmed claim, and when its lease began. ``None``: given up. Raises NotFound if not written."""
     find = partial(executions.find_claim, services.db, run_id, call_id, execution_id)
     return await until_answered(partial(_timed, find), "execution.unconfirmed")
 
@@ -175,7 +171,6 @@ async def _delegate(
     epoch: int,
     judgement: Judgement | None,
 ) -> bool:
-    """Delegate the call to the agent. False: not delegated."""
     terms = ClaimTerms(services.worker, idempotent=True, uses=uses, policy_epoch=epoch, judgement=judgement)
     call = _to_claim(work, terms)
     below = await runs.delegate(
@@ -196,10 +191,7 @@ async def _delegate(
 async def claim_outside(
     services: Services, work: OpenCallDetails, terms: ClaimTerms, covers: Sequence[Cover] | None
 ) -> Claim | None:
-    """Claim a call for an external program, as a use of one of these grants if needed.
-
-    None: it cannot begin now. Raises OutdatedPolicy.
-    """
+    """Claim for an external program, perhaps as a use of a grant. None: not now. Raises OutdatedPolicy."""
     if covers is None:
         return await services.joint_writes.claims.join(_to_claim(work, terms))
     for cover in covers:
@@ -217,10 +209,10 @@ async def give_up(
     epoch: int | None = None,
     judgement: Judgement | None = None,
 ) -> None:
-    """End a ready call that can no longer run; tell tool and audit log.
+    """End a ready call that can no longer run. Raises OutdatedPolicy.
 
     `epoch`: the policy that ends it, by default this process's. `judgement`: denies a call that nobody was asked
-    about. Raises OutdatedPolicy.
+    about.
     """
     by = services.policy.epoch if epoch is None else epoch
     terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by, judgement=judgement)

@@ -1,4 +1,4 @@
-"""Count a tool's or agent's running calls here, so that fewer claims count across processes."""
+"""Running calls of tools and agents are counted here, so that fewer claims count across processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[Concurre
 
 
 class Concurrency:
-    """``announce`` notifies other processes with waiting calls."""
+    """``announce`` notifies processes with waiting calls."""
 
     def __init__(self, wake: Callable[[Sequence[Wakeup]], object], announce: Callable[[], object]) -> None:
         self._wake = wake
@@ -39,7 +39,7 @@ class Concurrency:
 
     @contextmanager
     def running(self, call: Wakeup, limits: Collection[ConcurrencyLimit]) -> Iterator[None]:
-        """Count the call as running until the block ends; a block that raises NoRoom has not run it. Raises NoRoom."""
+        """Count a running call; a block that raises NoRoom has not run it. Raises NoRoom."""
         for limit in limits:
             if self._running[limit] >= limit.most:
                 self._wait(call, limit)
@@ -64,7 +64,7 @@ class Concurrency:
         return any(key in waiting for waiting in self._waiting.values())
 
     def wake_waiting(self) -> None:
-        """Wake as many calls as may run: one that ended elsewhere, or a lost wake-up, may have made room."""
+        """A call that ended elsewhere, or a lost wake-up, may have made room."""
         for limit, waiting in self._waiting.items():
             self._wake_first(waiting, limit.most - self._running[limit])
 

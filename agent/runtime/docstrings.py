@@ -1,4 +1,4 @@
-"""What the model reads of a docstring: the first paragraph, and parameters under `Args:`."""
+"""The model reads a docstring's first paragraph, and parameters under `Args:`."""
 
 import inspect
 import re
@@ -10,13 +10,12 @@ _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
 def summary(function: Callable[..., Any]) -> str:
-    """The first paragraph as one line."""
     paragraph = inspect.cleandoc(function.__doc__ or "").split("\n\n")[0]
     return " ".join(paragraph.split())
 
 
 def arguments(function: Callable[..., Any]) -> dict[str, str]:
-    """The `Args:` section (Google style), continuation lines joined."""
+    """The `Args:` section (Google style)."""
     found: dict[str, str] = {}
     inside, indent, current = False, 0, ""
     for line in inspect.cleandoc(function.__doc__ or "").splitlines():

@@ -19,7 +19,7 @@ from signoff.errors import MalformedArguments
 from signoff.values import COMMAND, Action
 
 EDIT_TIMEOUT = 1.2
-"""Seconds for facts while a click waits; Slack wants its acknowledgement within 3 s."""
+"""Seconds for facts: Slack wants a click's acknowledgement within 3 s."""
 
 NOT_ASKED_WITH = (
     "the program that asked did not send this argument and might act without it, so nothing was changed; "
@@ -37,8 +37,8 @@ async def judge_edit(
 ) -> Edit:
     """Read a reviewer's arguments like the tool, look up facts (``within`` seconds) and evaluate policy.
 
-    Raises MalformedArguments if the tool refuses them, ``NotFound`` if it is not served here, OutdatedPolicy, and
-    ``Refused`` if facts cannot be looked up or policy denies.
+    Raises MalformedArguments, ``NotFound`` if the tool is not served here, OutdatedPolicy, and ``Refused`` if facts
+    cannot be looked up or policy denies.
     """
     if view.source == API:
         return await _judge_outside_edit(services, view, arguments, attempt, within)
@@ -82,7 +82,7 @@ def _edit(
 
 
 def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
-    """The editable arguments' schema; for external actions, values keep their types. Raises ``NotFound``."""
+    """External values keep their types. Raises ``NotFound``."""
     if view.source != API:
         schema: Mapping[str, Any] = _tool(registry, view).offered["function"]["parameters"]
         return schema
@@ -111,10 +111,7 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
 async def _judge_outside_edit(
     services: Services, view: RequestView, arguments: Mapping[str, Any], attempt: EditAttempt, within: float
 ) -> Edit:
-    """Evaluate an edited external action, whose facts only Signoff may look up.
-
-    No top-level argument may be added: frameworks drop arguments that a tool does not take.
-    """
+    """Facts come from Signoff only. No top-level argument may be added: frameworks drop unknown ones."""
     if view.action.tool == EXTERNAL:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
     if added := arguments.keys() - view.action.arguments.keys():

@@ -1,6 +1,6 @@
-"""The executor: does the stored work of this process's agents.
+"""The executor does the stored work of this process's agents.
 
-Wake-ups and other processes' announcements may be lost: the next poll finds all work.
+Wake-ups and announcements may be lost: the next poll finds all work.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from agent.runtime.work_queue import WorkQueue
 log = structlog.get_logger(__name__)
 
 Notify = Callable[[str], None]
-"""Start sending due notices to a webhook or by e-mail, without waiting."""
+"""Send due notices to a webhook or by e-mail, without waiting."""
 
 BUSY, IDLE = 0.25, 1.0
 """Seconds between polls: while they find work, and at most."""
 
 SPACING = 0.02
-"""Minimum seconds between polls, however much is announced."""
+"""Minimum seconds between polls."""
 
 AFTER_FAILURE = 1.0
-"""Seconds until the next attempt when the database does not answer."""
+"""Seconds between attempts when the database does not answer."""
 
 UNSERVED = 60.0
-"""Seconds that a run of an agent not loaded here is left to other processes; then it fails."""
+"""Seconds that an unloaded agent's run is left to other processes; then it fails."""
 
 OVERDUE = 10.0
-"""Seconds that a poll may take."""
+"""Seconds for a poll."""
 
 SPREAD = 0.25
 """Seconds between announcements of more work than slots."""
@@ -84,11 +84,10 @@ class Executor:
 
     @property
     def connections(self) -> int:
-        """Connections besides those of the pools."""
+        """Connections besides the pools'."""
         return 1
 
     async def start(self) -> None:
-        """Waits for the database if it is away."""
         wakeups = self._services.db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._tasks = [
@@ -98,7 +97,7 @@ class Executor:
         self._heartbeat = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
 
     async def stop(self) -> None:
-        """Begin nothing more; running work may end within the drain time."""
+        """Running work may end within the drain time."""
         for leave in self._leave:
             leave()
         tasks = [*self._tasks, *([self._loading] if self._loading else [])]
@@ -108,12 +107,12 @@ class Executor:
         self._looked = None
         await asyncio.gather(*(queue.stop(self._drain_seconds) for queue in self._queues.values()))
         await self._services.joint_writes.finish()
-        if self._heartbeat is not None:  # last: running work keeps its lease until it ends
+        if self._heartbeat is not None:  # last: running work keeps its lease
             self._heartbeat.cancel()
             await asyncio.gather(self._heartbeat, return_exceptions=True)
 
     def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
-        """Take what this process can do; returns what others should check, too."""
+        """Returns what others should check, too."""
         return [wakeup for wakeup in wakeups if not self._taken(wakeup)]
 
     def _taken(self, wakeup: Wakeup) -> bool:
@@ -131,7 +130,7 @@ class Executor:
         return not full or self._announced_recently()
 
     def _announced_recently(self) -> bool:
-        """Whether more work than slots was recently announced; if not, it counts as announced now."""
+        """Whether work was announced recently; if not, it counts as announced now."""
         now = monotonic()
         if self._shared is not None and now - self._shared < SPREAD:
             return True
@@ -146,7 +145,7 @@ class Executor:
         try:
             await self._services.policies.load()
         except OutdatedPolicy:
-            pass  # already logged
+            pass  # logged
         except DatabaseError as error:  # the next poll finds the same
             log.warning("policy not loaded yet", action="policy.unloaded", error=str(error))
 
@@ -165,7 +164,7 @@ class Executor:
                 found = await self._begin()
                 self._looked = monotonic()
                 pause = BUSY if found else min(2 * pause, IDLE)
-            except Exception as error:  # whatever it is, the next poll finds the same
+            except Exception as error:  # the next poll finds the same
                 self._looked = None
                 pause = AFTER_FAILURE
                 log.warning("a poll failed", action="look.failed", error=str(error) or type(error).__name__)
@@ -175,7 +174,6 @@ class Executor:
                     await self._look_now.wait()
 
     async def _begin(self) -> int:
-        """Returns how much was found."""
         self._services.concurrency.wake_waiting()
         found = await self._look.find()
         if monotonic() >= self._look_for_unserved:
@@ -195,7 +193,7 @@ class Executor:
             try:
                 async for _ in self._services.db.announcements():
                     self._services.db.wakeups.announced()
-            except Exception as error:  # until it is back, polling finds announced work
+            except Exception as error:  # meanwhile polling finds announced work
                 log.warning(
                     "notifications cannot be received",
                     action="announcements.lost",

@@ -1,4 +1,4 @@
-"""Calls whose tool an external program runs: handed out, claimed after the same checks, reported.
+"""Calls whose tool an external program runs.
 
 The service never calls such a tool's function. Approved or allowed calls wait for a program whose key has the scope
 `execute`; its claim is evaluated by the current policy and facts, like a worker's.
@@ -48,7 +48,7 @@ class ExternalCallClaim:
 
 
 async def handed_out(services: Services, principal: Principal) -> list[HandedOutCall]:
-    """The oldest calls that this key may claim now."""
+    """The oldest calls that this key may claim."""
     tools = [
         (agent.name, tool.name)
         for agent in services.registry
@@ -82,7 +82,7 @@ async def claim(
 async def report(
     services: Services, call_id: UUID, principal: Principal, token: str, outcome: Outcome
 ) -> None:
-    """Write how a claimed call ended, once, and answer its run. Raises ReportRefused."""
+    """Write a claimed call's outcome, once, and answer its run. Raises ReportRefused."""
     attempt = await external_calls.find_attempt(services.db, call_id, token)
     if attempt is None or attempt.worker != principal.name:
         raise ReportRefused("wrong-token", "this token does not belong to a claim of this call")

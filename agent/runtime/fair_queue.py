@@ -1,4 +1,4 @@
-"""Work that waits for a slot. Agents take turns, so one agent's flood does not delay others."""
+"""Agents take turns for slots, so one agent's flood does not delay others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 from agent.database.wakeups import Wakeup
 
 MOST = 1000
-"""Per agent; polling finds the rest once there is room."""
+"""Per agent; polling finds the rest."""
 
 _Waiting = OrderedDict[UUID | str, Wakeup]
 
@@ -24,7 +24,7 @@ class _Lane:
 
 
 class FairQueue:
-    """Distinct wake-ups: agents in turn, each agent's urgent ones first."""
+    """Distinct wake-ups: agents in turn, urgent ones first."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -34,7 +34,7 @@ class FairQueue:
         return sum(len(lane) for lane in self._lanes.values())
 
     def put(self, wakeup: Wakeup) -> bool:
-        """Add it, unless present. False: too much of its agent is waiting."""
+        """False: too much of its agent is waiting."""
         lane = self._lanes.setdefault(wakeup.agent, _Lane())
         if wakeup.key in lane.first:
             return True

@@ -1,5 +1,3 @@
-"""Limits over time that had no room when last seen here."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,14 +9,11 @@ MAX_KNOWN = 1_000
 
 
 class FullLimits:
-    """Avoids adding up a limit twice: the claim adds it up under its locks in any case.
-
-    After a claim without room the call is evaluated again, with these limits added up first.
-    """
+    """Known full limits are added up before the claim, which adds up under its locks in any case."""
 
     def __init__(self) -> None:
         self._refused: dict[tuple[str, str], Decimal] = {}
-        """The smallest amount that found no room. Smaller ones may find some; that proves nothing about larger ones."""
+        """The smallest refused amount: smaller ones may find room."""
 
     def may_have_room(self, uses: Iterable[Use]) -> bool:
         """Uncountable amounts never have room."""
@@ -35,7 +30,6 @@ class FullLimits:
                 del self._refused[state.use.key]
 
     def add(self, uses: Iterable[Use]) -> None:
-        """Record that a claim found no room for one of these."""
         if len(self._refused) >= MAX_KNOWN:
             self._refused.clear()
         for use in uses:

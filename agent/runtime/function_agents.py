@@ -32,8 +32,8 @@ Function = Callable[..., Coroutine[Any, Any, Any]]
 class FunctionAgent(Agent):
     """An agent without a model: `function` gets the run's task. Made by `@function_agent`.
 
-    `tools` are all that its steps may use. `max_steps` limits one run's steps and questions, `seconds` each stretch
-    of the function between two of them; `max_seconds` is as for every agent.
+    `tools` are all that its steps may use. `max_steps` limits a run's steps and questions, `seconds` each stretch of
+    the function between two of them.
     """
 
     function: Function | None = None
@@ -54,7 +54,6 @@ class FunctionAgent(Agent):
         return super().tool(name) or (PAUSE if name == SLEEP else None)
 
     def begin(self, task: str) -> Coroutine[Any, Any, Any]:
-        """Call the function, with the task if it takes one."""
         if self.function is None:
             raise AssertionError("a function agent needs a function")
         return self.function(*([task] if inspect.signature(self.function).parameters else []))

@@ -1,8 +1,7 @@
-"""The journal of a running function agent: matches its run's record with what it does now.
+"""Matches a running function agent with its run's record.
 
 Calls recorded while no other was open (by earlier versions: all) are matched by number, calls open beside others by
-place (`branches`). The function gets answers in the order in which they came, so even a race between its tasks ends as
-before.
+place (`branches`). Answers come in their recorded order, so even a race between tasks ends as before.
 """
 
 from __future__ import annotations
@@ -28,29 +27,26 @@ from signoff.errors import MalformedArguments
 
 
 class Suspended(BaseException):
-    """Leaves a function whose replay is over, past its `except Exception`."""
+    """Leaves a replayed function, past its `except Exception`."""
 
 
 @dataclass(eq=False)
 class Entry:
-    """A step or question reached in this replay."""
-
     tool: str
     arguments: str
     place: str
     call: CallView | None
-    """The call of an earlier attempt; None: new."""
+    """Recorded earlier; None: new."""
     heard: asyncio.Future[CallView]
-    """Gets the answered call, once it is its turn."""
+    """Gets the answered call in its turn."""
     waiting: int = 0
-    """Tasks that wait for it now."""
     dropped: bool = False
     """The waiting task was cancelled."""
 
 
 @dataclass
 class FunctionJournal:
-    """One replay: what is recorded, how far the function has come, its next proposals."""
+    """The journal of one replay."""
 
     agent: FunctionAgent
     recorded: Sequence[CallView]
@@ -61,7 +57,7 @@ class FunctionJournal:
     status: str | None = field(default=None, init=False)
     label: str | None = field(default=None, init=False)
     left: bool = field(default=False, init=False)
-    """The function waits for what is not recorded yet."""
+    """The function waits for what is not recorded."""
     over: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +69,7 @@ class FunctionJournal:
     # --- what the function calls ------------------------------------------------------------------------------
 
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Entry:
-        """The function's next step or question. Raises LookupError and StepFailed for invalid ones."""
+        """The next step or question. Raises LookupError and StepFailed."""
         self._check_open()
         if self.agent.tool(tool) is None:
             raise LookupError(f"{tool} is not a step of {self.agent.name}: list it in tools=[…]")
@@ -92,7 +88,7 @@ class FunctionJournal:
         return entry
 
     async def outcome(self, entry: Entry) -> Any:
-        """A step's recorded result; without one, waits for the rest of this replay."""
+        """A step's recorded result; without one, waits for the rest of the replay."""
         call = await self._answered_call(entry)
         return recorded_answers.result(call, self.agent.tool(call.tool), self.asked.get(call.request_id))
 
@@ -110,7 +106,7 @@ class FunctionJournal:
         await self.outcome(self.begin(SLEEP, {"seconds": seconds}))
 
     async def tell(self, status: str | None = None, label: str | None = None) -> None:
-        """Set the status only where the function has not been before: earlier ones are outdated."""
+        """Earlier statuses are outdated, so set it only in new parts."""
         if self.missed == 0 and not self.over:
             self.status = self.status if status is None else stored_text.storable_text(status)[:500]
             self.label = self.label if label is None else stored_text.storable_text(label)
@@ -119,7 +115,7 @@ class FunctionJournal:
 
     @property
     def missed(self) -> int:
-        """Recorded steps and questions that were not reached."""
+        """Recorded steps that were not reached."""
         return len(self.recorded) - sum(entry.call is not None for entry in self.entries)
 
     @property
@@ -128,14 +124,14 @@ class FunctionJournal:
 
     @property
     def abandoned(self) -> list[CallView]:
-        """Open calls that no task waits for any more."""
+        """Open calls without a waiting task."""
         return [
             call for entry in self.entries if entry.dropped and (call := entry.call) and call.answer is None
         ]
 
     @property
     def proposed(self) -> tuple[ProposedCall, ...]:
-        """New calls, with their places if others are open beside them."""
+        """Calls have places if others are open beside them."""
         new = [entry for entry in self.entries if entry.call is None and not entry.dropped]
         beside = len(new) > 1 or bool(self._by_place or self.unanswered)
         return tuple(
@@ -149,7 +145,7 @@ class FunctionJournal:
         )
 
     async def run(self, task: str) -> Any:
-        """Run the function as far as possible, in the loop of user code. Its tasks end with the replay."""
+        """Run in the loop of user code. Tasks end with the replay."""
         root = Branch([], asyncio.Event())
         main = root.start(self.agent.begin(task))
         try:
@@ -159,7 +155,7 @@ class FunctionJournal:
                     break
             self.left = not main.done()
             if self.broken is not None and main.done():
-                main.exception()  # leaving the function is not an error
+                main.exception()  # leaving the function is no error
             return None if self.left or self.broken is not None else main.result()
         finally:
             self.over = True
@@ -191,14 +187,14 @@ class FunctionJournal:
         raise Suspended
 
     def _at_once(self, call: CallView) -> bool:
-        """Whether the function had this answer before it did anything in parallel."""
+        """Whether the answer came before anything ran in parallel."""
         if call.place is not None or call.answer is None:
             return False
         latest = self._latest(call).answered_at
         return self._branched_at is None or latest is None or latest < self._branched_at
 
     def _give_next(self) -> bool:
-        """Give the next answer, in the order in which they came. False: no more."""
+        """Keep the order in which answers came. False: no more."""
         due = [
             (latest.answered_at, latest.turn, latest.index, number)
             for number, entry in enumerate(self.entries)
@@ -232,7 +228,7 @@ class FunctionJournal:
             entry.waiting -= 1
 
     def _latest(self, call: CallView) -> CallView:
-        """The call, or its repetition, that had been answered when the function went on."""
+        """The call or its repetition, answered when the function went on."""
         if call.id not in self.repeats:
             return call
         following = self._following(call)
@@ -241,7 +237,7 @@ class FunctionJournal:
         return call
 
     def _following(self, call: CallView) -> CallView | None:
-        """The function's first call after this one was answered."""
+        """The first call after this one was answered."""
         if call.place is None and (number := self.recorded.index(call) + 1) < len(self._one_by_one):
             return self.recorded[number]
         if (at := call.answered_at) is None:
@@ -251,7 +247,7 @@ class FunctionJournal:
 
 
 def _here() -> Branch:
-    """The task of a step. RuntimeError in the author's own threads and event loops."""
+    """The step's task. Raises RuntimeError in the author's own threads and event loops."""
     here = branch.get(None)
     if here is None or here.tasks[0].get_loop() is not asyncio.get_running_loop():
         raise RuntimeError(

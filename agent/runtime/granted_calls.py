@@ -1,6 +1,6 @@
 """Grants that may cover a call; the claim checks them under their locks.
 
-What is unknown (Slack is away, the scan for secrets took too long) is not consent: people are asked.
+The unknown (Slack is away, the scan for secrets took too long) is not consent: people are asked.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from agent.usecases.grants import Cover
 from signoff.errors import SignoffError
 
 MAX_KNOWN = 500
-"""Grants whose content is kept; it may be as large as a call's arguments."""
+"""One may be as large as a call's arguments."""
 
 
 async def covers_of_call(services: Services, current: CurrentCall, judgement: Judgement) -> list[Cover]:
-    """Grants for a call that nobody was asked about; none if a similar call was rejected."""
+    """None if people were asked, or rejected a similar call."""
     work, agent, tool = current.work, current.agent, current.tool
     asked = work.call.request_id is not None or work.call.repeats is not None
     if asked or judgement.rule is None or judgement.rejected is not None:
@@ -40,7 +40,7 @@ async def covers_of_call(services: Services, current: CurrentCall, judgement: Ju
 
 
 async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
-    """Grants that may cover the call, earliest end first."""
+    """Covers, earliest end first."""
     checks = services.grant_checks
     if checks is None or services.policy.grants is None or call.uncoverable is not None:
         return []
@@ -49,7 +49,7 @@ async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
         return []
     try:
         channel_id = services.destination(call.rule.channel).channel_id
-    except SignoffError:  # Slack has not been reached yet
+    except SignoffError:  # Slack not reached yet
         return []
     people = {person for each in fitting for person in each.granters}
     standings = await checks.standings(people, call.rule.approvers, channel_id)
@@ -57,7 +57,7 @@ async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
 
 
 async def _fitting(services: Services, call: CallToCover) -> list[StoredGrant]:
-    """Approved grants with room. One known not to match is not read again."""
+    """A grant known not to match is not read again."""
     known = services.known_grants
     async with services.db.connection() as connection:
         live = await stored_grants.live(connection, call.agent, call.action.tool, call.rule.checkpoint_id)

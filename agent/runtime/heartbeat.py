@@ -1,4 +1,4 @@
-"""Renew all leases of the process in one statement."""
+"""One statement renews all leases of the process."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from agent.domain.run import RunLease
 from agent.usecases import executions
 
 INTERVAL = 2.0
-"""Seconds between beats; a lease lasts five of them, so up to four may fail."""
+"""Seconds; a lease lasts five beats, so up to four may fail."""
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ def lease_clock() -> float:
 
 
 class Heartbeat:
-    """Keeps leases alive. A lost lease needs no signal: every write checks it."""
+    """A lost lease needs no signal: every write checks it."""
 
     def __init__(self, db: Database, worker: str, interval: float = INTERVAL) -> None:
         self._db = db
@@ -38,7 +38,6 @@ class Heartbeat:
 
     @contextmanager
     def holding_run(self, lease: RunLease) -> Iterator[None]:
-        """Extend this lease until the block ends."""
         self._runs.add(lease)
         try:
             yield
@@ -47,7 +46,7 @@ class Heartbeat:
 
     @contextmanager
     def holding_execution(self, execution_id: UUID, asked_at: float) -> Iterator[None]:
-        """Extend this attempt's lease, requested at ``asked_at`` of ``lease_clock``, until the block ends."""
+        """``asked_at``: when the lease was requested, by ``lease_clock``."""
         self._executions[execution_id] = asked_at + executions.LEASE_SECONDS
         try:
             yield
@@ -55,11 +54,10 @@ class Heartbeat:
             del self._executions[execution_id]
 
     def holds_lease(self, execution_id: UUID) -> bool:
-        """Whether the lease is surely valid: a stopped process knows only by its clock. Thread-safe."""
+        """A stopped process knows only by its clock. Thread-safe."""
         return lease_clock() < self._executions.get(execution_id, 0.0)
 
     async def run(self) -> None:
-        """Beat until cancelled."""
         while True:
             await asyncio.sleep(self._interval)
             await self.beat()
@@ -70,9 +68,9 @@ class Heartbeat:
         asked_at = lease_clock()
         try:
             await executions.renew_leases(self._db, self._worker, list(self._executions), list(self._runs))
-        except Exception as error:  # whatever fails, a dead heartbeat would lose every lease
+        except Exception as error:  # a dead heartbeat loses every lease
             log.warning("leases were not extended", action="heartbeat.failed", error=str(error))
             return
         for execution_id in self._executions:
-            if self.holds_lease(execution_id):  # a lease that may have expired before was not extended
+            if self.holds_lease(execution_id):  # an expired lease is not extended
                 self._executions[execution_id] = asked_at + executions.LEASE_SECONDS

@@ -1,5 +1,3 @@
-"""Call a tool's hooks."""
-
 import asyncio
 from collections.abc import Callable
 from typing import Any
@@ -34,13 +32,12 @@ async def announce(services: Services, work: OpenCallDetails, tool: Tool | None)
         await run_hook(services, tool.on_pending, tool, work, Action.from_canonical(asked))
     if await hook_state.mark_announced(db, call_id, asked):
         return False
-    if await hook_state.is_superseded(db, call_id, asked):  # another worker undid it before
+    if await hook_state.is_superseded(db, call_id, asked):  # undone by another worker
         await _release_edited(services, tool, work, asked)
     return True
 
 
 async def undo_preparation(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """Undo what was prepared for an action that an edit has replaced."""
     if work.held is not None and work.held != work.action_decided:
         await _release_edited(services, tool, work, work.held)
         await hook_state.clear_prepared(services.db, work.call.id, work.held)
@@ -61,7 +58,7 @@ async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) 
 
 
 def _refused_action(work: OpenCallDetails, tool: Tool) -> Action | None:
-    """Or the proposed one if nobody was asked; None if unreadable."""
+    """The decided or, if nobody was asked, proposed action; None if unreadable."""
     if work.action_decided:
         return Action.from_canonical(work.action_decided)
     try:
@@ -79,7 +76,7 @@ async def run_hook(
     action: Action,
     **more: str,
 ) -> None:
-    """Run a hook, with a few retries. A permanent failure is logged: a decision must not wait for it."""
+    """A decision must not wait for a failing hook: retry a few times, then log."""
     try:
         arguments = user_code.with_context(tool.signature.values(action.arguments) | more, _context(work))
     except MalformedArguments as error:

@@ -1,4 +1,4 @@
-"""This process's waves: joint writes for many runs."""
+"""Joint writes for many runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JointWrites:
         self.turns: Wave[MadeTurn, None] = Wave(runs.RecordTurns(db).send, key=lambda made: made.lease.run_id)
 
     async def lease(self, run_id: UUID) -> LeasedRun | None:
-        """Lease this run. After OutcomeUnknown, this process drops a lease that it may hold."""
+        """After OutcomeUnknown, drop a lease that may be held."""
         try:
             return await self._leases.join(run_id)
         except OutcomeUnknown:
@@ -43,19 +43,19 @@ class JointWrites:
             raise
 
     async def finish(self) -> None:
-        """Wait, up to ``SETTLING``, until all waves have ended and abandoned claims and leases are released."""
+        """Wait, up to ``SETTLING``, also for the release of abandoned claims and leases."""
         waves: tuple[Wave[Any, Any], ...] = (self.claims, self.reports, self._leases, self.turns)
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLING):
                 await asyncio.gather(*(wave.finish() for wave in waves))
 
     async def _never_begun(self, call: CallToClaim, claim: Claim | None) -> None:
-        """The service stops before the tool runs. If retryable, the call is retried when its lease has expired."""
+        """The service stops. A retryable call is retried when its lease has expired."""
         if claim is not None and not call.terms.idempotent:
             words = "the service stopped before it began; nothing ran"
             await self.reports.join(Report(claim, Outcome(ExecutionStatus.FAILED, words)))
 
     async def _give_back(self, _run_id: UUID, leased: LeasedRun | None) -> None:
-        """The service stops before the turn: another worker may make it at once."""
+        """The service stops: another worker may make the turn at once."""
         if leased is not None:
             await runs.release(self._db, leased.lease, 0)

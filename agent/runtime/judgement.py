@@ -25,15 +25,13 @@ from signoff.canonical import parse_arguments
 from signoff.values import Action, Person
 
 FACTS_TIMEOUT = 10.0
-"""Seconds for a lookup; less if the tool's timeout is shorter."""
+"""Seconds, unless the tool's timeout is shorter."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentCall:
-    """A call as it would run now, and its facts."""
-
     work: OpenCallDetails
     agent: Agent
     tool: Tool
@@ -42,8 +40,6 @@ class CurrentCall:
 
 
 class JudgementSubject(Protocol):
-    """The run or request of an evaluated action."""
-
     @property
     def agent(self) -> str: ...
 
@@ -52,12 +48,12 @@ class JudgementSubject(Protocol):
 
 
 def read_action(tool: Tool, raw_arguments: str) -> Action:
-    """The proposed action, with defaults. Raises MalformedArguments, with the path."""
+    """Add defaults. Raises MalformedArguments, with the path."""
     return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
 
 
 async def look_up(services: Services, tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:
-    """Look up facts with the tool's function. Raises NotDone if the tool does."""
+    """Raises NotDone if the tool does."""
     if tool.facts is None:
         return Facts()
     try:
@@ -71,7 +67,7 @@ async def look_up(services: Services, tool: Tool, action: Action, *, within: flo
         facts.canonical  # noqa: B018 - facts without canonical bytes could not be compared later
     except NotDone:
         raise
-    except Exception as error:  # may raise anything: policy asks, and nothing runs
+    except Exception as error:  # policy asks, and nothing runs
         why = stored_text.log_text(error, action.arguments)
         log.warning("facts failed", action="facts.failed", tool=tool.name, error=why)
         return Facts(failed=True)
@@ -79,7 +75,6 @@ async def look_up(services: Services, tool: Tool, action: Action, *, within: flo
 
 
 def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Action, facts: Facts) -> Judgement:
-    """The current policy's decision."""
     requester = asker.requester.user_id if asker.requester else None
     judgement = services.policy.judge(
         tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
@@ -95,7 +90,7 @@ def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: 
 async def within_limits(
     services: Services, call: CurrentCall, judgement: Judgement, uses: Sequence[Use]
 ) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """The decision within limits over time, and their states. The claim has the last word."""
+    """The claim has the last word."""
     tool, action, facts = call.tool, call.action, call.facts
     if not uses or judgement.verdict == "deny":
         return judgement, ()
@@ -106,10 +101,7 @@ async def within_limits(
 
 
 async def after_rejections(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
-    """A refusal, if an earlier rejection of the same action still holds.
-
-    If policy asks people anyway, points to the rejection.
-    """
+    """Refuse while an earlier rejection holds, or point to it, if policy asks people anyway."""
     if judgement.rule is None or (holds := judgement.rule.rejected_holds) is None:
         return judgement
     rejected = await db.read(views.lasting_rejection, agent, action.digest, holds)
@@ -123,7 +115,7 @@ async def after_rejections(db: Database, agent: str, action: Action, judgement: 
 
 
 async def with_rejection(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
-    """The decision on an action that is asked again in any case; points to a rejection if policy shows it."""
+    """Point to an earlier rejection, if policy shows it: the action is asked again in any case."""
     return await after_rejections(db, agent, action, judgement) if _shows_rejections(judgement) else judgement
 
 
@@ -144,11 +136,10 @@ def question(
     states: tuple[LimitState, ...],
     context: QuestionContext,
 ) -> NewRequest:
-    """The action, the model's reason, and what led to it."""
     work, tool = call.work, call.tool
     # What people were asked about is asked again, even if policy would now let it run.
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
-    # One question per call, and another for each time that it had to be asked again.
+    # One question per call, and one for each repetition.
     again = f":after:{work.call.request_id}" if work.call.request_id else ""
     return NewRequest(
         rule=rule,
@@ -177,7 +168,7 @@ def question(
 
 
 def _plain(found: Any) -> dict[str, Any] | None:
-    """Facts as JSON values; exact decimals become numbers, so that conditions can compare them."""
+    """Exact decimals become JSON numbers, so that conditions can compare them."""
     if found is None:
         return None
     if not isinstance(found, Mapping):

@@ -1,4 +1,4 @@
-"""Poll for due work page by page, so that blocked work does not hide the rest."""
+"""Poll page by page, so that blocked work does not hide the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 class Look:
-    """Each lane from where the last poll ended; ``more``: a lane has not ended."""
+    """Each lane continues where the last poll ended; ``more``: a lane has not ended."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Look:
         self.more = False
 
     async def find(self) -> list[Wakeup]:
-        """Find the next page of all lanes. Raises DatabaseError."""
+        """Raises DatabaseError."""
         agents = self._agents()
         after = {lane: [self._seen.get((lane, agent), _FIRST) for agent in agents] for lane in Lane}
         found = await self._db.read(
@@ -47,5 +47,5 @@ class Look:
         return [each.wakeup for each in found]
 
     async def find_unserved(self, seconds: float) -> list[Wakeup]:
-        """Runs of agents that no process has served for this many seconds."""
+        """Runs unserved for this many seconds."""
         return await self._db.read(due_work.find_unserved, self._agents(), seconds, self._page)

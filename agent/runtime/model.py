@@ -20,10 +20,10 @@ TIMEOUT = 60.0
 """Seconds for one answer, connection included."""
 
 MAX_CALLS = 128
-"""Per turn; also the API's own limit of parallel calls."""
+"""Per turn; also the API's limit."""
 
 MAX_NAME = 128
-"""Characters kept of a tool's name as the model writes it."""
+"""Characters of a tool's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Reply:
 
 
 class Model:
-    """`name`: the model of agents without their own."""
+    """``name``: the model of agents without their own."""
 
     def __init__(
         self, name: str, *, api_key: str, base_url: str | None = None, timeout: float = TIMEOUT
     ) -> None:
         self.name = name
         self.last_problem: str | None = None
-        """Error of the last request; None if it was answered. For health checks."""
+        """The last request's error, for health checks."""
         self._make = partial(_provider, api_key, base_url, timeout)
         self._provider: Provider | None = None
 
@@ -56,7 +56,7 @@ class Model:
         may_call: bool = True,
         model: str | None = None,
     ) -> Reply:
-        """Request one turn; without `may_call` the model may use no tools. Raises only ModelError."""
+        """Without `may_call` the model may use no tools. Raises only ModelError."""
         try:
             reply = await self._complete(messages, tools, may_call=may_call, model=model)
         except ModelError as error:
@@ -80,10 +80,10 @@ class Model:
         return _reply(await (await self._reached()).answer(request), may_call=may_call)
 
     async def _reached(self) -> Provider:
-        """Its library is loaded with the first request, so that the service starts faster."""
+        """Load the library with the first request: the service starts faster."""
         if self._provider is None:
             await asyncio.to_thread(import_module, "agent.runtime.model_provider")
-        if self._provider is None:  # one of several first requests creates it
+        if self._provider is None:  # another first request may have created it
             self._provider = self._make()
         return self._provider
 
@@ -93,7 +93,7 @@ class Model:
 
 
 def _reply(completion: Any, *, may_call: bool) -> Reply:
-    """The client library has not checked the answer's fields."""
+    """The client library has not checked the fields."""
     choices = getattr(completion, "choices", None)
     choice: Any = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
@@ -145,7 +145,7 @@ def _text(content: Any) -> str | None:
 
 def _tokens(completion: Any, text: str | None) -> int:
     total = getattr(getattr(completion, "usage", None), "total_tokens", None)
-    # Without a count, about four characters are a token, so that the limit still works.
+    # About four characters are a token, so the limit works without a count.
     return total if isinstance(total, int) and total > 0 else 1 + len(text or "") // 4
 
 

@@ -4,7 +4,7 @@ from signoff.errors import SignoffError
 
 
 class ModelError(SignoffError):
-    """No usable answer. The text is safe to show: no key, body or address. `retry_after`: seconds, if requested."""
+    """The text is safe to show: no key, body or address. `retry_after`: seconds, if requested."""
 
     def __init__(self, text: str, *, retryable: bool, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -13,5 +13,4 @@ class ModelError(SignoffError):
 
 
 def unusable(why: str) -> ModelError:
-    """The next one may be better."""
     return ModelError(f"the model's answer cannot be used: {why}", retryable=True)

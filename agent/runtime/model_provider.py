@@ -1,4 +1,4 @@
-"""One call of the `openai` library, with our errors. Loaded late: it is larger than the service."""
+"""The `openai` library, loaded late: it is larger than the service."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Provider:
         """An unchecked completion. Raises ModelError."""
         try:
             async with asyncio.timeout(self._timeout):
-                # Not `chat.completions.create`, which walks through transcript and tools for fields to
-                # rename. A chat has none, and the walk takes longer than sending.
+                # `chat.completions.create` searches transcript and tools for fields to rename. A chat has none, and
+                # the search takes longer than sending.
                 return await self._client.post("/chat/completions", body=request, cast_to=ChatCompletion)
         except (openai.APITimeoutError, TimeoutError):
             raise ModelError(f"the model did not answer in {self._timeout:g} s", retryable=True) from None
@@ -51,7 +51,7 @@ def _refused(error: openai.APIStatusError) -> ModelError:
     code = error.code if isinstance(error.code, str) and _CODE.match(error.code) else None
     known = {401: "it rejected the API key", 404: "it does not know this model or address"}
     said = known.get(status) or code
-    spent = code == "insufficient_quota"  # a 429 that waiting does not solve
+    spent = code == "insufficient_quota"  # waiting does not help
     text = f"the model's provider answered {status}" + (f": {said}" if said else "")
     return ModelError(
         text,

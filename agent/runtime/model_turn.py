@@ -1,4 +1,4 @@
-"""`advance_run`: lease a run, make one model turn, journal it. State is in rows; no tools run."""
+"""`advance_run`: make one model turn. State is in rows; no tools run."""
 
 import random
 from functools import partial
@@ -23,16 +23,13 @@ from agent.usecases.runs import LeasedRun, MadeTurn
 MAX_TRIES = 6
 
 _LONGEST_WAIT = 60.0
-_LONGEST_ASKED_FOR = 600.0  # a longer requested wait counts as unavailable
+_LONGEST_ASKED_FOR = 600.0  # longer counts as unavailable
 
 log = structlog.get_logger(__name__)
 
 
 async def advance_run(services: Services, run_id: UUID) -> None:
-    """Make the run's next model turn, if it has new input.
-
-    A lost lease ends it silently; polling finds the run again.
-    """
+    """Make the next model turn, if there is new input. A lost lease ends it silently; polling finds the run again."""
     leased = await services.joint_writes.lease(run_id)
     if leased is None:
         return
@@ -55,7 +52,7 @@ async def _advance(services: Services, leased: LeasedRun) -> None:
         return
     turn = Turn(reply.text, reply.calls, reply.tokens, leased.heard, reply.finish_reason)
     record = partial(services.joint_writes.turns.join, MadeTurn(leased.lease, turn))
-    await until_answered(record, "run.turn_unwritten")  # so that the model is not called, and paid, twice
+    await until_answered(record, "run.turn_unwritten")  # a repeated model call would be paid twice
     log.info(
         "turn made",
         action="run.turn",
@@ -102,7 +99,7 @@ async def _failed(services: Services, leased: LeasedRun, error: ModelError) -> N
 
 
 def retry_in(error: ModelError, failures: int, jitter: float) -> float | None:
-    """Seconds until the next call: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter`, or later if the model asks.
+    """Seconds: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter`, or later if the model asks.
 
     None: give up, at once if a retry cannot help, else after MAX_TRIES; `failures` counts those before.
     """

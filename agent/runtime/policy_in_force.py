@@ -24,21 +24,18 @@ LOOK = 1.0
 """Seconds between checks, if nothing else checks."""
 
 MAX_TRIES = 5
-"""Evaluations of one call while new policies come into force."""
+"""Evaluations of one call while policies change."""
 
 log = structlog.get_logger(__name__)
 
 
 def read_policy(source: str, name: str) -> Policy:
-    """Read a policy, in a process that can send mail."""
+    """Requires a process that can send mail."""
     return checkpoints.load(source, filename=name)
 
 
 class PolicyInForce:
-    """Loads a new policy when it comes into force.
-
-    A process that cannot load it evaluates and claims nothing, and reports why.
-    """
+    """A process that cannot load the policy in force evaluates and claims nothing, and reports why."""
 
     def __init__(self, db: Database, policy: Policy, read: Read = read_policy) -> None:
         self._db = db
@@ -47,13 +44,12 @@ class PolicyInForce:
         self._listeners: list[Callable[[Policy], object]] = []
         self._loading = asyncio.Lock()
         self.seen = policy.epoch
-        """The last epoch that was read, loadable or not."""
+        """Loadable or not."""
         self.problem: str | None = None
-        """Why the policy in force cannot be loaded here."""
 
     @property
     def policy(self) -> Policy:
-        """The policy in force. Raises OutdatedPolicy if it cannot be loaded here."""
+        """Raises OutdatedPolicy if the policy in force cannot be loaded here."""
         if self.problem is not None:
             raise OutdatedPolicy(self.problem, unreadable=True)
         return self._policy
@@ -64,11 +60,11 @@ class PolicyInForce:
         return self._policy
 
     def on_change(self, listener: Callable[[Policy], object]) -> None:
-        """Call this with each policy loaded from now on. Must be quick and not raise."""
+        """``listener`` must be quick and not raise."""
         self._listeners.append(listener)
 
     async def load(self) -> None:
-        """Load the one in force, if not loaded. Raises OutdatedPolicy."""
+        """Raises OutdatedPolicy."""
         async with self._loading:
             stored = await policies.in_force(self._db)
             if stored is not None and stored.epoch != self.seen:
@@ -92,22 +88,19 @@ class PolicyInForce:
             listener(policy)
 
     async def watch(self, seconds: float = LOOK) -> None:
-        """Load new policies, in processes whose executor does not check."""
+        """Load new policies in processes whose executor does not check."""
         while True:
             try:
                 if await policies.epoch_in_force(self._db) != self.seen:
                     await self.load()
             except OutdatedPolicy:
-                pass  # already logged
-            except Exception as error:  # whatever it is, the next check finds the same
+                pass  # logged
+            except Exception as error:  # the next check finds it
                 log.warning("the policy could not be checked", action="policy.unloaded", error=str(error))
             await asyncio.sleep(seconds)
 
     async def judged(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Evaluate or claim; repeat if another policy has come into force meanwhile.
-
-        Raises OutdatedPolicy if it cannot be loaded here.
-        """
+        """Repeat ``work`` under each new policy. Raises OutdatedPolicy if it cannot be loaded here."""
         for _ in range(MAX_TRIES - 1):
             try:
                 return await work()

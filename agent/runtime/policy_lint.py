@@ -1,7 +1,7 @@
 """Find parts of a checkpoints file that match no loaded tool, mostly misspelt names.
 
-Not errors: external programs may ask for such tools, a missing value shows as such, a failing condition asks. But the
-author probably meant something else. Also limits on values that the model writes, where facts are available.
+Not errors: external programs may ask for such tools, a missing value shows as such, a failing condition asks. Also
+finds limits on values that the model writes, where facts are available.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agent.runtime.tool import Tool
 from signoff import formats
 
 _Finding = tuple[str, int, str | None, str]
-"""A table of the file, its index among those of its name, a key in it, and the sentence."""
+"""Table, index among those of its name, key, and sentence."""
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _ASKED_FOR = re.compile(r"\bhas\s*\([^()]*\)")
@@ -32,10 +32,7 @@ _LOOKED_AT = re.compile(r"\b(args|facts)\.([A-Za-z_]\w*)")
 
 
 def lint_policy(policy: Policy, registry: Registry, filename: str, now: datetime | None = None) -> list[str]:
-    """A line `checkpoints.toml:12: …` for each finding, in order. Names are checked only if agents are loaded.
-
-    With ``now``, also checkpoints whose observation has ended.
-    """
+    """Sorted lines `checkpoints.toml:12: …`. Names need loaded agents, ended observations ``now``."""
     lines = Lines(policy.source)
     found = [
         (lines.of(table, index, key), sentence) for table, index, key, sentence in _all(policy, registry)
@@ -69,7 +66,6 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
 
 
 def lapsed_observations(policy: Policy, now: datetime) -> list[tuple[Rule, str]]:
-    """Each with a sentence."""
     return [(each.rule, _lapsed(each)) for each in policy.observed if each.until <= now]
 
 
@@ -81,8 +77,6 @@ def _lapsed(observed: ObservedRule) -> str:
 
 @dataclass(frozen=True)
 class _Bound:
-    """Its place, the tools that it names, and its text with paths."""
-
     table: str
     index: int
     key: str
@@ -108,13 +102,12 @@ def _claimed(text: str) -> str | None:
 
 
 def _could_have_facts(tools: list[Tool], names: Callable[[str], bool]) -> bool:
-    """Whether a call that it names may have facts: from a tool or a program."""
+    """Facts may come from a tool or a program."""
     named = [tool for tool in tools if names(tool.name)]
     return not named or any(tool.facts is not None for tool in named)
 
 
 def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[tuple[str, str]]:
-    """Each key with a problem, and the problem."""
     named = [tool for tool in tools if rule.names(tool.name)]
     if not named:
         hint = meant(rule.action_pattern, (tool.name for tool in tools))
@@ -137,7 +130,7 @@ def _filled_in(rule: Rule) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _judged(when: str) -> list[tuple[str, ...]]:
-    """Names that a condition relies on, without those first checked with `has(args.x)`."""
+    """Skips names first checked with `has(args.x)`."""
     code = _QUOTED.sub("''", when)
     asked_for = {found for has in _ASKED_FOR.findall(code) for found in _LOOKED_AT.findall(has)}
     return [path for path in dict.fromkeys(_LOOKED_AT.findall(code)) if path not in asked_for]

@@ -1,5 +1,3 @@
-"""What a recorded answer means for the function."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -24,7 +22,7 @@ _CAUSES = {
 
 
 def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
-    """Or raise its failure: StepFailed, CollaborationError."""
+    """Raises StepFailed and CollaborationError."""
     kind, words = _answer(call)
     if kind is AnswerKind.RESULT:
         return words if isinstance(tool, Delegate) else from_json(words)
@@ -54,7 +52,7 @@ def decision(call: CallView, asked: RequestView | None) -> Decision:
 
 
 def _stopped(call: CallView, words: str) -> CollaborationError:
-    """A person or an expiry stopped the child agent: this function stops, too, unless it handles the error."""
+    """This function stops with the child agent, unless it handles the error."""
     cause, _, reason = words.partition(": ")
     known: Mapping[str, Literal["expired", "withdrawn"]] = {"expired": "expired", "withdrawn": "withdrawn"}
     return CollaborationError(

@@ -34,7 +34,7 @@ class _Look:
 
 
 async def advance_function(services: Services, leased: LeasedRun, agent: FunctionAgent) -> None:
-    """Run the function as far as possible, and store the result. Raises LeaseLost."""
+    """Raises LeaseLost."""
     look = _Look(services, leased, await _journal(services, leased, agent))
     if (limit := await run_limits.overtime(services, leased, agent)) is not None:
         await _end(look, RunStatus.FAILED, limit, limit)
@@ -46,7 +46,7 @@ async def advance_function(services: Services, leased: LeasedRun, agent: Functio
         answer = await services.user_code.call(
             look.journal.run, {"task": leased.run.task}, name=f"agent {agent.name}", within=agent.seconds
         )
-    except Exception as error:  # the author's code may raise anything
+    except Exception as error:  # may be anything
         raised = error
     finally:
         journal.reset(token)
@@ -91,7 +91,6 @@ def _cause(raised: BaseException | None) -> BaseException | None:
 
 
 async def _left(look: _Look) -> None:
-    """Propose new calls, and wait for those without an answer."""
     await _publish(look)
     if (outdated := _outdated(look)) is not None:
         await _end(look, RunStatus.FAILED, outdated, outdated)
@@ -108,7 +107,7 @@ async def _left(look: _Look) -> None:
 
 
 async def _returned(look: _Look, answer: Any) -> None:
-    """End the function and what it did not wait for, and its run when nothing is open."""
+    """The run ends when nothing is open."""
     if (missed := look.journal.missed) > 0:
         words = (
             f"the function ended {missed} recorded steps too early; it must take the same steps every time"

@@ -1,4 +1,4 @@
-"""Limits of a run without people: turns, tokens, and time not spent waiting for people."""
+"""Limits of a run without people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from agent.usecases.runs import LeasedRun
 
 
 async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
-    """The reached limit, in words."""
     steps = transcript.steps_since_person(leased.messages)
     if steps >= agent.max_steps:
         return f"step limit: {steps} turns since a person last wrote (max_steps = {agent.max_steps})"
@@ -20,7 +19,6 @@ async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) ->
 
 
 async def overtime(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
-    """Time since a person last wrote, in words."""
     user_messages = [message.at for message in leased.messages if message.role == "user"]
     since = user_messages[-1] if user_messages else leased.run.created_at
     seconds = (leased.at - since).total_seconds()

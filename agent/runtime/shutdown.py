@@ -1,5 +1,3 @@
-"""Finish running work when a service stops."""
-
 from __future__ import annotations
 
 import asyncio
@@ -14,7 +12,7 @@ log = structlog.get_logger(__name__)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]], seconds: float) -> None:
-    """Wait this long, then cancel the tasks, even if the database keeps them from writing."""
+    """Cancel the tasks after this time, even if the database keeps them from writing."""
     under_way = set(tasks)
     for patience in (seconds, CANCEL_SECONDS, CANCEL_SECONDS):
         if not under_way:

@@ -1,7 +1,7 @@
 """A function's parameters as a JSON schema, and the model's JSON as values.
 
-A value is taken as it is or refused, never converted (`"7"` is not an integer), also inside nested models. A parameter
-without a JSON schema is refused when the tool is defined.
+Values are taken as they are or refused, never converted (`"7"` is not an integer), also inside nested models. A
+parameter without a JSON schema is refused when the tool is defined.
 """
 
 import hashlib
@@ -30,9 +30,9 @@ from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
 
 CONTEXT = "ctx"
-"""The parameter for the ToolContext, which the model never sees."""
+"""The model never sees this parameter."""
 
-_PREFIX = "argument_"  # avoids pydantic's own attributes (`json`, `copy`, `model_…`)
+_PREFIX = "argument_"  # avoids pydantic's attributes (`json`, `copy`, `model_…`)
 _SHOWN_PROBLEMS = 5
 
 
@@ -43,7 +43,7 @@ class Signature:
     names: tuple[str, ...]
     schema: Mapping[str, Any]
     digest: bytes
-    """SHA-256 of names, types and defaults, without descriptions."""
+    """Without descriptions."""
     _model: type[BaseModel]
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,11 +55,11 @@ class Signature:
             if self._read(filled) == given:
                 return filled
         except (PydanticSerializationError, MalformedArguments):
-            pass  # a type that cannot be written back as read: its defaults stay out
+            pass  # not written back as read: its defaults stay out
         return dict(arguments)
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments. Raises MalformedArguments, with the path."""
+        """Raises MalformedArguments, with the path."""
         read = self._read(arguments)
         return {name: getattr(read, _PREFIX + name) for name in self.names}
 
@@ -71,7 +71,7 @@ class Signature:
 
 
 def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping[str, str]) -> Signature:
-    """TypeError names the parameter that cannot be used, and why."""
+    """Raises TypeError that names the unusable parameter, and why."""
     parameters = _parameters(function, title)
     hints = _hints(function, title)
     fields: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
 
 
 def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, ...]) -> None:
-    """TypeError if a function takes a parameter that it cannot be given."""
+    """Raises TypeError for a parameter that cannot be given."""
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise TypeError(f"{title}: parameter {parameter} must be a plain named parameter")
@@ -105,7 +105,7 @@ def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, .
 
 
 class _Schema(GenerateJsonSchema):
-    """Omits titles that only repeat names, and closes every object."""
+    """Omits titles that repeat names, and closes every object."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -162,7 +162,6 @@ def _check_default(adapter: TypeAdapter[Any], default: Any, where: str) -> None:
 
 
 def _without_words(schema: Any) -> Any:
-    """Drop titles, descriptions, examples."""
     match schema:
         case Mapping():
             kept = {key: part for key, part in schema.items() if key not in _WORDS}
@@ -174,7 +173,7 @@ def _without_words(schema: Any) -> Any:
 
 
 def _below(keyword: str, part: Any) -> Any:
-    if keyword in ("properties", "$defs"):  # here the keys are names
+    if keyword in ("properties", "$defs"):  # the keys are names
         return {name: _without_words(schema) for name, schema in part.items()}
     return part if keyword in ("default", "const", "enum") else _without_words(part)
 
@@ -183,7 +182,7 @@ _WORDS = frozenset({"title", "description", "examples"})
 
 
 def _filled(given: Any, dumped: Any) -> Any:
-    """What was given, unchanged, with the dump's defaults."""
+    """Given values stay unchanged."""
     if isinstance(given, Mapping) and isinstance(dumped, Mapping):
         known = {key: _filled(value, dumped.get(key)) for key, value in given.items()}
         return known | {key: value for key, value in dumped.items() if key not in given}

@@ -22,18 +22,15 @@ ASK = "ask"
 SLEEP = "sleep"
 
 MAX_BYTES = 1024 * 1024
-"""Of a step's result as JSON; store larger data elsewhere and return its address."""
+"""A step's JSON result; store larger data elsewhere and return its address."""
 
 Doing = Tool | Agent | Callable[..., Any]
-"""A `@tool`, another agent, or any function, sync or async."""
+"""A function may be sync or async."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepTool(Tool):
-    """A tool as a function agent calls it, with a JSON result.
-
-    `plain`: a function, which needs approval only if a checkpoint names it.
-    """
+    """A function agent's tool, with a JSON result. `plain`: needs approval only if a checkpoint names it."""
 
     plain: bool = True
 
@@ -43,7 +40,7 @@ class StepTool(Tool):
         return replace(said, read_only=True, exempt="is a plain step") if self.plain else said
 
     def stored_result(self, value: Any) -> str:
-        """The result as JSON. ValueError if it is too large or not JSON."""
+        """Raises ValueError if too large or not JSON."""
         try:
             encoded = to_json(value)
         except ValueError:
@@ -54,7 +51,7 @@ class StepTool(Tool):
 
     @classmethod
     def of(cls, given: Doing) -> Tool:
-        """Make a step of a `@tool`, an agent or a function. Raises TypeError or ValueError for anything else."""
+        """Raises TypeError or ValueError."""
         if isinstance(given, Agent):
             return given.as_tool()
         if isinstance(given, cls | Delegate):
@@ -90,10 +87,10 @@ class AskTool(StepTool):
     """`ask` as a tool without effect, which people approve."""
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """The author's deadline and risk; the function gets a rejection instead of being ended by it."""
+        """The author's deadline and risk; a rejection reaches the function instead of ending it."""
         said: dict[str, Any] = {"on_reject": "tell_model"}
         if rule.description_template is None:
-            # the author's words: not a template, without quotation marks
+            # the author's words are no template and have no quotation marks
             shown = redact_by_name(action.arguments, rule.redact).value["question"]
             said["description_template"] = shown.replace("{", "{{").replace("}", "}}")
         if (seconds := action.arguments.get("timeout_seconds")) is not None:
@@ -118,7 +115,7 @@ QUESTION = AskTool(_asked, name=ASK, requires_approval=True, idempotent=True)
 
 @dataclass(frozen=True, eq=False)
 class SleepTool(StepTool):
-    """No policy asks about it, nothing runs, and its call is answered when the time is over."""
+    """No policy asks, nothing runs; the call is answered when the time is over."""
 
 
 def _slept(seconds: float) -> None:

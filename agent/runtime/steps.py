@@ -1,6 +1,4 @@
-"""What a function agent calls: `step` does, `ask` asks people, `sleep` waits, `start` does in the background, and
-`set_status` reports. Each uses the journal of the function's run.
-"""
+"""What a function agent calls. Each operation uses the journal of the function's run."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ class StepFailed(SignoffError):
 
 
 class NonDeterministic(SignoffError):
-    """The function did not do the same as before, so its record no longer matches."""
+    """The function's record no longer matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,6 @@ class Decision:
 
 
 class Journal(Protocol):
-    """The run's record, as a running function uses it."""
-
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Any: ...
 
     async def outcome(self, entry: Any) -> Any: ...
@@ -114,7 +110,7 @@ async def start(
 @overload
 async def start(doing: Callable[P, Any], /, *positional: P.args, **arguments: P.kwargs) -> Started: ...
 async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started:
-    """Begin a step in the background, often another agent, and go on. Await the returned object for its result.
+    """Begin a step in the background, often another agent. Await the returned object for its result.
 
     Steps that nobody has awaited when the function ends are cancelled.
     """

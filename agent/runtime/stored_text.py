@@ -12,7 +12,7 @@ from agent.runtime import author_frames
 from signoff.masks import mask, redact_by_name
 
 MAX_BYTES = 64 * 1024
-"""Of a tool's result for the model, in UTF-8."""
+"""A tool's result for the model, in UTF-8."""
 
 NO_JSON = "which is not JSON: return a dict, list, str, number, bool or None"
 
@@ -21,17 +21,17 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text takes neith
 
 
 def storable_text(text: str) -> str:
-    """Put U+FFFD for what the database cannot store."""
+    """U+FFFD replaces what the database cannot store."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
 def escape_json(text: str) -> str:
-    """The escapes mean the same; strict parsing refuses them."""
+    """Escapes mean the same; strict parsing refuses them."""
     return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def result_text(value: Any) -> str:
-    """A string as it is, anything else as JSON; long results are cut, with a note."""
+    """Strings as they are, all else as JSON; long results are cut, with a note."""
     if value is None:
         return "Done."
     if isinstance(value, str):
@@ -39,7 +39,7 @@ def result_text(value: Any) -> str:
     try:
         return _cut(storable_text(to_json(value, inf_nan_mode="constants").decode()))
     except (ValueError, TypeError, RecursionError):
-        # The effect has happened, whatever the result is.
+        # The effect has happened.
         return f"{_cut(storable_text(_shown(value)))}\n[the tool returned {type(value).__name__}, {NO_JSON}]"
 
 
@@ -49,7 +49,7 @@ def error_text(raised: BaseException) -> str:
 
 
 def log_text(raised: BaseException, arguments: Mapping[str, Any]) -> str:
-    """The error for a log, with the arguments' values masked."""
+    """Arguments' values are masked."""
     hidden = [(text, "argument") for text, _ in redact_by_name({"all": arguments}, redact=["all"]).hidden]
     message = _one_line(raised)
     return _named(raised, mask(message, repetitions(message, hidden)), author_frames.trail(raised))

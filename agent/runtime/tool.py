@@ -21,7 +21,7 @@ from signoff.values import Action, Person, Risk
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what the Chat Completions API accepts as a function's name
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # for the Chat Completions API
 MAX_RETRIES = 100
 LONGEST_BACKOFF = 3600.0
 """Seconds."""
@@ -124,25 +124,24 @@ class Tool(Generic[P, R]):
         self._check(title)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, for tests of a tool: without policy or record."""
+        """Call the function itself, for tests: without policy or record."""
         return self.function(*args, **kwargs)
 
     @property
     def traits(self) -> ToolTraits:
-        """What policy needs to know."""
         risk = None if self.risk is None else Risk(self.risk)
         return ToolTraits(self.name, self.version, self.requires_approval, risk, self.read_only)
 
     @property
     def offered(self) -> dict[str, Any]:
-        """The tool in the format of the Chat Completions API."""
+        """The tool in the Chat Completions API's format."""
         function: dict[str, Any] = {"name": self.name, "parameters": self.signature.schema}
         if self.description:
             function["description"] = self.description
         return {"type": "function", "function": function}
 
     def seconds_to_retry(self, raised: BaseException, attempt: int) -> float | None:
-        """Seconds until the attempt after this one (counted from 1), or None: the error is final."""
+        """Seconds until the next attempt (``attempt`` counts from 1); None: the error is final."""
         if attempt > self.retries or isinstance(raised, NotDone) or not isinstance(raised, self.retry_on):
             return None
         return min(LONGEST_BACKOFF, self.backoff * 2.0 ** (attempt - 1))
@@ -157,15 +156,13 @@ class Tool(Generic[P, R]):
         return self.idempotent or self.read_only
 
     def stored_result(self, value: Any) -> str:
-        """What the caller reads."""
         return stored_text.result_text(value)
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """The rule with the tool's own terms for a question, as far as its author may set them."""
+        """The tool's author may set terms of a question."""
         return rule
 
     def pending(self, arguments: Mapping[str, Any]) -> str | None:
-        """The tool's own text for the model while people decide."""
         return (
             None
             if self.pending_text is None

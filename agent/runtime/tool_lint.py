@@ -14,7 +14,7 @@ from agent.runtime.tool import Tool
 
 
 def lint_tools(registry: Registry) -> list[str]:
-    """A line `my_agents.py:12: …` for each, in the order of agents."""
+    """Lines `my_agents.py:12: …`, in the order of agents."""
     tools = {tool.name: tool for agent in registry for tool in agent.tools}
     return [
         f"{_place(tool.function)}: {tool.name} {sentence}"

@@ -1,4 +1,4 @@
-"""What the model reads: a run's rows as Chat Completions messages. Pure.
+"""A run's rows as Chat Completions messages. Pure.
 
 Every proposed call must be answered at once, so an open one gets a placeholder; a background call keeps it, and its
 outcome follows as a note. Text of tools and people is data: quoted line by line, never in the system role.
@@ -21,7 +21,7 @@ from signoff.values import Action
 ChatMessage = dict[str, Any]
 
 CONTEXT_BYTES = 32 * 1024
-"""Of a run beside a request for reviewers, as JSON."""
+"""A run's context for reviewers, as JSON."""
 
 _MESSAGE_CHARACTERS = 4000
 
@@ -32,7 +32,6 @@ _NOTE = (
 
 
 def chat(agent: Agent, messages: Sequence[Message], calls: Iterable[CallView]) -> list[ChatMessage]:
-    """Oldest first, after the agent's instructions."""
     by_turn = {turn: list(group) for turn, group in groupby(_in_order(calls), key=lambda call: call.turn)}
     said: list[ChatMessage] = [{"role": "system", "content": agent.instructions}]
     for message in messages:
@@ -46,7 +45,6 @@ def chat(agent: Agent, messages: Sequence[Message], calls: Iterable[CallView]) -
 
 
 def steps_since_person(messages: Iterable[Message]) -> int:
-    """Model turns since a person last wrote."""
     steps = 0
     for message in messages:
         steps = 0 if message.role == "user" else steps + (message.role == "assistant")
@@ -56,7 +54,7 @@ def steps_since_person(messages: Iterable[Message]) -> int:
 def context(
     task: str, messages: Sequence[Message], calls: Iterable[CallView], but: UUID | None = None
 ) -> dict[str, Any]:
-    """What led to a request, the latest parts; `omitted` counts the rest. `but`: the call asked about."""
+    """`omitted` counts earlier parts. `but`: the call asked about."""
     said = [{"role": message.role, "text": _short(message.text or "")} for message in messages]
     done = [_line(call) for call in _in_order(calls) if call.id != but]
     snapshot: dict[str, Any] = {"task": _short(task), "transcript": said, "earlier_calls": done, "omitted": 0}
@@ -67,7 +65,6 @@ def context(
 
 
 def rationale(messages: Iterable[Message], turn: int) -> str | None:
-    """The model's text beside the calls of this turn."""
     said = [message.text for message in messages if message.role == "assistant" and message.turn == turn]
     return said[-1] if said else None
 
@@ -93,7 +90,6 @@ def _turn(agent: Agent, message: Message, calls: Sequence[CallView]) -> list[Cha
 
 
 def answer_text(agent: Agent, call: CallView) -> str:
-    """The call's outcome, or its current state."""
     if call.answer is None or not call.blocking:
         return _pending(agent, call)
     ended = outcome(call.answer.kind, call.answer.text)

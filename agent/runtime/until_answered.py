@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 async def until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:
-    """Repeat ``ask`` (safe to repeat) until the database answers; ``action`` names failures in the log."""
+    """``ask`` must be safe to repeat; ``action`` names failures in the log."""
     wait = 0.2
     while True:
         try:

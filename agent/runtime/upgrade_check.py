@@ -18,10 +18,8 @@ from signoff.values import Action
 
 
 class Remedy(StrEnum):
-    """What can be done, besides keeping it as it is."""
-
     ASK_AGAIN = "ask again"  # for the current version
-    CANCEL = "cancel"  # nobody can be asked any more
+    CANCEL = "cancel"  # nobody can be asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class StrandedItem:
 
 
 async def find_stranded(db: Database, registry: Registry, policy: Policy) -> list[StrandedItem]:
-    """Find what this code would strand, whole runs first."""
+    """Stranded items, whole runs first."""
     async with db.connection() as connection:
         found = [
             StrandedItem(run_id, name, "there is no such agent any more", Remedy.CANCEL)
@@ -57,7 +55,6 @@ async def find_stranded(db: Database, registry: Registry, policy: Policy) -> lis
 
 
 def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy] | None:
-    """Why the call cannot go on as approved or asked."""
     tool = agent.tool(call.tool)
     if tool is None:
         return "there is no such tool any more", Remedy.CANCEL

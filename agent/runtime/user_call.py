@@ -1,4 +1,4 @@
-"""One call of a user's function in another thread, seen from the service's event loop."""
+"""A user's function in another thread, seen from the service's event loop."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ class UserCall:
 
     @property
     def seconds(self) -> float:
-        """How long it has run, or ran."""
         return 0.0 if self._begun_at is None else time.monotonic() - self._begun_at
 
     async def wait(self, seconds: float) -> None:
-        """Wait up to ``seconds`` from its beginning. Withdraws it if it has not begun by then."""
+        """Wait up to ``seconds`` from its beginning; withdraw it if it has not begun."""
         await asyncio.wait({self.ended}, timeout=seconds)
         if not self.ended.done() and not self.withdraw():
             await asyncio.wait({self.ended}, timeout=max(0.0, seconds - self.seconds))
 
     def withdraw(self) -> bool:
-        """Withdraw the call, unless it has begun (False)."""
+        """False: it has begun."""
         with self._lock:
             self._withdrawn = self._begun_at is None
             return self._withdrawn
@@ -52,20 +51,20 @@ class UserCall:
         return withdrawn
 
     def begin(self) -> bool:
-        """Called by the thread about to run the function. False: withdrawn."""
+        """Called by the thread that runs the function. False: withdrawn."""
         with self._lock:
             if self._begun_at is None and not self._withdrawn:
                 self._begun_at = time.monotonic()
             return not self._withdrawn
 
     def follow(self, task: asyncio.Task[Any]) -> None:
-        """Called in the user loop: the function runs in this task."""
+        """Call in the user loop."""
         self._task = task
         task.add_done_callback(self._task_done)
 
     def settle(self, value: Any, error: BaseException | None) -> None:
-        """Called by any thread: the function has ended."""
-        with contextlib.suppress(RuntimeError):  # the service's loop is closed: nobody waits
+        """Call from any thread."""
+        with contextlib.suppress(RuntimeError):  # nobody waits: the service's loop is closed
             self._service.call_soon_threadsafe(self._set, value, error)
 
     def _cancel(self) -> None:
@@ -92,7 +91,7 @@ class UserCall:
 
 
 def contained(error: BaseException) -> Exception:
-    """The error, if a future can hold it and it ends only one call."""
+    """Make the error fit a future and end only one call."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,7 +1,7 @@
 """Run users' code (tools, facts, hooks, function agents) off the service's event loop.
 
-Async functions share one event loop for the life of the process, so a client bound to a loop works in every tool. Sync
-functions run in a bounded pool. Code that blocks can delay other user code, but no click, heartbeat or sweep.
+Async functions share one event loop for the life of the process, so a client bound to a loop works in every tool.
+Sync functions run in a bounded pool. Code that blocks can delay other user code, but no click, heartbeat or sweep.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from agent.runtime.user_call import UserCall, contained
 from agent.runtime.watchdog import Watchdog
 
 THREADS = 64
-"""Default number of concurrent sync functions."""
+"""Concurrent sync functions."""
 
 STOP_SECONDS = 2.0
-"""Seconds for cancelled async functions to clean up at shutdown."""
+"""Seconds for cancelled functions to clean up at shutdown."""
 
 BLOCKED = (
     "it could not begin in time, because other tools block the event loop or hold every thread; nothing ran"
@@ -42,12 +42,11 @@ log = structlog.get_logger(__name__)
 
 
 def with_context(arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
-    """A tool's arguments, with the context if it takes one."""
     return {**arguments, CONTEXT: context}
 
 
 class UserCode:
-    """Event loop and threads for users' code, created on first use."""
+    """An event loop and threads, created on first use."""
 
     def __init__(self, watchdog: Watchdog | None = None, *, threads: int = THREADS) -> None:
         self.watchdog = watchdog or Watchdog()
@@ -59,7 +58,7 @@ class UserCode:
     async def call(
         self, function: Callable[..., Any], arguments: Mapping[str, Any], *, name: str, within: float
     ) -> Any:
-        """Call the function with those arguments that it takes. TimeoutError after `within` seconds."""
+        """Pass the arguments that the function takes. Raises TimeoutError after `within` seconds."""
         call = self.start(function, arguments, name=name)
         try:
             await asyncio.wait({call.ended}, timeout=within)
@@ -80,7 +79,7 @@ class UserCode:
         name: str,
         check: Check | None = None,
     ) -> UserCall:
-        """Begin a call in the caller's context (tracing, logging). `name` identifies it in logs."""
+        """Begin a call in the caller's context (tracing, logging). `name`: for logs."""
         loop = self._running_loop()
         taken = inspect.signature(function).parameters
         chosen = {key: value for key, value in arguments.items() if key in taken}
@@ -95,7 +94,7 @@ class UserCode:
         return call
 
     async def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Cancel async functions and end the loop; code that blocks longer is left behind."""
+        """Code that blocks longer is left behind."""
         self.watchdog.stop()
         self._threads.stop()
         if self._loop is not None and self._thread is not None:
@@ -106,7 +105,7 @@ class UserCode:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            # Like the service's: uvloop's, if the service runs on it.
+            # The service's may be uvloop's.
             runner = asyncio.Runner(loop_factory=type(asyncio.get_running_loop()))
             self._loop = runner.get_loop()
             self._loop.set_task_factory(_named_task)
@@ -122,7 +121,7 @@ class UserCode:
         while not self._stopping:
             try:
                 loop.run_forever()
-            except BaseException as error:  # SystemExit in user code's task ends only that task
+            except BaseException as error:  # SystemExit ends only its task
                 log.warning(
                     "a task of user code tried to end the process",
                     action="user_code.exit",
@@ -141,14 +140,14 @@ class _Threads:
         self._idle = threading.Semaphore(0)
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Called from one thread only."""
+        """Call from one thread only."""
         self._waiting.put(work)
         if not self._idle.acquire(blocking=False) and self._count < self._most:
             self._count += 1
             threading.Thread(target=self._serve, name=f"user thread {self._count}", daemon=True).start()
 
     def stop(self) -> None:
-        """End idle threads now, others after their current work."""
+        """Running threads end after their current work."""
         for _ in range(self._count):
             self._waiting.put(None)
 
@@ -164,10 +163,7 @@ def _begin_task(call: UserCall, run: Callable[[], Awaitable[Any]], context: cont
 
 
 def _named_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """Named after the running code, also if user code creates it, for the watchdog.
-
-    A function agent's tasks are its branches.
-    """
+    """Name tasks after the running code for the watchdog. A function agent's tasks are its branches."""
     context: contextvars.Context = options.get("context") or contextvars.copy_context()
     forked = branches.fork(context)
     if forked is not None:
@@ -193,7 +189,7 @@ def _run_in_thread(
     except BaseException as error:  # passed on to the service
         call.settle(None, error)
         return
-    if inspect.isawaitable(value):  # a sync function returned a coroutine; it runs in the loop
+    if inspect.isawaitable(value):  # a coroutine runs in the loop
         loop.call_soon_threadsafe(_begin_task, call, lambda: value, context)
     else:
         call.settle(value, None)

@@ -46,7 +46,7 @@ PATIENCE = 0.25
 """Seconds that a vote waits for another transaction before a second one begins."""
 
 LEAST = 0.5
-"""Seconds that a vote must have left when its transaction begins."""
+"""Seconds left when a vote's transaction begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,10 @@ class Votes:
         return self._services.db
 
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
-        """Returns a result or raises ``OutcomeUnknown`` by its ``deadline`` (monotonic).
-
-        The approved call may already have begun.
-        """
+        """Returns, or raises ``OutcomeUnknown``, by its ``deadline`` (monotonic). The approved call may have begun."""
         return await self._wave.join(_Cast(ballot, deadline))
 
     async def finish(self) -> None:
-        """Wait until all votes are counted."""
         await self._wave.finish()
 
     async def _send(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
@@ -87,7 +83,7 @@ class Votes:
         return [next(counted) if each.deadline >= latest else _too_late() for each in members]
 
     async def _count(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
-        """One transaction with its claims; a vote that goes alone counts whatever is wrong with its claim."""
+        """A vote that goes alone counts whatever is wrong with its claim."""
         ballots = [each.ballot for each in members]
         deadline = min(each.deadline for each in members)
         with self._claims(ballots) as claims:
@@ -123,7 +119,7 @@ def _too_late() -> BudgetExceeded:
 
 
 class ImmediateClaims:
-    """The claims of one transaction; each takes a reserved slot."""
+    """One transaction's claims; each takes a reserved slot."""
 
     def __init__(self, services: Services, calls: WorkQueue, slots: int) -> None:
         self._services = services
@@ -133,14 +129,14 @@ class ImmediateClaims:
         self._judged: dict[UUID, tuple[AskedCall, Tool]] = {}
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
-        """The terms to claim the call, if everything is as shown."""
+        """Returns terms if everything is as shown."""
         if len(self._judged) == self._slots:
             return None
         try:
             tool = _tool_to_run(self._services, call, approved)
         except OutdatedPolicy:
             return None
-        except Exception:  # a vote counts whatever is wrong with the call
+        except Exception:  # the vote counts
             log.exception("not judged with its decision", action="call.not_judged", call_id=str(call.id))
             return None
         if tool is None:
@@ -157,7 +153,6 @@ class ImmediateClaims:
         return terms
 
     def begin(self, claim: Claim) -> None:
-        """Run a committed claim's tool."""
         point("after_approved_claim")
         call, tool = self._judged.pop(claim.execution_id)
         work = attempts.run_claimed(self._services, call.run, tool, claim, self._asked_at)
@@ -165,7 +160,7 @@ class ImmediateClaims:
         self._calls.run(Wakeup.call(claim.execution_id, call.run.agent), work)
 
     def look_up(self) -> None:
-        """Find and run the claims of an unconfirmed COMMIT."""
+        """Find and run an unconfirmed COMMIT's claims."""
         for execution_id, (call, tool) in self._judged.items():
             self._slots -= 1
             work = _run_if_written(self._services, call, tool, execution_id)
@@ -177,10 +172,7 @@ class ImmediateClaims:
 
 
 def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool | None:
-    """The tool, if served here, without a hook or lookup before it, and covered by the approval.
-
-    Raises OutdatedPolicy.
-    """
+    """The tool, if served here, without a hook or lookup, and covered by the approval. Raises OutdatedPolicy."""
     agent = services.registry.find(call.run.agent)
     tool = agent.tool(call.tool) if agent else None
     if agent is None or tool is None or tool.executor or tool.facts or tool.on_pending or tool.on_refused:
@@ -200,7 +192,7 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
 
 
 async def _run_if_written(services: Services, call: AskedCall, tool: Tool, execution_id: UUID) -> None:
-    with suppress(NotFound):  # not written: neither is the vote
+    with suppress(NotFound):  # neither is the vote written
         found = await claims.find_claim(services, call.run_id, call.id, execution_id)
         if found is not None:
             await attempts.run_claimed(services, call.run, tool, *found)

@@ -1,4 +1,4 @@
-"""Report event loops that do not respond, because some code blocks them."""
+"""Report event loops that some code blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 1.0
 """Seconds without an answer."""
 
 FRAMES = 20
-"""Logged frames of the blocked thread, innermost first."""
+"""Of the blocked thread, innermost first."""
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +31,6 @@ class _WatchedLoop:
     running: str | None = None
 
     def look(self, patience: float) -> None:
-        """Ask the loop for an answer, or report that it has not answered."""
         with self.lock:
             if self.asked_at is None:
                 self.asked_at = time.monotonic()
@@ -70,7 +69,7 @@ class _WatchedLoop:
 
 
 class Watchdog:
-    """One thread that asks every watched loop, four times in `patience` seconds."""
+    """One thread asks every watched loop, four times in `patience` seconds."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
@@ -81,7 +80,7 @@ class Watchdog:
     def watch(
         self, loop: asyncio.AbstractEventLoop, thread: threading.Thread, name: str | None = None
     ) -> None:
-        """Watch a loop in this thread. Without a name, reports name the blocking task."""
+        """Without a name, reports name the blocking task."""
         self._watched.append(_WatchedLoop(loop, thread, name))
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)

@@ -18,10 +18,10 @@ MOST = 32
 """Per wave."""
 
 MAX_ALONE = 4
-"""Members that go alone at a time; they do not delay the wave."""
+"""Going alone does not delay the wave."""
 
 LEFT_BEHIND = 2
-"""Transactions beside the wave that have exceeded their ``patience``."""
+"""Transactions that have exceeded their ``patience``."""
 
 _MAX_GOING_ALONE = 1000
 
@@ -53,12 +53,12 @@ class _Waiting(Generic[Member, Result]):
 class Wave(Generic[Member, Result]):
     """Sends members together, one transaction at a time, in order of arrival.
 
-    ``key``: members that write the same row go into different waves. ``abandon`` handles a cancelled member's
-    result. ``patience``: seconds until the next transaction begins beside one that is stuck.
+    ``key``: members that write the same row go into different waves. ``abandon`` handles a cancelled member's result.
+    ``patience``: seconds until the next transaction begins beside one that is stuck.
 
-    After a failed transaction each member is retried alone, so that only the faulty one fails, and later goes
-    alone. Members whose rows are locked go alone and wait. When the database is away, or does not confirm a COMMIT,
-    every member gets that error.
+    After a failed transaction each member is retried alone, so that only the faulty one fails, and later goes alone.
+    Members whose rows are locked go alone and wait. When the database is away, or does not confirm a COMMIT, every
+    member gets that error.
     """
 
     def __init__(
@@ -75,17 +75,14 @@ class Wave(Generic[Member, Result]):
         self._queue: deque[_Waiting[Member, Result]] = deque()
         self._patience = patience
         self._sender: object | None = None
-        """The sender whose transactions are waited for."""
+        """Its transactions are waited for."""
         self._passed = 0
         self._going_alone: set[Hashable] = set()
         self._alone = asyncio.Semaphore(MAX_ALONE)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self, member: Member) -> Result:
-        """Send this member and return its result. Cancelling withdraws a waiting member.
-
-        After OutcomeUnknown, check behind its lock.
-        """
+        """Cancelling withdraws a waiting member. After OutcomeUnknown, check behind its lock."""
         waiting = _Waiting[Member, Result](member, self._key(member))
         if waiting.key in self._going_alone:
             self._start(self._go_alone(waiting))
@@ -96,7 +93,6 @@ class Wave(Generic[Member, Result]):
         return await waiting.result
 
     async def finish(self) -> None:
-        """Wait for all transactions."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -125,7 +121,7 @@ class Wave(Generic[Member, Result]):
 
     @contextmanager
     def _passable(self) -> Iterator[None]:
-        """Let another sender begin after ``patience``."""
+        """Another sender may begin after ``patience``."""
         if self._patience is None:
             yield
             return
@@ -192,7 +188,7 @@ class Wave(Generic[Member, Result]):
                 self._going_alone.add(waiting.key)
             waiting.fail(error)
         finally:
-            waiting.result.cancel()  # if this task is cancelled; else there is a result
+            waiting.result.cancel()  # if this task is cancelled
 
     def _tell(self, waiting: _Waiting[Member, Result], result: Result | Exception) -> None:
         if isinstance(result, Exception):

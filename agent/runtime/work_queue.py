@@ -25,7 +25,7 @@ FIRST_REST, LONGEST_REST = 2.0, 60.0
 """Seconds that polling skips a failed item, doubled each time except for database errors. Wake-ups retry at once."""
 
 MAX_FAILURES = 10_000
-"""Beyond that, all counts start over."""
+"""Then all counts start over."""
 
 _give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lambda: None)
 
@@ -40,7 +40,7 @@ def give_back_slot() -> None:
 
 
 class WorkQueue:
-    """Starts waiting work when a slot is free; calls ``on_free_slot`` when less work waits than there are slots."""
+    """Calls ``on_free_slot`` when less work waits than there are slots."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class WorkQueue:
         return self._slots - len(self._tasks) + len(self._without_slot) - self._reserved
 
     def reserve(self, most: int) -> int:
-        """Reserve up to ``most`` free slots for ``run``; returns how many. Use or release all of them soon."""
+        """Reserve free slots for ``run``; returns how many. Use or release all of them soon."""
         free = 0 if self._stopping else max(0, self._free)
         self._keep(min(most, free))
         return min(most, free)
@@ -86,7 +86,7 @@ class WorkQueue:
         self._begin()
 
     def run(self, wakeup: Wakeup, work: Coroutine[Any, Any, None]) -> None:
-        """Run this in a reserved slot, even if the service stops: for others it has begun."""
+        """Use a reserved slot, even if the service stops: for others the work has begun."""
         self._keep(-1)
         self._start(wakeup, work)
 
@@ -98,7 +98,7 @@ class WorkQueue:
             self._unreserved.set()
 
     def take(self, wakeup: Wakeup) -> None:
-        """Begin it when a slot is free; running work is checked once more afterwards."""
+        """Running work is checked once more afterwards."""
         if wakeup.key in self._at_work:
             self._at_work[wakeup.key] = wakeup
         elif not self._stopping:
@@ -106,12 +106,12 @@ class WorkQueue:
             self._begin()
 
     def found(self, wakeup: Wakeup) -> None:
-        """Take work found by polling, unless it is running or just failed."""
+        """Skip work that is running or just failed."""
         if wakeup.key not in self._at_work and wakeup.key not in self._resting:
             self.take(wakeup)
 
     async def stop(self, seconds: float) -> None:
-        """Begin nothing more; running work may end within ``seconds``."""
+        """Running work may end within ``seconds``."""
         self._stopping = True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -155,7 +155,7 @@ class WorkQueue:
         except NoRoom:
             self._rest(wakeup.key, FIRST_REST)
         except Exception as error:
-            # A database error says nothing about the work, which is retried soon after.
+            # A database error says nothing about the work, which is retried soon.
             is_database = isinstance(error, DatabaseError)
             self._rest(wakeup.key, FIRST_REST if is_database else self._count_failure(wakeup.key))
             if isinstance(error, SignoffError):  # a later poll finds it again
