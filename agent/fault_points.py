@@ -1,7 +1,7 @@
 """Points at which a crash test may kill the process; without `SIGNOFF_FAULT` they do nothing.
 
-`after_claim` kills the process at its first pass, `after_claim:3` at the third, like `kill -9`. With the prefix
-`freeze@` it is stopped instead (SIGSTOP).
+`after_claim` kills the process at its first pass, `after_claim:3` at the third, like `kill -9`. The prefix `freeze@`
+stops it instead (SIGSTOP).
 """
 
 import itertools
@@ -12,21 +12,20 @@ from collections.abc import Iterator
 POINTS = frozenset(
     {
         "before_request_commits",
-        "after_request_commits",  # its card is not posted yet
-        "after_card_accepted",  # Slack accepted the card, its `ts` is not saved
-        "before_decision_commits",  # a click is checked and written
-        "after_decision_commits",  # the click is not acknowledged
-        "after_ack",  # the card is not updated
-        "after_turn",  # its calls are recorded, but not evaluated
-        "before_resume",  # a worker reads a ready call, nothing is claimed
-        "after_claim",  # the attempt is committed, the tool is not called
-        "after_approved_claim",  # the same, with the attempt committed in the decision's transaction
-        "after_effect",  # the tool has returned, its result is not committed
-        "after_result",  # the result is committed, the thread is not notified
-        "in_expiry_batch",  # some requests are expired, not committed
+        "after_request_commits",  # card not posted
+        "after_card_accepted",  # `ts` not saved
+        "before_decision_commits",  # click checked and written
+        "after_decision_commits",  # click not acknowledged
+        "after_ack",  # card not updated
+        "after_turn",  # calls recorded, not evaluated
+        "before_resume",  # a ready call is read, not claimed
+        "after_claim",  # attempt committed, tool not called
+        "after_approved_claim",  # the same, committed with the decision
+        "after_effect",  # tool returned, result not committed
+        "after_result",  # result committed, thread not notified
+        "in_expiry_batch",  # some requests expired, not committed
     }
 )
-"""Other names are refused as mistakes."""
 
 
 FREEZE = "freeze@"
@@ -49,7 +48,7 @@ _ARMED = _armed(os.environ.get("SIGNOFF_FAULT", ""))
 
 
 def point(name: str) -> None:
-    """ValueError for a name that is not in `POINTS`."""
+    """Raises ValueError for a name outside `POINTS`."""
     if name not in POINTS:
         raise ValueError(f"no fault point {name!r}; there are: {_names()}")
     # The counter is one C call, so only one thread sees the pass that counts.

@@ -1,11 +1,10 @@
 """OpenTelemetry traces of a run: one trace across all waits and processes.
 
-Nothing is stored for it: a run's id (uuid7) is its trace's id, the end of it its span's, and its first half gives the
-start time. What ends in a transaction is noted here, and the reader of `subscribe` reports it after COMMIT. The trace
-of a program's request is that of the request.
+Nothing is stored: a run's id (uuid7) is its trace's id, its end the span's, and its first half gives the start time.
+Endings are noted here; the reader of `subscribe` reports them after COMMIT. A program's request has its own trace.
 
-Without a provider all of this does nothing. Attributes are ids, names, states and numbers, never arguments, texts or
-people. Nothing here raises.
+Without a provider this does nothing. Attributes are ids, names, states and numbers, never arguments, texts or people.
+Nothing here raises.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCod
 log = structlog.get_logger(__name__)
 
 MAX_NOTED = 10_000
-"""Endings kept until reported; more push out the oldest."""
+"""More endings push out the oldest."""
 
 Kind = Literal["run", "request", "attempt"]
 Attributes = Mapping[str, str | int | float | bool | None]
@@ -42,7 +41,7 @@ class EndedSpan:
 
 @dataclass
 class _Following:
-    """What has ended since the last report; empty unless tracing is on."""
+    """State that is empty unless tracing is on."""
 
     provider: TracerProvider | None = None
     noted: deque[EndedSpan] | None = None
@@ -50,13 +49,13 @@ class _Following:
 
 _following = _Following()
 wanted_span: ContextVar[int | None] = ContextVar("wanted_span", default=None)
-"""The next span's id: a run's or request's, so that other processes know it."""
+"""The next span's id: a run's or request's, known to other processes."""
 
 wanted_trace: ContextVar[int | None] = ContextVar("wanted_trace", default=None)
 
 
 def subscribe(provider: TracerProvider) -> deque[EndedSpan]:
-    """Make spans with this provider from now on; returns the queue of endings, which the caller empties."""
+    """Make spans with this provider; returns the queue of endings, which the caller empties."""
     noted: deque[EndedSpan] = deque(maxlen=MAX_NOTED)
     _following.provider, _following.noted = provider, noted
     return noted
@@ -68,23 +67,23 @@ def unsubscribe(provider: TracerProvider) -> None:
 
 
 def note_end(kind: Kind, which: UUID) -> None:
-    """Note that this has ended; call it after the commit. ``attempt``: the latest one at this request."""
+    """Call it after COMMIT. ``attempt``: the latest at this request."""
     if _following.noted is not None:
         _following.noted.append(EndedSpan(kind, which))
 
 
 def span_id(which: UUID) -> int:
-    """The span of a run or a request: the last 64 bits of its id, 62 of which are random (RFC 9562, 5.7)."""
+    """The last 64 bits of the id, 62 of them random (RFC 9562, 5.7)."""
     return which.int & (2**64 - 1)
 
 
 def began_ns(which: UUID) -> int:
-    """When a uuid7 was made, in ns since 1970."""
+    """The creation time of a uuid7, in ns since 1970."""
     return (which.int >> 80) * 1_000_000
 
 
 class Span:
-    """A running operation; attributes that are None are left out."""
+    """A running operation. None attributes are left out."""
 
     def __init__(self, span: trace.Span) -> None:
         self._span = span
@@ -94,7 +93,6 @@ class Span:
             self._span.set_attributes(_known(attributes))
 
     def failed(self, kind: str) -> None:
-        """Mark it as failed, with this kind of error."""
         with suppress(Exception):
             self._span.set_status(Status(StatusCode.ERROR, kind))
 
@@ -112,7 +110,7 @@ def span_within(
     *,
     kind: trace.SpanKind = trace.SpanKind.INTERNAL,
 ) -> Iterator[Span]:
-    """A span below that of a run or request; ``root`` is the root run. Of an error only the type is recorded."""
+    """A span below a run's or request's; ``root`` is the root run. Of an error only the type is recorded."""
     span = open_span(name, root, parent, attributes, kind=kind)
     token = None
     with suppress(Exception):
@@ -139,7 +137,7 @@ def open_span(
     at_ns: int | None = None,
     kind: trace.SpanKind = trace.SpanKind.INTERNAL,
 ) -> Span:
-    """A span in the trace of ``root``, below that of ``parent``; ``own`` determines its id. The caller ends it."""
+    """A span in ``root``'s trace, below ``parent``'s; ``own`` determines its id. The caller ends it."""
     if _following.provider is None:
         return Span(trace.INVALID_SPAN)
     span = wanted_span.set(span_id(own) if own else None)

@@ -1,4 +1,4 @@
-"""An agent that changes data and notifies people: both of its tools require approval, whatever the checkpoints say."""
+"""Changes data and notifies people: both tools require approval, whatever the checkpoints say."""
 
 from signoff import Agent, tool
 

@@ -1,4 +1,4 @@
-"""An agent without a model: it works, asks for approval, waits for days if necessary, and continues or ends denied."""
+"""An agent without a model: it works, waits for approval, for days if necessary, and continues or ends denied."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def durable_task(task: str) -> str:
     await step(prepare, task=task)
     await set_status("waiting for a person's word")
     decision = await ask(f"Should I proceed with task: {task}?", timeout="72h")
-    decision.require()  # a rejection, or no answer in time, ends the run here
+    decision.require()  # a rejection, or no answer in time, ends the run
     await set_status("carrying out")
     await step(carry_out, task=task)
     return f"Agent successful: {task}"

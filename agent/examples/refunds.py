@@ -1,7 +1,7 @@
-"""The agent of the tour: it refunds orders, small ones at once, larger ones after approval.
+"""The agent of the tour: it refunds small orders at once, larger ones after approval.
 
-`process_refund` takes only the order number. The price comes from the shop's own table, so a model that claims another
-one changes nothing. `checkpoints.toml` says which price needs people.
+`process_refund` takes only the order number: the price comes from the shop's table, so a model that claims another
+changes nothing. `checkpoints.toml` says which price needs people.
 """
 
 from typing import Any
@@ -36,12 +36,10 @@ async def list_orders() -> list[dict[str, Any]]:
 
 
 async def hold_refund(order_id: int, ctx: ToolContext) -> None:
-    """The refund waits for people."""
     await shop.hold(order_id, ctx.idempotency_key)
 
 
 async def take_refund_back(order_id: int, cause: str, ctx: ToolContext) -> None:
-    """The refund was refused by people or policy, or an edit made it the refund of another order."""
     if cause == "edited":
         await shop.release(order_id, ctx.idempotency_key)
     else:

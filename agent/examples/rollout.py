@@ -18,7 +18,6 @@ def look_at(region: str) -> str:
 
 
 async def one_region(name: str) -> str:
-    """Ask, deploy, wait, check; concurrently with the other region."""
     (await ask(f"Deploy to {name}?", timeout="24h")).require()
     await step(deploy, region=name)
     await sleep(1)

@@ -1,4 +1,4 @@
-"""The shop of the refund agent: one table of orders in its own schema (`SIGNOFF_SHOP_URL`, else `DATABASE_URL`).
+"""The refund agent's shop: one table in its own schema (`SIGNOFF_SHOP_URL`, else `DATABASE_URL`).
 
 Every change is one conditional statement, so repeated and late calls do no harm.
 """
@@ -20,7 +20,7 @@ SCHEMA = "signoff_shop"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order. `status` is PAID, PENDING_REFUND, REFUNDED or REFUND_REJECTED; `cause` says why rejected."""
+    """`status` is PAID, PENDING_REFUND, REFUNDED or REFUND_REJECTED; `cause` says why rejected."""
 
     order_id: int
     customer: str
@@ -53,31 +53,28 @@ async def setup(*, fresh: bool = False) -> None:
 
 
 async def orders() -> list[Order]:
-    """All orders, by number."""
     async with _connect() as connection, connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(_ALL)
         return await cursor.fetchall()
 
 
 async def find(order_id: int) -> Order | None:
-    """One order, or None."""
     async with _connect() as connection, connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(_ONE, [order_id])
         return await cursor.fetchone()
 
 
 async def hold(order_id: int, key: str) -> None:
-    """Mark the refund as waiting for people; `key` identifies the refund."""
+    """`key` identifies the refund."""
     await _change(_HOLD, order_id=order_id, key=key)
 
 
 async def release(order_id: int, key: str) -> None:
-    """The refund of this key no longer waits, without a rejection: the order is PAID as before."""
+    """This refund no longer waits: the order is PAID again."""
     await _change(_RELEASE, order_id=order_id, key=key)
 
 
 async def reject(order_id: int, cause: str) -> None:
-    """Reject the refund, with the cause."""
     await _change(_REJECT, order_id=order_id, cause=cause)
 
 
@@ -88,7 +85,7 @@ async def refund(order_id: int, key: str) -> bool:
 
 @asynccontextmanager
 async def closed() -> AsyncIterator[None]:
-    """Block the table in the meantime, as if it were being altered; `signoff demo --auto` uses it."""
+    """Block the table as if it were being altered, for `signoff demo --auto`."""
     async with _connect() as connection:
         await connection.execute("LOCK TABLE signoff_shop.orders IN ACCESS EXCLUSIVE MODE")
         yield
