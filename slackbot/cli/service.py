@@ -47,6 +47,7 @@ def serve(
     ] = None,
 ) -> None:
     """Run the service: Slack, agents and scheduler, or only some of these roles."""
+    gc.disable()  # until it is ready: what it imports and builds stays
     configured = read_settings(roles=roles, port=port)
     policy, registry = read_policy(configured), load_agents(configured.agents)
     _check_complete(configured, policy, use_embedded)
@@ -81,6 +82,7 @@ async def _live(service: Service, configured: Settings) -> None:
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, FULL_EVERY)
     gc.collect()
+    gc.enable()
     gc.freeze()  # exclude current objects from later collections, which would pause clicks
     if service.port is not None:
         typer.echo(f"signoff is listening on http://{configured.host}:{service.port}", err=True)
