@@ -33,7 +33,7 @@ BATCH = 100
 MAX_BATCHES = 5
 """How far one page looks for visible lines; the next page continues there."""
 
-MAX_COUNTED = 1000
+MAX_COUNTED = 200
 """Keeps counts quick."""
 
 EVERY_ONE = 1_000_000_000

@@ -61,7 +61,7 @@ async def count_waiting_for_others(
     channels: Sequence[str],
     seen: Sequence[tuple[tuple[str, ...], str]],
     wanted: RequestFilter,
-    at_most: int = 1000,
+    at_most: int = 200,
 ) -> Count:
     given = request_filters.values(wanted)
     whose = _parameters(person, roles, channels, seen)

@@ -38,7 +38,7 @@ from agent.store.views.request_lines import lines, of_team, request, request_lin
 from agent.store.views.request_parts import is_live
 
 
-async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 1000) -> int:
+async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 200) -> int:
     """Count up to ``at_most``, to stay cheap."""
     parameters = {"team": team_id, "limit": at_most}
     found: int = (await connection.execute(_COUNT_WAITING, parameters)).scalar_one()
@@ -77,7 +77,7 @@ async def count_waiting_for(
     user_id: str,
     roles: Sequence[str],
     channels: Sequence[str],
-    at_most: int = 1000,
+    at_most: int = 200,
     wanted: RequestFilter = EVERYTHING,
 ) -> Count:
     """Count ``waiting_for``; reads at most twice ``at_most`` rows."""
