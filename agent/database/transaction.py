@@ -91,9 +91,9 @@ class Transaction:
     ) -> None:
         """Collect rows for a statement that reads ``:rows`` with ``json_to_recordset``, for all members together.
 
-        ``last``: after everything else, without two rows for one table row: an UPDATE would count only one. One text
-        costs a fraction of an array per column. The flush raises TypeError for values other than JSON, UUIDs, times
-        and bytes.
+        ``last``: after everything else, and without two rows for the same table row: an UPDATE would count only
+        one. One text for all rows costs a fraction of an array per column. The flush raises ValueError for
+        values other than JSON, UUIDs, times and bytes.
 
         A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them (all):
         PostgreSQL expects a hundred in any text and would scan a large table to find one. The SELECT hides the

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 
+from agent.database.json_rows import json_rows
 from agent.database.writes import Writes
 
 CAST, VOID, DECIDE, TELL, PLAIN = (text(name) for name in ("cast", "void", "decide", "tell", "plain"))
@@ -69,3 +73,19 @@ def test_what_is_last_is_one_statement_behind_all() -> None:
     assert sent(writes) == [("plain", {"x": 1}), ("tell", [1, 2])]
     assert writes
     assert not Writes()
+
+
+def test_rows_are_text_that_postgresql_reads() -> None:
+    """Rows carry JSON values, UUIDs, times and bytes in the forms that PostgreSQL casts; other values are refused."""
+    at = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    values = {"id": UUID(int=7), "at": at, "hash": b"\x00\xff", "body": {"é": [1, 2.5, None, True]}}
+    assert json.loads(json_rows([values])) == [
+        {
+            "id": str(UUID(int=7)),
+            "at": "2026-03-01T12:00:00Z",
+            "hash": "\\x00ff",
+            "body": {"é": [1, 2.5, None, True]},
+        }
+    ]
+    with pytest.raises(ValueError, match="object"):
+        json_rows([{"n": object()}])
