@@ -39,6 +39,7 @@ _OF_OURS = frozenset(
         "status",
     }
     | {"timestamp", "tool", "attempt", "outcome", "revision", "head", "head_seq", "calls"}
+    | {"request_ids", "revisions", "heads", "head_seqs"}
 )
 _COUNTS = frozenset({"tokens"})
 """Names of counts. A text there may be a secret."""
@@ -76,9 +77,13 @@ def _is_harmless(key: str, value: object) -> bool:
         return type(value) is int
     if key not in _OF_OURS:
         return False
+    return all(map(_is_ours, value)) if type(value) is list else _is_ours(value)
+
+
+def _is_ours(value: object) -> bool:
     if isinstance(value, str):
         return value in _harmless or _ID_HASH_OR_TIME.fullmatch(value) is not None
-    return value is None or value == [] or type(value) in (bool, int)
+    return value is None or type(value) in (bool, int)
 
 
 def _cleaned(event: Mapping[str, Any]) -> dict[str, Any]:

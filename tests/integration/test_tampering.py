@@ -18,6 +18,7 @@ from agent.domain.request import ExecutionStatus
 from agent.usecases import audit, requests
 from agent.usecases.executions import Outcome
 from signoff.values import Action
+from slackbot.masking import clean_event
 from tests.integration import alone
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.command import Command
@@ -169,6 +170,22 @@ async def test_votes_beside_are_no_alarm(database: Database) -> None:
     over.set()
     await verifying
     assert alarms == []
+
+
+async def test_requests_that_expire_together_are_logged_with_their_heads(
+    database: Database, owner: Owner
+) -> None:
+    """Requests that expire in one transaction share a log line, which has the head of each and is shown unmasked."""
+    asked = [await ask(database) for _ in range(3)]
+    owner.execute("UPDATE approval_request SET expires_at = clock_timestamp()")
+    with capture_logs() as logged:
+        assert await requests.expire_due(database) == 3
+    (line,) = [each for each in logged if each.get("action") == "request.expired"]
+    assert sorted(line["request_ids"]) == sorted(str(each.request_id) for each in asked)
+    heads = dict(owner.execute("SELECT substr(subject, 9), encode(hash, 'hex') FROM audit_head").fetchall())
+    assert dict(zip(line["request_ids"], line["heads"], strict=True)).items() <= heads.items()
+    assert (line["revisions"], line["head_seqs"]) == ([1, 1, 1], [2, 2, 2])
+    assert clean_event(None, "info", dict(line)) == line
 
 
 async def test_heads_are_kept_in_a_file(

@@ -85,8 +85,7 @@ def end_requests(
     heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
     tx.ended({each.request.id: heads[each.head.subject].seq for each in endings})
     outbound.enqueue_decided(tx, [each.request.id for each in endings if each.webhooks])
-    for each in endings:
-        tx.after_commit(partial(_note, each, heads[each.head.subject]))
+    tx.after_commit(partial(_note, [(each, heads[each.head.subject]) for each in endings]))
 
 
 def _decision(ending: RequestEnding) -> Decision:
@@ -166,9 +165,26 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
     )
 
 
-def _note(ending: RequestEnding, head: ChainHead) -> None:
-    """Log the chain's head, so that a chain cut or rewritten later no longer matches the log."""
-    DECISIONS.labels(ending.outcome.word).inc()
+def _note(ended: Sequence[tuple[RequestEnding, ChainHead]]) -> None:
+    """Log the chains' heads too: a chain cut or rewritten later no longer matches the log."""
+    expired = [each for each in ended if each[0].outcome is RequestStatus.EXPIRED]
+    if len(expired) > 1:  # a line each would take a seventh of the time of a flood
+        log.info(
+            "requests have expired",
+            action="request.expired",
+            request_ids=[str(ending.request.id) for ending, _ in expired],
+            revisions=[ending.request.revision for ending, _ in expired],
+            heads=[head.hash.hex() for _, head in expired],
+            head_seqs=[head.seq for _, head in expired],
+        )
+    for ending, head in ended:
+        if ending.outcome is not RequestStatus.EXPIRED or len(expired) == 1:
+            _log_one(ending, head)
+        DECISIONS.labels(ending.outcome.word).inc()
+        tracing.note_end("request", ending.request.id)
+
+
+def _log_one(ending: RequestEnding, head: ChainHead) -> None:
     log.info(
         "a request has its outcome",
         action=f"request.{ending.outcome.word}",
@@ -177,4 +193,3 @@ def _note(ending: RequestEnding, head: ChainHead) -> None:
         head=head.hash.hex(),
         head_seq=head.seq,
     )
-    tracing.note_end("request", ending.request.id)
