@@ -100,7 +100,7 @@ WRONG = 2
 
 
 def opened(name: str) -> Any:
-    """Import a command. Later tracebacks have secrets masked."""
+    """Later tracebacks have secrets masked."""
     gc.disable()  # collecting between imports takes a fifth of their time, and what they make stays
     from slackbot.masking import guard_tracebacks  # noqa: PLC0415 - slow to import
 
