@@ -121,14 +121,11 @@ class Service:
 
     @property
     def health_port(self) -> int | None:
-        """The separate port, if SIGNOFF_HEALTH_PORT is set."""
         return self._health.port
 
     @property
     def port(self) -> int | None:
         return self._http.port
-
-    # --- life -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start every part, even while Slack is unreachable.
@@ -190,7 +187,7 @@ class Service:
         return sum(pool.most for pool in self.db.pools()) + own
 
     async def run(self) -> None:
-        """Wait until cancelled. Raises SignoffError when a part can never work."""
+        """Raises SignoffError when a part can never work."""
         if self._failed is not None:
             await self._failed
 
@@ -229,8 +226,6 @@ class Service:
 
     def _notify(self, target: str) -> None:
         self._outbound.found(target)
-
-    # --- HTTP -----------------------------------------------------------------------------------------
 
     def _web_context(self) -> WebContext:
         return WebContext(

@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = _named("SIGNOFF_LOG_FORMAT", default="text")
 
     unknown: tuple[str, ...] = ()
-    """Names that look like settings, each with the probably intended one."""
+    """Unknown names, each with the probably intended setting."""
 
     @field_validator("database_url", "owner_url")
     @classmethod
@@ -284,7 +284,7 @@ def _unknown(given: Collection[str]) -> Iterator[str]:
 
 
 def _read_files(given: dict[str, str | Any]) -> list[str]:
-    """Read each `<NAME>_FILE` into `<NAME>`. Returns the problems."""
+    """Returns the problems."""
     problems = []
     for name in SECRETS:
         path = given.pop(f"{name}_FILE", None)

@@ -54,8 +54,6 @@ class Parts:
 
 
 class SlackService:
-    """Connects to Slack, in the background if necessary."""
-
     def __init__(self, settings: Settings, db: Database, policies: PolicyInForce, worker: str) -> None:
         self.parts: Parts | None = None
         self._settings = settings
@@ -145,7 +143,6 @@ class SlackService:
         return Destination(workspace.team_id, channel) if channel else None
 
     def admin(self) -> Destination | None:
-        """The operators' channel, once Slack has been reached."""
         return self._admin_of(self.parts.workspace) if self.parts else None
 
     def follow(self) -> None:
@@ -213,7 +210,6 @@ class SlackService:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def stop_delivering(self) -> None:
-        """Let messages in progress arrive, within the drain time."""
         if self.parts is not None:
             await self.parts.poller.stop(self._settings.drain_seconds)
 

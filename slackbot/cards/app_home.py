@@ -83,7 +83,6 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
 
 
 def _waiting(view: RequestView, names: Names) -> list[Json]:
-    """The shortest form in which a request can be decided."""
     withheld = unreadable(view)
     counted = status_words.progress(status_words.approvals(view), view.approvals_required)
     line = blocks.section(

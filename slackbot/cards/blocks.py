@@ -182,7 +182,6 @@ def plain(content: str, limit: int) -> Json:
 
 
 def size(part: Any) -> int:
-    """The weight of all texts, for Slack's limit over all blocks."""
     if isinstance(part, list):
         return sum(map(size, part))
     if not isinstance(part, dict):

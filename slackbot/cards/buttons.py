@@ -43,7 +43,6 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
 
 
 def plain_row(view: RequestView) -> list[Json]:
-    """A plain card has no Approve."""
     if not view.place_nonce:
         return []
     value = button_value(view)
@@ -128,7 +127,6 @@ def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
 
 
 def _confirmation(view: RequestView, names: Names) -> Json | None:
-    """A confirmation from high risk on, with object, money and requester."""
     if view.risk < Risk.HIGH:
         return None
     money = scalars.amounts(view.facts, view.description)

@@ -1,5 +1,3 @@
-"""Combine waiting lines of one thread into one message."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

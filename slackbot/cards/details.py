@@ -1,5 +1,3 @@
-"""Everything stored about a request: pages of a modal, and a text file."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

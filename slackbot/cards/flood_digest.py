@@ -1,5 +1,3 @@
-"""A sender's many requests behind a button."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -57,7 +55,6 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
 
 
 def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object | None = None) -> Card:
-    """Link to the message that replaced an outdated digest."""
     sentence = f"More requests from {_sender(sender)} have come since. The list is now in "
     place = blocks.link(newer, "a newer message") if newer else blocks.text("a newer message")
     rows = [blocks.rich_text(blocks.section(blocks.text(sentence), place, blocks.text(".")))]

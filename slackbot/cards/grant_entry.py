@@ -67,7 +67,6 @@ def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list
 
 
 def entered_grant(submitted: Mapping[str, Any]) -> str:
-    """A submission's `view` as JSON for the second step."""
     values = submitted["state"]["values"]
     found: dict[str, Any] = {}
     for block_id, inputs in values.items():
@@ -81,7 +80,7 @@ def entered_grant(submitted: Mapping[str, Any]) -> str:
 def read_grant(
     view: RequestView, entered: Mapping[str, Any], choices: Mapping[str, Sequence[Any]]
 ) -> tuple[GrantTerms | None, dict[str, str]]:
-    """The terms, or errors by block_id."""
+    """The errors are by block_id."""
     errors: dict[str, str] = {}
     arguments: dict[str, Constraint] = {name: Exact(each) for name, each in view.action.arguments.items()}
     facts: dict[str, Constraint] = {name: Exact(each) for name, each in (view.facts or {}).items()}

@@ -1,5 +1,3 @@
-"""The second step: what the grant frees, and which recent decisions it would have covered."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

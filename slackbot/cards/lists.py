@@ -98,7 +98,7 @@ def history_list(
 
 
 def request_details(view: RequestView, *, names: Names | None = None) -> Card:
-    """Without buttons: a request is decided on its card."""
+    """A request is decided on its card, so this has no buttons."""
     bare = request_card(replace(view, place_nonce="", notify=()), names=names, whole=True)
     where = blocks.section(blocks.text("Its card is in "), blocks.channel(view.channel_id))
     made = [*bare.blocks, blocks.rich_text(where)]
@@ -111,7 +111,6 @@ def run_list(
     more: bool = False,
     cancellable: frozenset[UUID] = frozenset(),
 ) -> Card:
-    """`cancellable` runs have a Cancel button."""
     if not runs:
         return _text_card("No agent has run yet.")
     made = [row for run in runs[:MAX_ROWS] for row in rows.run(run, cancellable=run.id in cancellable)]

@@ -46,7 +46,6 @@ def modal(
 
 
 def skeleton_modal(heading: str) -> Json:
-    """A placeholder for `views.update`."""
     return notice_modal(heading, "One moment …")
 
 

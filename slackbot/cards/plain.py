@@ -1,4 +1,4 @@
-"""Plain messages for blocks that Slack refuses: a few short texts, and known buttons."""
+"""Plain messages for blocks that Slack refuses."""
 
 from __future__ import annotations
 

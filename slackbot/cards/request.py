@@ -90,7 +90,6 @@ def unreadable(view: RequestView) -> str | None:
 
 
 def named_in(view: RequestView) -> list[str]:
-    """Ids that a card and its confirmation call by name."""
     asked_for = view.behalf.requester
     return [*view.approvers, *([asked_for.user_id] if asked_for else [])]
 

@@ -95,7 +95,6 @@ def _below(*pieces: Json | list[Json]) -> Json:
 
 
 def _dotted(pieces: Iterable[Json | list[Json]]) -> Iterator[Json]:
-    """A list is one piece."""
     for number, piece in enumerate(pieces):
         if number:
             yield blocks.text(" · ")

@@ -1,4 +1,4 @@
-"""Which input fits a property of pydantic's JSON schema (2020-12) and its current value; else JSON."""
+"""Which input fits a property of pydantic's JSON schema (2020-12); if none does, JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SchemaProperty:
 
 
 def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[SchemaProperty]:
-    """The schema's properties in order, then values that it does not name."""
+    """Values that the schema does not name follow."""
     declared = schema.get("properties")
     known = declared if isinstance(declared, Mapping) else {}
     required = schema.get("required")
@@ -86,7 +86,7 @@ def _property(
 def _resolved(
     rules: Mapping[str, Any], schema: Mapping[str, Any], value: Any
 ) -> tuple[Mapping[str, Any], bool]:
-    """The schema behind references and alternatives, and whether null is among them."""
+    """Also returns whether null is among the alternatives."""
     nullable = False
     for _ in range(MAX_REFERENCES):
         if isinstance(reference := rules.get("$ref"), str):
@@ -107,7 +107,6 @@ def _resolved(
 
 
 def _alternative(some: Sequence[Mapping[str, Any]], value: Any) -> Mapping[str, Any]:
-    """The only alternative, or the one that matches the current value."""
     if len(some) == 1:
         return some[0]
     fitting = [each for each in some if _is_of(each.get("type"), value)]

@@ -97,7 +97,6 @@ def paused(view: RequestView | RunView, what: str) -> list[Json]:
 
 
 def _actor(recorded: str) -> Json:
-    """A person in Slack, or a program by name."""
     _, _, person = recorded.partition("slack:")
     user = person.partition("/")[2]
     return blocks.mention(user) if user else blocks.text(inert.line(recorded, 80))

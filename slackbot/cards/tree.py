@@ -38,8 +38,6 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownValues:
-    """Rich text, with the number of omitted values and characters."""
-
     parts: list[Json]
     values_left_out: int = 0
     characters_left_out: int = 0
@@ -135,7 +133,6 @@ def _change(name: str, old: Any, new: Any, depth: int) -> Iterator[ValueRow]:
 
 
 def _text_change(name: str, old: str, new: str, depth: int) -> ValueRow:
-    """Removed lines with `-`, added ones with `+`, with context."""
     if len(old) + len(new) > MAX_DIFFED:
         difference = [f"- {len(old):,} characters", f"+ {len(new):,} characters"]
     else:

@@ -123,7 +123,6 @@ class ButtonValue:
 
 
 def button_value(view: RequestView, execution_id: UUID | None = None) -> str:
-    """A button's value at the place for which `view` is drawn."""
     return str(ButtonValue(view.place_nonce, view.id, view.revision, execution_id))
 
 

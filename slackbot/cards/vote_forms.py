@@ -1,4 +1,4 @@
-"""Forms of a vote: a reason, or a note. Submitting one is the vote."""
+"""Submitting a form is the vote."""
 
 from __future__ import annotations
 

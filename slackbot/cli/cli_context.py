@@ -25,7 +25,7 @@ EmbeddedFlag = Annotated[
 
 
 def read_settings(**overrides: str | int | None) -> Settings:
-    """Read the settings with command-line overrides, and set up logging. Raises SettingsError."""
+    """Set up logging, too. Raises SettingsError."""
     given = {f"SIGNOFF_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
     configured = settings.read(extra=given)
     logs.configure(configured.log_level, configured.log_format)
@@ -83,7 +83,7 @@ def check_schema(configured: Settings, url: str) -> None:
 
 
 def open_database(configured: Settings, url: str) -> Database:
-    """Configured like the service's, with few connections."""
+    """Open few connections."""
     return Database(
         url,
         configured.db_schema,
@@ -116,8 +116,6 @@ def with_database_at(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """`with_database` for the database at this address."""
-
     async def do() -> T:
         async with open_database(configured, url) as db:
             return await work(db, *args, **kwargs)

@@ -81,7 +81,6 @@ def _observed(judged: Judgement) -> list[str]:
 
 
 def _traits(registry: Registry, agent: str, tool: str) -> ToolTraits:
-    """The tool's options, if a loaded agent has it."""
     served = [each for each in registry if agent in ("", each.name)]
     found = next((known for each in served if (known := each.tool(tool)) is not None), None)
     return found.traits if found else ToolTraits(tool, EXTERNAL)

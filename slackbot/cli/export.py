@@ -137,7 +137,6 @@ def export(
 async def records(
     db: Database, configured: Settings, since: datetime, until: datetime, *, audit: bool
 ) -> AsyncIterator[Record]:
-    """Requests, votes, events, each in order of creation."""
     after = None
     while True:
         async with db.connection() as connection:
@@ -197,9 +196,6 @@ async def _events(db: Database, since: datetime, until: datetime) -> AsyncIterat
         if not events:
             return
         after = events[-1]
-
-
-# --- writing ----------------------------------------------------------------------------------------------
 
 
 def _writer(form: Format, out: TextIO) -> Any:

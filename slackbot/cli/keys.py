@@ -114,9 +114,6 @@ def rotate(
     _show_once(secret)
 
 
-# --- parts ------------------------------------------------------------------------------------------------
-
-
 def _show_once(secret: str) -> None:
     """The key alone to standard output, for pipes; the warning to standard error."""
     typer.echo(secret)

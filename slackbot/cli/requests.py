@@ -152,14 +152,10 @@ def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoRetu
 
 
 def review(configured: Settings, view: RequestView) -> dict[str, object]:
-    """In the API's format."""
     from slackbot.web.api.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI is slow to import
 
     address = configured.public_url
     return ReviewOut.of(view, url=page_url(address, view.id)).model_dump(mode="json")
-
-
-# --- parts ------------------------------------------------------------------------------------------------
 
 
 async def _one(db: Database, request_id: str) -> RequestView:
@@ -194,6 +190,5 @@ def _row(view: RequestView) -> list[str]:
 
 
 def _status(view: RequestView) -> str:
-    """The status, and what became of an approval."""
     became = f", {view.standing.value}" if isinstance(view.standing, ApprovalState) else ""
     return f"{view.status.word}{became}"

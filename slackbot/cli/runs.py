@@ -102,9 +102,6 @@ def resume(run_id: RunId, use_embedded: EmbeddedFlag = False) -> None:
     typer.echo(f"run {with_database(read_settings(), use_embedded, go_on)} goes on")
 
 
-# --- parts ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Call:
     view: CallView
@@ -121,7 +118,7 @@ class _Seen:
 
 
 async def _one(db: Database, prefix: str) -> _Seen:
-    """The run with this id or prefix, masked. Raises SignoffError."""
+    """Raises SignoffError."""
     found = await _id(db, prefix)
     async with db.connection() as connection:
         run = await views.run_view(connection, found)

@@ -119,9 +119,6 @@ def resume(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
     typer.echo(f"schedule {found} {'goes on' if turned else 'was not paused'}")
 
 
-# --- parts ------------------------------------------------------------------------------------------------
-
-
 async def _act(db: Database, id_prefix: str, act: Callable[..., Awaitable[T]]) -> tuple[UUID, T]:
     found = await schedules.find(db, id_prefix)
     return found, await act(db, found, by=terminal.actor())

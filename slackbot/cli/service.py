@@ -99,7 +99,6 @@ def _database(configured: Settings, url: str) -> Database:
 
 
 def _warn(configured: Settings, registry: Registry) -> None:
-    """Problems that do not stop `serve`."""
     for name in configured.unknown:
         log.warning("no such setting; it is ignored", action="settings.unknown", name=name)
     if not list(registry) and configured.roles != {Role.SCHEDULER}:

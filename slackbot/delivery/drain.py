@@ -1,4 +1,4 @@
-"""The drain: sends one channel's due messages, each once, in order, at Slack's pace.
+"""Send one channel's due messages, each once, in order, at Slack's pace.
 
 At most one drain per channel. A card is drawn when it is sent, so changes while it waits need no second message. An
 unconfirmed post is looked up by its metadata before it is sent again.
@@ -39,8 +39,8 @@ from slackbot.slack_api.permalinks import Permalinks
 log = structlog.get_logger(__name__)
 
 PACE = 1.0
-"""Seconds between posts, and between updates, in a channel. Slack counts them separately: about one post a second, and
-50 or more updates a minute."""
+"""Seconds between posts, and between updates, in a channel. Slack counts them separately: about one post a second, 50
+or more updates a minute."""
 STEP = 0.25
 """Fraction of the pace between a few updates after a pause."""
 
@@ -54,8 +54,8 @@ FRESH = 0.5
 """Seconds after which a lease is renewed before a call to Slack, which may take almost as long."""
 
 LEAST = 0.25
-"""Seconds charged to the sender per message besides drawing and sending, so that many small messages do not delay a
-large one for long."""
+"""Seconds charged to the sender per message besides drawing and sending: many small messages must not delay a large
+one for long."""
 
 SETTLE = 3.0
 """Seconds for an unconfirmed post to appear in the channel's history."""
@@ -89,7 +89,6 @@ class Drain:
         self._failures = Failures(db, directory, admin, pace)
         self._leaving = False
         self.problem: str | None = None
-        """Why the last message was not sent; for health checks."""
 
     def follow(self, admin: Destination | None, cards_per_minute: int) -> None:
         self._admin, self._cards_per_minute = admin, cards_per_minute
@@ -144,7 +143,7 @@ class Drain:
             raise
 
     async def _release(self, due: DueMessage) -> None:
-        """Release the channel. While the database is away, the next run retries until the lease expires."""
+        """While the database is away, the next run retries until the lease expires."""
         channel_id = due.destination.channel_id
         self._unreleased[channel_id] = due
         await deliveries.release(self._db, due)
@@ -156,7 +155,7 @@ class Drain:
         return LOOK if idle > 1 else 0.0
 
     async def _deliver(self, due: DueMessage, began: float) -> Outcome | None:
-        """Send one message, taken at ``began``. Returns its outcome, or ``None`` if the lease is lost."""
+        """The message was taken at ``began``. ``None``: the lease is lost."""
         try:
             ts = await self._send(due, began)
         except SlackError as error:
@@ -186,7 +185,7 @@ class Drain:
         return outcome
 
     async def _send(self, due: DueMessage, began: float) -> str | None:
-        """Returns the ``ts``. Raises SlackError and LeaseLost."""
+        """Raises SlackError and LeaseLost."""
         channel_id = due.destination.channel_id
         card = await self._drawing.draw(due)
         if card is None:

@@ -1,5 +1,3 @@
-"""Draw messages from stored facts, with secrets masked."""
-
 from __future__ import annotations
 
 from uuid import UUID
@@ -17,7 +15,7 @@ from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
 MAX_POSTPONEMENTS = 3
-"""Times that a card is postponed because the machine is too busy to scan it for secrets; then it is masked."""
+"""Postponements of a card while the machine is too busy to scan it for secrets; then it is masked."""
 
 _PLAIN = frozenset({"line", "team", "user", "at"})
 """Fields without free text."""
@@ -33,7 +31,7 @@ class MessageDrawing:
         self._reviewers = reviewers
 
     async def draw(self, due: DueMessage) -> Card | None:
-        """Secrets are masked; ``None``: nothing is left to show."""
+        """``None``: nothing is left to show."""
         with masking.work_for(masking.CARDS):
             return await self._draw(due)
 

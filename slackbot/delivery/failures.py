@@ -94,7 +94,7 @@ class Failures:
         return view is not None and view.needs_people
 
     async def _postpone(self, due: DueMessage, error: SlackError) -> Postponed:
-        """Back off: 1, 2, 4 … seconds, or Slack's Retry-After for the whole method."""
+        """Back off: 1, 2, 4 … seconds, or Slack's Retry-After for all such messages in the channel."""
         words = _cause(error)
         # Report first: after a crash in between, the next attempt still reports it.
         if error.meaning is Meaning.CHANNEL:
@@ -111,7 +111,7 @@ class Failures:
         return Postponed(due, words, seconds, pause=pause, ambiguous=ambiguous, refused=refused)
 
     async def _trouble(self, due: DueMessage, words: str) -> str:
-        """Describe the problem in the same words whether Slack refused or our check found it."""
+        """Use the same words whether Slack refused or our check found the problem."""
         channel_id = due.destination.channel_id
         self._directory.forget_channel(channel_id)
         try:

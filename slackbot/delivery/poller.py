@@ -1,6 +1,6 @@
 """Find channels with due messages, and start their drains.
 
-Wake-ups name a channel at once; polling finds postponed messages and other processes' work.
+Wake-ups name a channel at once; polling finds the rest.
 """
 
 from __future__ import annotations

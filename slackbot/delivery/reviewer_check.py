@@ -22,7 +22,7 @@ AGAIN = 30.0
 
 
 class ReviewerCheck:
-    """Counts the remaining reviewers of each request whose card is drawn, in the background."""
+    """Counts reviewers in the background, for each request whose card is drawn."""
 
     def __init__(
         self, db: Database, directory: Directory, admin: Destination | None, *, again: float = AGAIN

@@ -34,7 +34,6 @@ class Actors:
     async def ask(
         self, words: str, by: ScreenUser | None = None, where: str = AGENTS, agent: str = "refunds"
     ) -> Message:
-        """Run the agent as Ada, or somebody else; returns the thread's root message."""
         before = {each["ts"] for each in self._slack.messages(where)}
         await (by or self.ada).command("/agent", f"run {agent} {words}", where)
         return await self._slack.wait_for(
@@ -43,7 +42,6 @@ class Actors:
         )
 
     def said(self, root: Message) -> str:
-        """The thread's texts, as in notifications."""
         thread = self._slack.thread(root["channel"], root["ts"])
         return "\n".join(each["text"] for each in thread)
 
@@ -60,7 +58,6 @@ class Actors:
         return self.cards(order)[-1]
 
     def buttons(self, order: int) -> list[str]:
-        """Excludes the link to the shop, which always stays."""
         rows = [block for block in self.card(order)["blocks"] if block["type"] == "actions"]
         return [each["text"]["text"] for row in rows for each in row["elements"] if "url" not in each]
 

@@ -53,11 +53,9 @@ class DemoEnvironment:
 
     @property
     def address(self) -> str:
-        """The service's URL for programs."""
         return f"http://127.0.0.1:{self.settings['SIGNOFF_PORT']}"
 
     async def new_key(self) -> str:
-        """A key for requests of Ada's program."""
         ada = Person(self.slack.workspace.team.id, ADA)
         async with Database(self.database_url) as database:
             return await api_keys.create(database, "demo", [Scope.REQUEST], by="demo", owner=ada)
@@ -126,7 +124,6 @@ async def open_environment(
 
 
 def _crash(service: ServiceProcess) -> str:
-    """Returns the button's message."""
     try:
         return (
             f"Process {service.kill()} was killed (kill -9). It is restarted and continues where it stopped."

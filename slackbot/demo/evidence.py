@@ -1,5 +1,3 @@
-"""A JSON record of a play."""
-
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""The guide on the sandbox's page: scenes of steps, each ticked once it has happened."""
+"""Scenes of steps, each ticked once it has happened."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class Seen:
         return any(detail in str(each["blocks"]) for each in self.cards(words))
 
     def run(self, task: str = "") -> Message | None:
-        """The first message of the latest run with this task."""
         return next((each for each in reversed(self._about("run")) if each["text"].endswith(task)), None)
 
     def said(self, task: str, words: str) -> bool:
@@ -56,7 +55,6 @@ class Seen:
         return any(words in each["text"] for each in self.slack.messages(AGENTS))
 
     def starts(self) -> int:
-        """How often the service has connected to Slack."""
         return len(self.slack.calls_of("apps.connections.open"))
 
     def _about(self, kind: str) -> list[Message]:
@@ -114,7 +112,6 @@ class Guide:
         self._done: set[tuple[int, int]] = set()
 
     def __call__(self, slack: SlackSandbox) -> dict[str, Any]:
-        """The current state, for `SlackSandbox`."""
         seen = Seen(slack)
         return {
             "title": self.title,

@@ -12,7 +12,7 @@ def run_as_ada(command: str) -> dict[str, Any]:
 
 
 def on_card(text: str, person: str, words: str, status: str) -> Step:
-    """Somebody presses a button on the card with these words, which then begins with `status`."""
+    """The card then begins with `status`."""
     return Step(
         text,
         lambda seen: seen.is_card(words, status),

@@ -1,5 +1,3 @@
-"""A demo's model: scripted, or a real one from the caller's environment."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
@@ -14,7 +12,6 @@ PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 @asynccontextmanager
 async def scripted() -> AsyncIterator[dict[str, str]]:
-    """Yields the service's settings."""
     async with ScriptedModel() as model:
         yield {
             "OPENAI_API_KEY": "sk-scripted",

@@ -1,5 +1,3 @@
-"""`signoff demo --auto`: play the scenes, print and store the results."""
-
 from __future__ import annotations
 
 import asyncio
@@ -49,7 +47,6 @@ async def play(env: DemoEnvironment, console: Console) -> int:
 async def _together(
     actors: Actors, console: Console, acts: Sequence[tuple[str, Act]], number: int
 ) -> list[Scene]:
-    """Play these scenes concurrently and print them one after the other."""
     programmes = [_Programme(console) for _ in acts]
     scenes = [Scene(title, page.show) for (title, _), page in zip(acts, programmes, strict=True)]
     async with asyncio.TaskGroup() as group:

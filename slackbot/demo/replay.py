@@ -1,5 +1,3 @@
-"""The guide's *Replay*: what a stricter policy would have decided."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""A demo's checkpoints: the tour's, or the current folder's."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -99,7 +99,7 @@ def _print_intro(console: Console, env: DemoEnvironment, key: str) -> None:
 
 
 def _commands(env: DemoEnvironment, key: str) -> list[str]:
-    """Shell commands with comments; they run as printed."""
+    """The commands run as printed."""
     python = _typed(Path(sys.executable))
     signoff = _typed(Path(sys.executable).with_name("signoff"))
     commands = [f"kill -9 {env.service.pid}  # crash the service; it restarts"]
@@ -115,7 +115,6 @@ def _commands(env: DemoEnvironment, key: str) -> list[str]:
 
 
 def _typed(path: Path) -> str:
-    """Relative to the current folder, where possible."""
     here = Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 

@@ -1,4 +1,4 @@
-"""The scenes of the play. Each acts through people's interfaces and checks the result."""
+"""Each scene acts through people's interfaces and checks the result."""
 
 from __future__ import annotations
 

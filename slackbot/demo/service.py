@@ -69,7 +69,6 @@ class ServiceProcess:
             self._tell(f"the service {_ending(code)}; starting it again")
 
     def kill(self) -> int:
-        """Returns the process id."""
         os.kill(self.pid, signal.SIGKILL)
         return self.pid
 
@@ -139,7 +138,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def _kill_leftover(note: Path) -> None:
-    """End a killed demo's service, which would use the new database."""
+    """A killed demo's service would use the new database."""
     try:
         pid, start_time = note.read_text().split()
         if _start_time(int(pid)) == start_time:

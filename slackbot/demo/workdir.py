@@ -12,7 +12,6 @@ from agent.database.server_user import ServerUser
 from signoff.errors import SignoffError
 
 MOST = 9
-"""Concurrent demos per user."""
 
 
 @dataclass(frozen=True)

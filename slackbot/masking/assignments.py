@@ -83,7 +83,6 @@ def _places(low: str, words: Sequence[str]) -> list[int]:
 
 
 def _word_before(low: str, begin: int) -> str:
-    """The "api " of "api key"."""
     if low[begin - 1 : begin] != " ":
         return ""
     before = low[max(0, begin - 12) : begin - 1]

@@ -1,5 +1,3 @@
-"""Mask secrets in logs, tracebacks and command line output."""
-
 from __future__ import annotations
 
 import re
@@ -97,14 +95,13 @@ def _cleaned(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _remembered(text: str, spans: Sequence[TextSpan]) -> Sequence[TextSpan]:
-    """Remember short words: the same ones come with every event."""
+    """The same short words come with every event."""
     if not spans and len(_harmless) < MAX_WORDS and _WORD.fullmatch(text):
         _harmless.add(text)
     return spans
 
 
 def guard_tracebacks() -> None:
-    """Mask secrets in uncaught tracebacks, in every thread."""
     sys.excepthook = _print
     threading.excepthook = lambda args: _print(
         args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback

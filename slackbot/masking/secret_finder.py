@@ -65,7 +65,7 @@ class SecretFinder:
         return other
 
     def __call__(self, text: str) -> Sequence[TextSpan]:
-        """Secrets in this text; the whole text if there was no time."""
+        """Returns the whole text if there was no time."""
         if not text or text.isspace():
             return ()
         if len(text) <= HINTED and not self._hidden and not _may_hold_secret(text):
@@ -89,7 +89,7 @@ class SecretFinder:
         return self._clock() > self._until
 
     def _steps(self, text: str) -> Iterator[TextSpan | None]:
-        """Spans, and `None` after each piece of work."""
+        """Yields `None` after each piece of work."""
         for token in TOKENS:
             for anchor in token.anchors:
                 if anchor in text:
@@ -115,11 +115,10 @@ def _named_in_json(text: str) -> Sequence[tuple[str, str]]:
 
 
 def everything(text: str) -> Sequence[TextSpan]:
-    """Mask all: the fallback when nothing could be checked."""
+    """The fallback when nothing could be checked."""
     return [TextSpan(0, len(text), NOT_SCANNED)] if text else ()
 
 
-# ---------------------------------------------------------------- private keys
 _KEY = r"(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?"
 _BEGIN = re.compile(rf"(?:-{{2,5}} ?)?BEGIN {_KEY}(?: ?-{{2,5}})?")
 _END = re.compile(rf"(?:-{{2,5}} ?)?END {_KEY}(?: ?-{{2,5}})?")
@@ -132,7 +131,7 @@ _LONGEST_KEY = 20_000
 
 
 def private_keys(text: str) -> Iterator[TextSpan]:
-    """Keys from BEGIN to END, or the part that is not cut off."""
+    """Keys may be cut off at either end."""
     if "PRIVATE KEY" in text:
         yield from _private_keys(text)
     if "PuTTY-User-Key-File-" in text:
@@ -159,13 +158,12 @@ def _private_keys(text: str) -> Iterator[TextSpan]:
             done = end
 
 
-# ---------------------------------------------------------------- JSON Web Tokens
 _RUN = re.compile(r"[A-Za-z0-9_\-.=+/]{20,}")
 _OPENAI = "T3BlbkFJ"  # "OpenAI" in base64, in the middle of every older key of theirs
 
 
 def web_tokens(text: str) -> Iterator[TextSpan]:
-    """JSON Web Tokens, signature included, also cut ones; and OpenAI keys that stick to other words."""
+    """Signatures are included, tokens may be cut; also OpenAI keys that stick to other words."""
     if "eyJ" not in text and _OPENAI not in text:
         return
     for run in _RUN.finditer(text):
@@ -178,7 +176,6 @@ def web_tokens(text: str) -> Iterator[TextSpan]:
             yield TextSpan(run.start() + start, run.end(), "api-key")
 
 
-# ---------------------------------------------------------------- short texts
 _HINTS = re.compile(
     "|".join(
         [

@@ -49,8 +49,6 @@ _ADDRESSES = frozenset({"url", "image_url", "slack_file", "thumb_url"})
 
 
 class CleanAck(AsyncAck):
-    """Masks acknowledgements with content: commands' cards, modals, field errors."""
-
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
@@ -61,7 +59,6 @@ class CleanAck(AsyncAck):
 
 
 async def clean_payload(payload: T) -> T:
-    """Mask every token; ids stay."""
     if not payload:  # a bare acknowledgement waits for no thread
         return payload
     return await off_the_loop(lambda find: _clean(payload, find))

@@ -1,9 +1,9 @@
 """Tokens by shape: the token plugins of `detect-secrets`, and what they leave open.
 
-Only the plugins' patterns are used: their `analyze_string` returns values without places, and of a pattern with a
-group only the group (of a GitHub token "ghp"). Left out are plugins that would mask order numbers and digests
-(entropy, a preceding word), Artifactory (twelve letters after "AP"), and quadratic patterns (npm, SoftLayer,
-Cloudant): a regular expression holds the interpreter until it is done, so every pattern takes linear time.
+Only the plugins' patterns are used: `analyze_string` returns values without places, and only the group of a pattern
+with a group (of a GitHub token "ghp"). Left out are plugins that would mask order numbers and digests (entropy, a
+preceding word), Artifactory (twelve letters after "AP"), and quadratic patterns (npm, SoftLayer, Cloudant): a regular
+expression holds the interpreter until it is done, so every pattern takes linear time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Token:
     mixed: bool = False
 
     def find(self, text: str) -> Iterator[TextSpan]:
-        """Requires a text with one of the anchors."""
+        """The text must have one of the anchors."""
         for found in self.pattern.finditer(text):
             start, end = found.span(self.group)
             if self.apart and (_touches(text, start - 1) or _touches(text, end)):
@@ -135,7 +135,6 @@ TOKENS: tuple[Token, ...] = (
         group=1,
     ),
 )
-"""Recognised by shape alone, within one word."""
 
 
 def aws_secrets(text: str) -> Iterator[TextSpan]:

@@ -57,7 +57,7 @@ _sender: ContextVar[str | None] = ContextVar("sender", default=None)
 
 @contextmanager
 def work_for(sender: str) -> Iterator[None]:
-    """Masking in this block takes its turn among senders: nobody waits for it."""
+    """Masking in this block takes its turn among senders."""
     token = _sender.set(sender)
     try:
         yield
@@ -68,7 +68,7 @@ def work_for(sender: str) -> Iterator[None]:
 async def off_the_loop(
     work: Callable[[Find], T], hidden: Hidden | Callable[[], Hidden] = (), *, budget: float = BUDGET
 ) -> T:
-    """Run ``work`` with a finder in a thread. If none is free in time, the finder masks everything."""
+    """``work`` gets a finder in a thread; if none is free in time, one that masks everything."""
     sender = _sender.get()
     # A card has twice the budget, in processor time: a late search would only be repeated.
     clock, seconds = (time.thread_time, 2 * budget) if sender == CARDS else (time.monotonic, budget)
@@ -152,7 +152,6 @@ async def clean_description(
 
 
 async def clean_value(value: T, hidden: Hidden = ()) -> T:
-    """Any JSON value."""
     return await off_the_loop(lambda find: redact_value(value, find=find).value, hidden)
 
 
@@ -196,7 +195,6 @@ async def hidden_values(view: RequestView) -> Hidden:
 
 
 def hidden_in_run(values: RunValues | None) -> Hidden:
-    """As `hidden_in`, of a run's calls."""
     if values is None:
         return ()
     found: list[tuple[str, str]] = []

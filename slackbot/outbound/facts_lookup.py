@@ -30,7 +30,7 @@ FAILED = Facts(failed=True, source=FactsSource.SIGNOFF)
 
 
 class FactsLookups:
-    """Posts are signed by `secret`. `allowed`: networks that are refused otherwise."""
+    """`allowed`: networks that are refused otherwise."""
 
     def __init__(self, secret: str | None, allowed: Sequence[Network] = ()) -> None:
         self._secret = secret

@@ -82,7 +82,6 @@ class OutboundSender:
         asyncio.get_running_loop().call_later(REST, self._resting.discard, target)
 
     async def _tell(self, notice: OutboundMessage) -> bool:
-        """Returns whether it has arrived."""
         try:
             await self._send(notice)
         except Undeliverable as never:

@@ -19,8 +19,6 @@ TIMEOUT = 10.0
 
 
 class WebhookPoster:
-    """`allowed`: networks that are refused otherwise."""
-
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._poster = SignedPoster(allowed, seconds=TIMEOUT)
 

@@ -1,5 +1,3 @@
-"""Cancel a run: look up the person's role; the use case decides."""
-
 from __future__ import annotations
 
 import asyncio

@@ -46,7 +46,6 @@ def _agent(subject: str) -> str:
 
 
 def _is_hidden(policy: Policy, limit: Limit) -> bool:
-    """Whether any checkpoint, or the defaults, mask the amounts."""
     root, *steps = limit.of.split(".")
     masks = [policy.defaults.redact, *(rule.redact for rule in policy.rules)]
     return any(is_redacted(tuple(steps), redact, root) for redact in masks)

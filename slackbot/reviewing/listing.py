@@ -59,8 +59,6 @@ class ListPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class FilterChoices:
-    """Filter values among the latest requests that a person may see."""
-
     agents: Sequence[str] = ()
     checkpoints: Sequence[str] = ()
     requesters: Sequence[str] = ()
@@ -81,11 +79,10 @@ class PersonalLists:
         wanted: RequestFilter = EVERYTHING,
         order: RequestOrder = RequestOrder.OLDEST,
     ) -> ListPage[RequestLine]:
-        """What this person may decide now, counted."""
         return await self._for_me(await self._scope(), at, size, wanted, order)
 
     async def next_for_me(self, after: UUID) -> tuple[RequestLine | None, Count]:
-        """What this person may decide after that request, starting over behind the last; and how much."""
+        """Start over behind the last request; also returns how many there are."""
         scope = await self._scope()
         found = await self._for_me(scope, Cursor(), 1, EVERYTHING, RequestOrder.OLDEST)
         later = await self._for_me(scope, Cursor((after,)), 1, EVERYTHING, RequestOrder.OLDEST)
@@ -98,7 +95,7 @@ class PersonalLists:
         wanted: RequestFilter = EVERYTHING,
         order: RequestOrder = RequestOrder.OLDEST,
     ) -> tuple[ListPage[RequestLine], ListPage[HistoryLine]]:
-        """What waits for this person, and visible requests that others decide; both counted."""
+        """Both lists are counted."""
         audiences = await self._audiences()
         scope = await reviewer_scope(self.directory, self.person, audiences)
         return await asyncio.gather(
@@ -214,7 +211,7 @@ class PersonalLists:
     async def _counts(
         self, kind: RequestKind, wanted: RequestFilter, at_most: int
     ) -> tuple[list[views.AudienceCount], bool]:
-        """Visible requests by audience; and whether there are more."""
+        """Also returns whether there are more."""
         found = await self.db.read(views.audience_counts, self.person, kind, wanted, at_most + 1)
         seen = await visible_audiences(self.directory, self.person, found)
         shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]

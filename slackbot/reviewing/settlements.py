@@ -1,5 +1,3 @@
-"""Settle an execution in doubt: look up everybody's rights; the use case decides."""
-
 from __future__ import annotations
 
 from typing import Literal

@@ -1,5 +1,3 @@
-"""Vote: look up current rights; the use case decides."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
@@ -86,7 +84,7 @@ async def _ballot(db: Database, directory: Directory, vote: NewVote, known: Vote
 async def _standings(
     db: Database, directory: Directory, vote: NewVote, known: VoteContext
 ) -> dict[Person, Standing]:
-    """The standings of the voter and everybody whose vote is live.
+    """Include everybody whose vote is live.
 
     If an earlier voter cannot be checked now, this vote has to wait: counted alone, it could miss the quorum, with
     nobody left to complete it.

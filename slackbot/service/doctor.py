@@ -1,4 +1,4 @@
-"""`signoff doctor`: check everything that the service needs. Changes nothing."""
+"""Check everything that the service needs. Changes nothing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,6 @@ async def _database(configured: Settings, database: Database | None, url: str | 
 
 
 async def _policy(configured: Settings, file: Policy, database: Database) -> tuple[Finding, Policy]:
-    """The policy in force, or the file's."""
     stored = await policies.in_force(database)
     if stored is None:
         return Finding("policy", True, "none is in force; the first start puts the file in force"), file

@@ -39,7 +39,6 @@ _CONTROL_IN_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\
 
 
 def configure(level: str = "INFO", form: str = "text") -> None:
-    """Send structlog and the standard library to standard error in one format."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

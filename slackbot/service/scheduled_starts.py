@@ -33,7 +33,7 @@ class NotNow(Exception):
 
 
 class ScheduledStarts:
-    """The sweep of schedules; the database allows each time once."""
+    """The database allows each time once."""
 
     def __init__(self, services: Services, connected: Callable[[], SlackConnection | None]) -> None:
         self._services = services

@@ -39,8 +39,6 @@ _OVER = (RunStatus.COMPLETED, RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANC
 
 
 class Ids:
-    """Ids from `agent.tracing`, otherwise random."""
-
     def generate_span_id(self) -> int:
         return tracing.wanted_span.get() or random.getrandbits(64) or 1
 
@@ -94,7 +92,6 @@ class Telemetry:
 
     @classmethod
     def of(cls, db: Database, worker: str) -> Self | None:
-        """``None``: traces are off."""
         provider = exporting(worker) if is_wanted() else None
         return None if provider is None else cls(db, provider)
 
@@ -168,7 +165,6 @@ class Telemetry:
         return True
 
     async def _attempt(self, request_id: UUID) -> bool:
-        """From claim to report or time-out."""
         request = await self._db.read(views.request_view, request_id)
         attempt = request.execution if request else None
         if request is None or attempt is None or attempt.finished_at is None:

@@ -33,13 +33,13 @@ from slackbot.slack_api.permalinks import Permalinks
 log = logging.getLogger(__name__)
 
 LOOK = 0.5
-"""Minimum seconds between polls, and between two drawings for one person."""
+"""Minimum seconds between polls, and between drawings for one person."""
 
 PACE = 2.0
 """Average seconds between drawings for one person."""
 
 REMEMBERED = 6 * 3600.0
-"""Seconds after which a Home that was not opened again is no longer updated. Slack does not report closing."""
+"""Seconds until a Home that was not opened again is forgotten. Slack does not report closing."""
 
 MOST = 500
 """Those opened longest ago are dropped."""
@@ -101,8 +101,6 @@ class AppHomes:
     def open(self) -> int:
         return len(self._viewers)
 
-    # --- what listeners say -----------------------------------------------------------------------------
-
     def show(self, person: Person) -> None:
         """Draw the first page, even if it does not differ."""
         before = self._viewers.pop(person, None) or self._viewer(person)
@@ -132,8 +130,6 @@ class AppHomes:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-
-    # --- the one task -----------------------------------------------------------------------------------
 
     def _ensure_running(self) -> None:
         self._wake.set()
@@ -224,8 +220,6 @@ class AppHomes:
         soonest = min([self._looked_at + self._look_every, *due])
         return max(soonest, now + 0.01) - now
 
-    # --- what a Home shows ------------------------------------------------------------------------------
-
     async def _draw(self, viewer: HomeViewer) -> dict[str, Any]:
         person = viewer.person
         if (await self._directory.identify(person)).refusal is not None:
@@ -255,7 +249,6 @@ class AppHomes:
         )
 
     async def _with_places(self, person: Person, lines: Sequence[RequestLine]) -> list[RequestView]:
-        """Add nonces for buttons, and mask secrets."""
         waiting_views = await self._db.read(views.request_views, [line.id for line in lines])
         nonces = await requests.create_places(self._db, [view.id for view in waiting_views], "home", person)
         placed = [replace(view, place_nonce=nonces[view.id]) for view in waiting_views if view.id in nonces]

@@ -72,7 +72,6 @@ async def _count_withheld_events(
 
 
 async def _answer_cleanly(context: AsyncBoltContext, next_: Callable[[], Awaitable[BoltResponse]]) -> None:
-    """Mask secrets in responses to Slack."""
     context["ack"] = CleanAck()
     await next_()
 

@@ -1,4 +1,4 @@
-"""The guard in front of Bolt's HTTP endpoint: it admits only signed requests and logs no body.
+"""Admit only signed requests to Bolt, and log no body.
 
 The rules are Slack's, "Verifying requests from Slack": `v0=` + HMAC-SHA256 over `v0:{timestamp}:{body}`, at most five
 minutes old. Bolt's own verification is off: it answers 500 to a malformed timestamp, and logs refused bodies.
@@ -111,7 +111,7 @@ _ACKNOWLEDGED = BackgroundTask(_acknowledged)
 
 
 def _only(request: Request, name: bytes) -> bytes | None:
-    """A header's value; `None` when missing or repeated."""
+    """`None` when missing or repeated."""
     values = [value for key, value in request.headers.raw if key.lower() == name]
     return values[0] if len(values) == 1 else None
 
@@ -187,7 +187,7 @@ def form_fields(text: str) -> dict[str, str]:
     return dict(parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict"))
 
 
-# What listeners rely on in each kind of payload: a field's path and type.
+# What listeners rely on: paths and types of fields.
 _WHOLE: dict[str, tuple[tuple[tuple[str, ...], type], ...]] = {
     "block_actions": (
         (("user", "id"), str),
@@ -210,7 +210,7 @@ def _is_whole(said: dict[str, Any]) -> bool:
 
 
 def _is_expected(said: Mapping[str, Any]) -> bool:
-    """Whether a listener exists. Bolt would hand other kinds with a button's id to its listener."""
+    """Bolt would hand other kinds with a button's id to its listener."""
     return "command" in said or said.get("type") in (*_WHOLE, "url_verification")
 
 

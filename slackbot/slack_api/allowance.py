@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BURST = 4
-"""Calls in a burst."""
 
 
 @dataclass

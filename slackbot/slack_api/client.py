@@ -29,7 +29,7 @@ DEFAULT_PAUSE = 30.0
 """Seconds after a 429 without Retry-After."""
 
 MAX_CODE = 80
-"""Characters of an error code. Slack's have 40 at most; people see what answers instead."""
+"""Characters of an error code, which people see. Slack's have 40 at most; another server may answer instead."""
 
 _SHOWN = (
     "chat.",
@@ -136,7 +136,6 @@ class SlackClient(AsyncWebClient):
 
 @contextmanager
 def translated(method: str, address: str) -> Iterator[None]:
-    """Turn failures of Slack's library and the network into ours."""
     try:
         yield
     except SlackApiError as error:
@@ -148,7 +147,7 @@ def translated(method: str, address: str) -> Iterator[None]:
 
 
 def _failure(method: str, answer: Any) -> SlackError:
-    """``answer`` is Slack's, or the HTTP library's if the body could not be read."""
+    """``answer`` is the HTTP library's if the body could not be read."""
     data = getattr(answer, "data", None)
     data = data if isinstance(data, dict) else {}
     code = str(data.get("error") or "")[:MAX_CODE]

@@ -79,7 +79,7 @@ class Directory:
         return Standing(person, refusal=await self._refusal(person, self._deadline()))
 
     async def is_admin(self, person: Person) -> bool:
-        """Whether this person is an administrator or owner. False in doubt; never raises."""
+        """False in doubt; never raises."""
         deadline = self._deadline()
         if await self._refusal(person, deadline) is not None:
             return False
@@ -89,7 +89,7 @@ class Directory:
         return any(account.get(flag) is True for flag in _ADMIN_FLAGS)
 
     async def standing(self, person: Person, approvers: Sequence[str], channel_id: str) -> Standing:
-        """What this person may do about a request with these reviewers in this channel. Never raises."""
+        """Never raises."""
         return (await self.standings([person], approvers, channel_id))[person]
 
     async def standing_in(
@@ -141,7 +141,7 @@ class Directory:
         return None if unknown else found
 
     async def names(self, slack_ids: Iterable[str]) -> Names:
-        """Names that Slack returns in time; for display only. Never raises."""
+        """For display only; late names are left out. Never raises."""
         deadline = self._deadline()
         ids = set(slack_ids) - {CHANNEL}
         people = sorted(each for each in ids if not each.startswith("S"))
@@ -155,7 +155,7 @@ class Directory:
         return Names(people=known, groups=groups if isinstance(groups, Mapping) else {})
 
     async def channel_names(self, channel_ids: Iterable[str]) -> dict[str, str]:
-        """`#reviews`, as far as Slack returns them in time; for display only. Never raises."""
+        """`#reviews`, for display only. Never raises."""
         deadline = self._deadline()
         ids = sorted(set(channel_ids))
         found = await _answers([(self._channels, each) for each in ids], deadline)
@@ -218,13 +218,12 @@ class Directory:
         return asyncio.get_running_loop().time() + self._budget
 
     async def _refusal(self, person: Person, deadline: float) -> Refusal | None:
-        """The first reason that disqualifies this person."""
         return (await self._look_up([person], (), deadline))[0][0]
 
     async def _look_up(
         self, people: Sequence[Person], places: Collection[tuple[str, str]], deadline: float
     ) -> tuple[list[Refusal | None], dict[tuple[str, str], frozenset[str] | Refusal]]:
-        """Each person's refusal, and the people for whom each (entry of `approvers`, channel id) stands."""
+        """The second result has the people of each (entry of `approvers`, channel id)."""
         members = [person for person in people if self._outsider(person) is None]
         circles = {place: source for place in places if (source := self._source(*place)) is not None}
         asked: list[tuple[CachedAnswer[str, Any], str]] = [
@@ -238,7 +237,7 @@ class Directory:
         return refusals, named | dict(zip(circles, answers[len(members) :], strict=True))
 
     def _outsider(self, person: Person) -> Refusal | None:
-        """The refusal of a person before Slack is asked."""
+        """Needs no look-up."""
         if person.user_id == self.own_bot_user_id:
             return Refusal.OUR_BOT
         if person.team_id != self.own_team_id:
@@ -246,7 +245,7 @@ class Directory:
         return Refusal.BOT if person.user_id == _SLACKBOT else None
 
     def _source(self, entry: str, channel_id: str) -> tuple[CachedAnswer[str, frozenset[str]], str] | None:
-        """Where an entry's people are listed; None: a user id."""
+        """None: the entry is a user id."""
         if entry == CHANNEL:
             return self._members, channel_id
         return (self._groups, entry) if entry.startswith("S") else None
@@ -278,7 +277,7 @@ class Directory:
 
 
 async def _answers(asked: Sequence[tuple[CachedAnswer[str, V], str]], deadline: float) -> list[V | Refusal]:
-    """Cached answers, and the rest looked up concurrently: mostly all is cached, and nothing waits for a task."""
+    """Look up concurrently what is not cached: mostly all is, and nothing waits for a task."""
     kept = [source.kept(key) for source, key in asked]
     pairs = zip(asked, kept, strict=True)
     others = [_answer(source.get(key), deadline) for (source, key), answer in pairs if answer is None]

@@ -1,4 +1,4 @@
-"""Look-ups of people and places: one request at a time each, cached briefly."""
+"""Cached look-ups: one request at a time for each."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class SlackLookups:
         self._client = client
 
     async def account(self, user_id: str) -> Mapping[str, Any] | None:
-        """The user object of `users.info`; `None`: Slack does not know the id."""
+        """`users.info`; `None`: Slack does not know the id."""
         answer = await self._ask(
             "users.info", {"user": user_id}, unknown={"user_not_found", "user_not_visible"}
         )
@@ -97,14 +97,13 @@ class SlackLookups:
         return user
 
     async def group(self, group_id: str) -> frozenset[str]:
-        """Ids of a user group's members; a missing group has none."""
+        """A missing group has no members."""
         answer = await self._ask(
             "usergroups.users.list", {"usergroup": group_id}, unknown={"no_such_subteam"}
         )
         return frozenset() if answer is None else _ids(answer.get("users"))
 
     async def handles(self, _: str) -> Mapping[str, str]:
-        """Names of user groups, by id."""
         answer = await self._ask("usergroups.list", {}, unknown=set())
         groups = answer.get("usergroups") if answer is not None else None
         return {str(group["id"]): str(group.get("handle") or group["id"]) for group in groups or []}
@@ -124,7 +123,7 @@ class SlackLookups:
         raise SlackUnavailable("conversations.members never ends")
 
     async def channel(self, channel_id: str) -> Mapping[str, Any] | None:
-        """The object of `conversations.info`; `None`: none that the bot may see."""
+        """`conversations.info`; `None`: no channel that the bot may see."""
         args = {"channel": channel_id}
         answer = await self._ask("conversations.info", args, unknown={"channel_not_found"})
         if answer is None:

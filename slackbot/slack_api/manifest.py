@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 from signoff.errors import SignoffError
 
 EVENTS_PATH = "/slack/events"
-"""Where Slack posts in HTTP mode."""
 
 
 def path() -> Path:

@@ -44,7 +44,6 @@ class OpenID:
         return cls(f"{parts.scheme}://{parts.netloc}", client_id, client_secret)
 
     def address(self, team_id: str, state: str, nonce: str, back: str) -> str:
-        """Where a browser is sent to sign in."""
         query = {
             "response_type": "code",
             "scope": "openid",

@@ -39,10 +39,8 @@ class Permalinks:
         return {each: self._known[each] for each in wanted if each in self._known}
 
     async def with_card_links(self, view: RequestView) -> RequestView:
-        """Add the addresses of other cards to a view, as far as there are any.
-
-        These are the cards on which an expired request is asked again, and on which the action was rejected before.
-        """
+        """Add the addresses of the cards on which an expired request is asked again, and on which the action was
+        rejected before."""
         again, rejected = view.asked_again, view.rejected_before
         cards = [
             (each.channel_id, each.message_ts)

@@ -1,4 +1,4 @@
-"""The Slack workspace of a process: our identity, learned from `auth.test`, with retries."""
+"""The Slack workspace of a process, from `auth.test`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ class SlackRejected(SignoffError):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Our bot's home workspace."""
-
     team_id: str
     team: str
     bot_user_id: str
@@ -48,7 +46,7 @@ def token_of(setting: str) -> Iterator[None]:
 
 
 async def identify(client: SlackClient) -> Workspace:
-    """One `auth.test`. Raises SlackRejected and SlackError."""
+    """Raises SlackRejected and SlackError."""
     with token_of("SLACK_BOT_TOKEN"):
         answer = await client.auth_test()
     try:

@@ -40,8 +40,6 @@ API = frozenset({"agentos", "agents", "approve", "events", "executions", "pendin
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 
-"""Bytes of a body; larger data belongs in a store, with its address in the request."""
-
 
 def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
     """Our routes, after `more` (Slack's events, health), which are then not matched against the whole API first."""

@@ -45,6 +45,5 @@ _ROOMS = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Register every listener."""
     for room in (*_ROOMS, catch_all):
         room.register(app, ctx)

@@ -1,5 +1,3 @@
-"""The form behind a bare `/agent`: agent, task, inputs."""
-
 from __future__ import annotations
 
 import asyncio

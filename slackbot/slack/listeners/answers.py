@@ -40,7 +40,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def begin(ctx: ListenerContext, body: Mapping[str, Any], view_id: str, query: Mapping[str, str]) -> bool:
-    """Start drawing a page of an answer into a modal. False: the query belongs to another list."""
+    """False: the query belongs to another list."""
     run_id, turn, page = parse_id(query.get("run")), query.get("turn", ""), query.get("page", "")
     if run_id is None or not turn.isdecimal() or not page.isdecimal():
         return False

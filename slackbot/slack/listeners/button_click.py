@@ -18,7 +18,7 @@ _BY_BUTTON = {"channel": "slack_button", "home": "slack_home", "modal": "slack_d
 
 @dataclass(frozen=True, slots=True)
 class ButtonClick:
-    """Who pressed which button where. A claim until compared with what is stored."""
+    """A claim until compared with what is stored."""
 
     person: Person
     value: ButtonValue
@@ -32,7 +32,6 @@ class ButtonClick:
 
     @classmethod
     def resume(cls, body: Mapping[str, Any], carried: str) -> ButtonClick | None:
-        """Read the submission of a modal that contains `carry`."""
         text, *place = carried.split(" ")
         value = parse_button_value(text)
         match place:

@@ -1,5 +1,3 @@
-"""Everything stored about a request: a modal with buttons, or a file."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -57,7 +55,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], request_id: UUID | None) -> None:
-    """Open the modal at once, and look up its content after the acknowledgement."""
+    """The content is looked up after the acknowledgement."""
     if request_id is None:
         await ack()
         tell(ctx, body, OLD_BUTTON)
@@ -78,7 +76,7 @@ async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: U
 def show_change(
     ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any], *, outdated: bool = False
 ) -> None:
-    """Redraw a person's own outdated surface, and the channel's card if it was ``outdated``."""
+    """Redraw the person's own surface, and the channel's card if it was ``outdated``."""
     if click.place.surface == "modal":
         view = body["view"]
         # A form lies on top of its request's details.

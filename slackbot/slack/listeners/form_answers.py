@@ -1,12 +1,9 @@
-"""The response to a submitted form, besides closing it."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
 NOT_COUNTED = "Not counted"
-"""Heading for a form or click without effect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""*Approve and allow similar…*: the form in two steps, and *Revoke*."""
+"""*Approve and allow similar…* in two steps, and *Revoke*."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The query after `/approvals history`, read leniently: keys may be short, left out or misspelt."""
+"""Read the query after `/approvals history` leniently: keys may be short, left out or misspelt."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class UnclearQuery(SignoffError):
 
 
 def read_query(text: str, agents: Sequence[str], now: datetime) -> dict[str, str]:
-    """Read `agent`, `user`, `status`, `since`. Raises UnclearQuery."""
+    """Raises UnclearQuery."""
     # "by: @grace" and "by @grace" are one filter each.
     joined = re.sub(r"\b([A-Za-z]+)\s*[:=]\s+", r"\1:", text)
     joined = re.sub(r"\b(by|since|from)\s+(?=\S)", r"\1:", joined, flags=re.IGNORECASE)

@@ -53,7 +53,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 def _turn(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> bool:
-    """Start drawing the page in place of its button's message. False: it belongs to another list."""
+    """False: it belongs to another list."""
     view = body.get("view") or {}
     match what, view.get("type"):
         case _, "modal" if what == PAGE_OF_DETAILS:

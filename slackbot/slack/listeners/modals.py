@@ -62,7 +62,7 @@ async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
 
 
 async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) -> T | str:
-    """The result, or a sentence if the work is refused, fails or takes too long."""
+    """Returns a sentence if the work is refused, fails or takes too long."""
     try:
         async with asyncio.timeout(seconds):
             return await work
@@ -76,8 +76,6 @@ async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) ->
 async def fill(
     ctx: ListenerContext, view_id: str, heading: str, work: Awaitable[Shown], failed: str = FAILED
 ) -> None:
-    """Draw the result of ``work``, or why there is none."""
-
     async def made() -> None:
         await draw(ctx, view_id, await work)
 

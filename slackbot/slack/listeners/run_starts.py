@@ -43,7 +43,7 @@ async def start(
 async def begin(
     ctx: ListenerContext, person: Person, agent: Agent, task: str, *, channel_id: str, start_key: str, by: str
 ) -> Card | str:
-    """The card of the start, or a sentence that says why not."""
+    """Returns a sentence if the run has not started."""
     try:
         started = await run_starts.start(
             ctx.services,

@@ -22,8 +22,6 @@ def objection(text: str) -> str | None:
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    """Check slash commands, forms and buttons."""
-
     @app.middleware
     async def storable(
         body: dict[str, Any],

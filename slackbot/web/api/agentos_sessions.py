@@ -46,7 +46,6 @@ class SessionLine(ResponseModel):
 
     @classmethod
     def of(cls, first: RunView, last: RunView, **more: Any) -> Self:
-        """From the first and last run, with secrets masked."""
         return cls(
             session_id=first.session_id or str(first.id),
             session_name=first.task[:NAME],

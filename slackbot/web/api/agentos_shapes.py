@@ -155,7 +155,6 @@ class AgentOSRun(ResponseModel):
         )
 
     def event(self, name: str, **more: Any) -> str:
-        """A server-sent event."""
         about = {
             "created_at": int(time.time()),
             "event": name,

@@ -17,7 +17,6 @@ _BEGUN = (CallState.CLAIMED, CallState.DELEGATED, CallState.IN_DOUBT, CallState.
 
 
 async def ended_tools(ctx: WebContext, run_id: UUID) -> set[UUID]:
-    """Tool calls that ended before this stream, so they have no events in it."""
     return {each.tool_call_id for each in (await known_run(ctx, run_id)).tools if each.result is not None}
 
 

@@ -68,7 +68,6 @@ async def say(
 
 
 async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id: str | None) -> UUID | None:
-    """The run that receives the session's next message."""
     if session_id is None:
         return None
     return await ctx.db.read(views.run_of_session, caller.name, session_id, agent)
@@ -115,7 +114,6 @@ async def check_agent(ctx: WebContext, caller: Principal, agent: str, run_id: UU
 
 
 async def until_settled(ctx: WebContext, run_id: UUID, seconds: float) -> None:
-    """Wait until the run needs people or ends, at most ``seconds``."""
     deadline, seen = time.monotonic() + seconds, None
     while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
         seen = await ctx.watch.run(run_id, seen, left)
@@ -132,7 +130,7 @@ async def _conversation(
     requester: Requester,
     key: str | None,
 ) -> UUID | None:
-    """The session's run, after it received the message; ``None``: start one."""
+    """Returns ``None`` if a run has to start."""
     found = await latest_run(ctx, caller, agent, session_id)
     if found is None:
         return None

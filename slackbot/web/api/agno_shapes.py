@@ -87,7 +87,7 @@ class RunOutput(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A masked run with its tools; `began`: when each call was proposed."""
+    """`began`: when each call was proposed."""
 
     run: RunView
     tools: list[AgnoTool]
@@ -95,7 +95,6 @@ class KnownRun:
 
     @property
     def content(self) -> str | None:
-        """The result, or why the run ended."""
         ended = self.run.status in (RunStatus.DENIED, RunStatus.FAILED)
         return self.run.cause if ended else self.run.answer
 

@@ -83,7 +83,6 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
 
 
 async def _with_decision(ctx: WebContext, request_id: UUID, refused: Refused) -> Exception:
-    """Add who decided and when to a decided request's problem."""
     if refused.code not in (Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN):
         return refused
     now = await _now(ctx, request_id)

@@ -69,12 +69,10 @@ class EventPosition:
 
     @property
     def subject(self) -> str:
-        """The request or run."""
         return self.id.split("/")[1]
 
     @property
     def seq(self) -> int:
-        """Within the subject."""
         return int(self.id.split("/")[2])
 
     @classmethod
@@ -132,7 +130,6 @@ class Feed:
 
     @asynccontextmanager
     async def listener(self, listener: Listening) -> AsyncIterator[None]:
-        """Deliver events recorded from now on."""
         async with self._starting:
             if self._task is None or self._task.done():
                 await self._begin()

@@ -159,7 +159,7 @@ async def _lines(feed: Feed, since: EventPosition | None, db: Database, secret: 
 
 
 async def _next(listener: Listener, seconds: float) -> tuple[Transition | None, bool]:
-    """The next event, or None after that time; and whether the stream has ended."""
+    """The flag says whether the stream has ended."""
     try:
         async with asyncio.timeout(seconds):
             event = await listener.queue.get()
@@ -176,7 +176,6 @@ async def _still_valid(db: Database, secret: str) -> bool:
 
 
 def line(event: Transition, run_id: UUID | None = None) -> str:
-    """The event for the stream of this run, or of everything."""
     kind = AuditKind(event.event)
     of_run = {} if run_id is None else {"run_id": str(run_id)}
     data = of_run | {

@@ -22,7 +22,6 @@ from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
 
 MAX_DIFFERENCES = 50
-"""The request has all differences."""
 
 
 def check_may_send_facts(principal: Principal) -> None:
@@ -101,7 +100,6 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
 
 
 async def _asked_again(ctx: WebContext, request_id: UUID) -> ProblemRaised:
-    """The claim's answer: the request to wait for, and the changes."""
     view = await ctx.snapshots.get(request_id)
     if view is None:
         raise not_found()

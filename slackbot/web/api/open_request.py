@@ -1,5 +1,3 @@
-"""A program's question: policy evaluates the call, and people are asked."""
-
 from __future__ import annotations
 
 import hashlib
@@ -267,7 +265,6 @@ def _agent(principal: Principal, body: AskIn) -> str:
 
 
 def _asserted(principal: Principal, requester: Requester) -> str:
-    """For card and audit log."""
     if requester.person is None:
         return "none"
     on_behalf = f" for {requester.person.user_id}" if requester.asserted == "on-behalf" else ""

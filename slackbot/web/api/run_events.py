@@ -100,7 +100,7 @@ class _RunRecord:
         return cls(db, run_id, since.at if since else _BEGINNING, last_seqs)
 
     async def news(self) -> tuple[list[Transition], bool]:
-        """Unsent events, marked as sent; and whether no more will follow."""
+        """Events are marked as sent; the flag says that no more will follow."""
         over, found = await self._look()
         news = [each for each in found if each.seq > self.last_seqs.get(each.subject, 0)]
         self.last_seqs |= {each.subject: each.seq for each in news}
@@ -158,7 +158,6 @@ async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -
 
 
 async def may_still_see(ctx: WebContext, secret: str, run_id: UUID) -> bool:
-    """Whether the key is still valid and may see the run."""
     try:
         caller = await api_keys.authenticate(ctx.db, secret)
         if caller is None:

@@ -74,7 +74,6 @@ Length = Annotated[float, BeforeValidator(seconds_of, json_schema_input_type=flo
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
 After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]
-"""`None` for the first page."""
 
 
 class ResponseModel(BaseModel):
@@ -230,7 +229,6 @@ class ReviewOut(ResponseModel):
 
 
 def agent_context(view: RequestView) -> Any:
-    """What a program sent, or a run's task and transcript."""
     given = _program_context(view)
     return dict(view.context) if given is None else given.get("agent_context")
 

@@ -80,7 +80,7 @@ async def within_limits(
 async def without_review(
     ctx: WebContext, principal: Principal, asked: ProgramCall, action: Action, facts: Facts, judged: Judgement
 ) -> NotRequiredOut:
-    """Policy allows or denies the action; recorded with its facts, in the key's audit chain."""
+    """Record the result with its facts, in the key's audit chain."""
     denied = judged.verdict != "run"
     if denied or not asked.uses:  # otherwise recorded with its uses
         kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED

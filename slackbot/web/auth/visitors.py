@@ -34,7 +34,7 @@ class ForeignForm(SignoffError):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A signed-in member. ``token`` proves that a form comes from one of their pages."""
+    """``token`` proves that a form comes from a page of this person."""
 
     person: Person
     secret: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""Authenticate a call's bearer key (RFC 6750), and check the route's scope."""
+"""Authenticate bearer keys (RFC 6750), and check the route's scope."""
 
 # No `from __future__ import annotations`: FastAPI cannot resolve them on a callable instance
 # (`RequireScope`).
@@ -54,7 +54,7 @@ class RequireScope:
         return known
 
     async def admit(self, request: Request) -> Principal:
-        """Authenticate before the route runs, and cache the caller for it. Raises as `caller` does."""
+        """Authenticate before the route runs. Raises as `caller` does."""
         return await self(await caller(request, await bearer(request)))
 
 

@@ -24,7 +24,8 @@ from slackbot.web.http.problems import ProblemRaised, invalid
 T = TypeVar("T")
 
 MAX_BODY_BYTES = 2**20
-"""Action arguments have their own limit (`signoff.canonical`)."""
+"""Larger data belongs in a store, with its address in the request. Action arguments have their own limit
+(`signoff.canonical`)."""
 
 MAX_VALUES = 20_000
 """Objects, arrays and members of a body. Parsing more would block other callers."""
@@ -93,7 +94,7 @@ def _delimiters(encoded: bytes) -> int:
 
 
 async def read_form(request: Request, most_fields: int) -> FormData:
-    """Raises ProblemRaised if a form has files, or cannot be read or stored."""
+    """Files are refused. Raises ProblemRaised if the form cannot be read or stored."""
     try:
         form = await request.form(max_files=0, max_fields=most_fields)
     except ProblemRaised:
@@ -107,7 +108,7 @@ async def read_form(request: Request, most_fields: int) -> FormData:
 
 
 async def refuse_unstorable(request: Request) -> None:
-    """A dependency of every route: raises ProblemRaised for a parameter or header that cannot be stored."""
+    """Raise ProblemRaised for a parameter or header that cannot be stored."""
     _check_storable((name, str(value)) for name, value in request.path_params.items())
     _check_storable(
         (name, each) for name, value in request.query_params.multi_items() for each in (name, value)
@@ -116,7 +117,7 @@ async def refuse_unstorable(request: Request) -> None:
 
 
 def _check_storable(texts: Iterable[tuple[str, Any]]) -> None:
-    """Raise ProblemRaised (422) naming the first text that PostgreSQL cannot store."""
+    """Raise ProblemRaised (422) for the first text that PostgreSQL cannot store."""
     for name, text in texts:
         if isinstance(text, str) and (problem := unstorable(text)) is not None:
             raise invalid((name.encode(errors="replace").decode(), problem))

@@ -45,14 +45,11 @@ class _Reading(Enum):
 
 
 class HalfRead:
-    """Connections that wait for bytes, longest wait first."""
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()
 
     def add(self, connection: GuardedProtocol) -> None:
-        """Beyond the limit, close the longest wait."""
         self._waiting[connection] = None
         self._waiting.move_to_end(connection)
         if len(self._waiting) > self._most:
@@ -64,7 +61,7 @@ class HalfRead:
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with these limits; responses may take any time."""
+    """Responses may take any time."""
 
     def __init__(self, *, limits: ConnectionLimits, half_read: HalfRead, **more: Any) -> None:
         super().__init__(**more)
@@ -74,8 +71,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head = 0
         self._message, self._armed = 0, (-1, _Reading.NOTHING)
         self._deadline: asyncio.TimerHandle | None = None
-
-    # --- callbacks of asyncio and the parser ----------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -127,8 +122,6 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             super().send_400_response(msg)
 
-    # --- waiting ------------------------------------------------------------------------------------------
-
     def close(self, because: str) -> None:
         self._disarm()
         CONNECTIONS_CLOSED.labels(because).inc()
@@ -139,7 +132,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._message += 1
 
     def _arm(self) -> None:
-        """Time the current read, unless it is timed."""
         now = (self._message, self._reading)
         if now == self._armed:
             return

@@ -62,7 +62,6 @@ class WebContext:
 
     @cached_property
     def streams(self) -> Counter[str]:
-        """Open event streams per key."""
         return Counter()
 
     @cached_property
@@ -71,7 +70,6 @@ class WebContext:
 
     @cached_property
     def hand_overs(self) -> Wave[UUID, datetime | None]:
-        """Batch the askers that read an approval at the same moment."""
         return Wave(partial(external.hand_over_together, self.db), key=lambda request_id: request_id)
 
     @property

@@ -58,7 +58,7 @@ async def _json(request: Request, kind: str) -> Any:
 
 
 def from_text(value: Any) -> Any:
-    """Parse a form's structured field (for a `BeforeValidator`). Raises ValueError."""
+    """Raises ValueError."""
     try:
         return read_json(value) if isinstance(value, str) else value
     except MalformedArguments as fault:

@@ -18,10 +18,9 @@ from starlette.routing import Route
 from slackbot.masking import clean_value
 
 Checks = Callable[[], Awaitable[tuple[bool, Mapping[str, Any]]]]
-"""Whether the service is ready, and each component's health."""
+"""Readiness, and each component's health."""
 
 Exposition = Callable[[], Awaitable[bytes]]
-"""All metrics in Prometheus's text format."""
 
 
 def health_routes(checks: Checks, exposition: Exposition) -> list[Route]:

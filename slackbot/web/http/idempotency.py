@@ -163,4 +163,4 @@ async def _tokens(request: Request, key: _Key = None) -> TokenOf:
 
 
 ClaimTokens = Annotated[TokenOf, Depends(_tokens)]
-"""The tokens of a claim's attempts. With an `Idempotency-Key`, repeating the claim gives the same ones."""
+"""With an `Idempotency-Key`, repeating a claim gives the same tokens."""

@@ -1,4 +1,4 @@
-"""Metrics of the HTTP server. All labels have low cardinality."""
+"""All labels have low cardinality."""
 
 from __future__ import annotations
 

@@ -31,4 +31,3 @@ async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
 
 
 ONE_LIST = Depends(_one_list)
-"""For `dependencies` of every list route."""

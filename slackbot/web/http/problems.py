@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457), each with one sentence for people."""
+"""Problem details (RFC 9457)."""
 
 from __future__ import annotations
 

@@ -62,7 +62,6 @@ class HttpServer:
         self._task = asyncio.create_task(self._server.serve([listening]), name="http")
 
     async def stop(self) -> None:
-        """Accept no new connections, and close existing ones."""
         self._server.should_exit = True
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)

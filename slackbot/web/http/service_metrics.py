@@ -82,7 +82,6 @@ class ServiceMetrics:
         }
 
     async def exposition(self) -> bytes:
-        """This process's counters, then the database's."""
         return generate_latest() + generate_latest(_Families(list(self._families(await self.known()))))
 
     async def _read(self) -> views.ServiceCounts | None:
@@ -156,7 +155,7 @@ class _Families(Collector):
 
 
 def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
-    """Identical in every process, so aggregate with max, not sum."""
+    """Identical in every process: aggregate with max, not sum."""
     for name, words, value in (
         ("requests_waiting", "Requests that wait for people.", known.waiting),
         ("requests_overdue", "Requests past their deadline that no sweep has ended yet.", known.overdue),

@@ -1,4 +1,4 @@
-"""The inbox pages. They work without a script; with one, changed parts are fetched."""
+"""Pages work without a script; with one, changed parts are fetched."""
 
 from fastapi import APIRouter
 

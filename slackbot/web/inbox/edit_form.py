@@ -1,5 +1,3 @@
-"""The edit form of a page, with the fields and rules of Slack's modal."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

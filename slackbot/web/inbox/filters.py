@@ -84,7 +84,7 @@ class ListQuery:
         return {"back": to(list_page.back), "forward": to(list_page.forward)}
 
     def kind(self) -> RequestKind:
-        """Decided requests; with a search, all."""
+        """A search covers all kinds."""
         status = self.asked["status"]
         if status in set(RequestKind):
             return RequestKind(status)

@@ -1,5 +1,3 @@
-"""A request's audit entries in plain words."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -81,7 +79,6 @@ def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
 
 
 def actor_of(actor: str) -> tuple[str | None, str]:
-    """The actor's Slack id, if a person, and name."""
     return (actor.rpartition("/")[2] if actor.startswith(_SLACK) else None), _name(actor)
 
 

@@ -185,7 +185,6 @@ def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:
 async def _offered(
     ctx: WebContext, who: Visitor, kind: RequestKind, query: ListQuery, shown: Collection[str] | None = None
 ) -> FilterOffer:
-    """Existing and selected values; people, if some are ``shown``."""
     choices, asked = await _lists(ctx, who).choices(kind), query.asked
     requesters = {*choices.requesters, asked["requester"]} - {""}
     people = set() if shown is None else {*requesters, *shown, asked["person"]} - {""}

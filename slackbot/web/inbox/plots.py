@@ -18,7 +18,6 @@ MAX_BARS = 20
 """Per chart; the last line sums up the rest."""
 
 Part = tuple[str, int]
-"""A kind, which has a colour, and a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,6 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A chart's line: name, marks, and the same in words."""
-
     label: str
     segments: tuple[Segment, ...]
     words: str
@@ -46,7 +43,6 @@ class Column:
 
 
 def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
-    """The largest class has the longest bar."""
     most, whole = max(counts, default=0), sum(counts)
     return [
         Bar(name, _segments([(kind, count)], most, WIDTH), str(Share(count, whole)))
@@ -55,7 +51,6 @@ def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
 
 
 def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
-    """The largest group has the longest bar."""
     most = max((group.outcomes.total for group in groups), default=0)
     return [
         Bar(

@@ -1,5 +1,3 @@
-"""A request's page, as its reader may see it, and what this reader may do."""
-
 from __future__ import annotations
 
 import re
@@ -50,8 +48,6 @@ _LINK = re.compile(r"https?://[^\s\"<>\\]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class EnteredForm:
-    """A refused form's input, and the reason."""
-
     form: str = ""
     problem: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)
@@ -175,7 +171,6 @@ class RequestPage:
 
     @property
     def facts_since(self) -> list[Node]:
-        """Differences from a voided approval's facts."""
         before = self.view.previous_facts
         return [] if before is None else values.differences(before, self.view.facts or {})
 

@@ -24,7 +24,6 @@ from slackbot.web.inbox.history import actor_of
 from slackbot.web.inbox.rendering import PageRoute, page
 
 MAX_ENTRIES = 300
-"""Latest messages and calls on a run's page."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

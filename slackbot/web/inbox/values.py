@@ -22,8 +22,6 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value's name and text, children, or old and new value."""
-
     name: str
     words: str = ""
     at: datetime | None = None
@@ -33,7 +31,6 @@ class Node:
 
 
 def tree(values: Mapping[str, Any]) -> tuple[tuple[Node, ...], int]:
-    """The values, and how many are left out."""
     room = [MAX_NODES]
     nodes = tuple(_members(values, 0, room))
     return nodes, max(0, -room[0])

@@ -30,7 +30,6 @@ def ago(at: datetime) -> Markup:
 
 
 def left(at: datetime) -> Markup:
-    """Updated by the page's script."""
     return _relative(at, "left", relative_future(at))
 
 
@@ -126,12 +125,10 @@ def state_words(state: State) -> str:
 
 
 def colour(state: State) -> str:
-    """For colour and icon."""
     return _COLOURS[type(state)][state]
 
 
 def pairs(values: Iterable[str]) -> list[tuple[str, str]]:
-    """For a select list."""
     return [(value, value) for value in values]
 
 
