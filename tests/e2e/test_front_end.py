@@ -66,7 +66,7 @@ class Desk:
         return self.page.get_by_role("dialog", name=title)
 
     async def ends(self, order: int, status: str) -> None:
-        """The order in the shop's own table comes to this status."""
+        """Wait until the order in the shop's table has this status."""
 
         async def look() -> bool:
             found = await shop.find(order)
@@ -114,7 +114,7 @@ async def test_approve_after_a_confirmation(actors: Desk) -> None:
 
 
 async def test_reject_with_a_reason(actors: Desk) -> None:
-    """The form wants a reason, offers the checkpoint's own, and the agent tells it to the requester."""
+    """The form requires a reason and offers the checkpoint's own; the requester reads it from the agent."""
     card = await actors.asked(5, LINUS)
     await card.get_by_role("button", name="Reject", exact=True).click()
     form = actors.modal("Reject")
@@ -175,7 +175,7 @@ async def test_details_show_everything(actors: Desk) -> None:
 
 
 async def test_app_home_shows_what_waits_and_decides(actors: Desk) -> None:
-    """What waits for a reviewer stands in their Home, with the same buttons; the requester sees their own."""
+    """Requests that wait for a reviewer are in their Home, with the same buttons; the requester sees their own."""
     await actors.asked(5)
     await actors.asked(7)
     home = actors.page.locator("#home")
@@ -198,7 +198,7 @@ async def test_app_home_shows_what_waits_and_decides(actors: Desk) -> None:
 
 
 async def test_history_by_slash_command(actors: Desk) -> None:
-    """`/approvals history` tells a reviewer what was decided; nobody else reads the answer."""
+    """`/approvals history` lists decisions for a reviewer; nobody else can read the answer."""
     card = await actors.asked(7)
     await actors.approve(card)
     await actors.ends(7, "REFUNDED")
@@ -210,7 +210,7 @@ async def test_history_by_slash_command(actors: Desk) -> None:
 
 
 async def test_a_reply_in_the_runs_thread_is_answered_while_people_decide(actors: Desk) -> None:
-    """The conversation goes on in the run's thread, and nothing said there decides anything."""
+    """The conversation continues in the run's thread, and nothing said there decides anything."""
     await actors.asked(7)
     await actors.be(ADA)
     await actors.go("C0AGENTS")

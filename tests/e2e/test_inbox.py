@@ -138,7 +138,7 @@ async def test_reject_ends_the_run_with_the_reason(actors: Desk) -> None:
 
 
 async def test_edit_then_approve(actors: Desk) -> None:
-    """What a reviewer changes is shown as a change, has to be approved anew, and is what runs."""
+    """An edit is shown as a change, has to be approved again, and is what runs."""
     await actors.sign_in()
     await actors.ask("users", 50)
     await actors.open("Delete 50 records from “users”")
@@ -154,7 +154,7 @@ async def test_edit_then_approve(actors: Desk) -> None:
 
 
 async def test_keyboard_alone(actors: Desk) -> None:
-    """With the keyboard alone one finds a request, opens it, and approves it; "?" tells the keys."""
+    """With the keyboard alone one finds, opens and approves a request; "?" lists the keys."""
     await actors.sign_in()
     await actors.ask("users", 1)
     await expect(actors.page.locator(".row .open")).to_have_count(1, timeout=PATIENCE_MS)
@@ -267,7 +267,7 @@ async def test_an_agent_is_started_and_cancelled_on_the_page(actors: Desk) -> No
 
 
 async def test_a_decision_in_slack_is_seen_on_open_pages(actors: Desk) -> None:
-    """Both tell it without a reload; the form goes, and what was typed into it stays to be copied."""
+    """Both pages show it without a reload; the form disappears, and the text typed into it can still be copied."""
     await actors.sign_in()
     await actors.ask("users", 50)
     await actors.open("Delete 50 records from “users”")

@@ -110,7 +110,7 @@ MODAL: dict[str, Any] = {
 
 
 class Heard:
-    """What the app heard, to be awaited."""
+    """Payloads that the app received, to be awaited."""
 
     def __init__(self) -> None:
         self.all: list[tuple[Any, ...]] = []
@@ -132,7 +132,7 @@ class Heard:
 
 
 def small_app(sandbox: SlackSandbox, heard: Heard) -> AsyncApp:
-    """A Bolt app that posts a card, asks for a reason, and notes what it heard."""
+    """A Bolt app that posts a card, asks for a reason, and records each payload."""
     app = AsyncApp(
         client=AsyncWebClient(token=sandbox.bot_token, base_url=sandbox.api_url),
         signing_secret=sandbox.signing_secret,
@@ -183,7 +183,7 @@ def small_app(sandbox: SlackSandbox, heard: Heard) -> AsyncApp:
 
 @dataclass(frozen=True)
 class Desk:
-    """Everything one test needs: the stand-in, what the app heard, the open page, its console errors."""
+    """The sandbox, the app's payloads, the open page and its console errors."""
 
     sandbox: SlackSandbox
     heard: Heard
@@ -342,7 +342,7 @@ async def test_ephemeral_messages_are_shown_to_their_reader_alone(actors: Desk) 
 
 
 async def test_the_app_home_is_published_and_shown(actors: Desk) -> None:
-    """Opening the app's Home tells the app, and what it publishes appears, for each person their own."""
+    """Opening the app's Home sends the event, and each person sees the Home published for them."""
     await actors.page.locator("#open-home").click()
     await expect(actors.page.locator("#home")).to_contain_text("Nothing waits for U0ADA")
     await actors.act_as("U0GRACE")

@@ -42,7 +42,7 @@ from tests.integration.asking import (
 
 
 async def test_an_approved_call_runs_once_and_wakes_its_run(database: Database) -> None:
-    """A click makes the call ready; it can be claimed once, and its result is what the run hears next."""
+    """A click makes the call ready; it can be claimed once, and its result is the run's next input."""
     asked = await ask(database)
     assert await column(database, "SELECT status::text FROM pending_reviews") == ["waiting"]
     assert await column(database, "SELECT status::text FROM agent_run") == ["pending_approval"]
@@ -74,7 +74,7 @@ async def test_the_same_question_twice_is_one_request(database: Database) -> Non
 
 
 async def test_ten_people_at_once_make_one_decision(database: Database) -> None:
-    """Of ten mixed clicks at the same moment one decides, and nine are told who did."""
+    """Of ten mixed clicks at the same moment one decides, and nine read who did."""
     asked = await ask(database)
     people = [reviewer(Person(ADA.team_id, f"U{n}")) for n in range(10)]
     verdicts = ["approve", "reject"] * 5

@@ -130,7 +130,7 @@ async def test_a_reviewer_of_the_second_kind_stops_it_too(database: Database) ->
 
 
 async def test_refused_cancellations_are_on_record(database: Database) -> None:
-    """Who tried, by which door and why it did not count stands in the run's chain; the run goes on."""
+    """The run's audit chain records who tried, on which path and why it did not count; the run continues."""
     asked = await ask(database)
     with pytest.raises(Refused):
         await runs.cancel(database, asked.run_id, Standing(LINUS), path="slack_command")
@@ -153,7 +153,7 @@ async def test_what_has_not_begun_does_not_begin_and_what_has_ends(database: Dat
 
 
 async def test_the_runs_that_it_started_stop_with_it(database: Database) -> None:
-    """A run's helpers are cancelled too, with what they ask; a run beside it goes on."""
+    """A run's child runs are cancelled too, with their requests; a separate run continues."""
     parent, _ = await start(database)
     helper = await ask(database, parent=parent)
     beside = await ask(database)
@@ -175,7 +175,7 @@ async def two_asked(database: Database, stopping: Rule) -> tuple[Asked, Asked]:
 
 
 async def test_a_rejection_that_ends_the_run_stops_what_was_approved_beside_it(database: Database) -> None:
-    """The approved call is not begun any more; its card and its thread say so, and the model would hear it."""
+    """The approved call does not begin any more; its card and its thread say so, and the model would read it."""
     stopping, other = await two_asked(database, rule(on_reject="stop"))
     await alone.vote(database, ballot(other, reviewer(GRACE)))
     await alone.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
@@ -238,7 +238,7 @@ async def test_a_claim_and_the_end_of_its_run_at_once(database: Database, rounds
 
 
 async def test_a_lost_attempt_of_a_cancelled_run_waits_for_a_person(database: Database) -> None:
-    """An idempotent tool is not tried again by itself after the cancellation; a person's Retry is heard."""
+    """An idempotent tool is not retried automatically after the cancellation; a person's Retry counts."""
     asked = await ask(database)
     lost = await claim_approved(database, asked, worker="gone", idempotent=True)
     await runs.cancel(database, asked.run_id, Standing(ADA))

@@ -192,7 +192,7 @@ def test_a_database_of_the_wrong_name_is_one_line(signoff: Command, database_url
 def test_a_wrong_password_is_one_line_without_it(
     signoff: Command, postgres: Postgres, database_url: str
 ) -> None:
-    """The server refuses the password; the line says so and does not repeat it."""
+    """The server refuses the password; the line says so without repeating it."""
     rules = postgres.server.data_dir / "pg_hba.conf"
     before = rules.read_text()
     postgres.admin.execute("CREATE ROLE locked LOGIN PASSWORD 'another one'")
@@ -230,7 +230,7 @@ def test_an_outdated_schema_is_refused_with_the_command_to_run(
 
 
 def test_db_upgrade_can_be_repeated(signoff: Command, empty_url: str) -> None:
-    """The second upgrade finds nothing to do; `db current` tells the same before and after in its words."""
+    """The second upgrade finds nothing to do; `db current` prints the same before and after."""
     assert "at nothing" in signoff("db", "current", DATABASE_URL=empty_url).said
     for _ in range(2):
         ended = signoff("db", "upgrade", DATABASE_URL=empty_url)
@@ -305,9 +305,8 @@ WHERE relation = 'audit_event'::regclass AND mode = 'AccessShareLock' AND NOT gr
 
 
 def test_the_stop_switch(signoff: Command, database_url: str) -> None:
-    """`signoff pause` stops, says what is stopped by whom, and `signoff resume` lets go on; twice is no mistake.
-
-    Who pauses an agent of which there never was anything is told so: it may be a slip of the pen.
+    """`signoff pause` stops, names what is stopped by whom, and `signoff resume` continues; twice is no error. Pausing
+    an agent that never existed prints a warning: the name may be a typo.
     """
     output = signoff("pause", "refunds", "--reason", "odd").said
     assert "agent refunds is paused" in output

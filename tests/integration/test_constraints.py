@@ -1,4 +1,4 @@
-"""The database as referee: what raw SQL cannot write, whoever sends it."""
+"""The database refuses invalid rows, also from raw SQL."""
 
 from __future__ import annotations
 
@@ -491,7 +491,7 @@ def test_the_service_may_not(shared: tuple[Connection, Connection], attempt: str
 
 
 def test_pending_reviews(fresh: tuple[Connection, Connection]) -> None:
-    """The view shows the request with the words of its present revision, and its state as it changes."""
+    """The view shows the request as its current revision, and its state as it changes."""
     _, service = fresh
     query = "SELECT request_id::text, action_description, agent_context, status FROM pending_reviews"
     seen = (REQUEST, "Refund order 7", {"why": "broken"})

@@ -151,7 +151,7 @@ async def busy_elsewhere(connection: AsyncConnection, owner: Owner) -> None:
 
 @pytest.mark.parametrize("stuck", [behind_a_row_lock, asleep, in_many_statements, busy_elsewhere])
 async def test_budget(ready: Database, owner: Owner, stuck: Callable[..., Awaitable[None]]) -> None:
-    """A transaction that is stuck ends within its budget, says so, and has written nothing, now or later."""
+    """A transaction that is stuck ends within its budget with an error, and has written nothing, now or later."""
     owner.execute("INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'locked')")
     with psycopg.connect(ready.conninfo()) as rival:
         rival.execute("SELECT 1 FROM outlet FOR UPDATE")
@@ -226,7 +226,7 @@ def at_commit(owner: Owner, body: str) -> None:
 
 
 async def test_stuck_in_commit_is_unknown(ready: Database, owner: Owner) -> None:
-    """When COMMIT gets no answer in time the caller hears that the outcome is unknown: neither success nor failure."""
+    """When COMMIT gets no answer in time the caller learns that the outcome is unknown: neither success nor failure."""
     at_commit(owner, "PERFORM pg_sleep(30)")
     with within(DECISION_BUDGET), pytest.raises(OutcomeUnknown):
         await write(ready)
@@ -255,7 +255,7 @@ async def test_server_lets_go_by_itself(ready: Database, owner: Owner) -> None:
 
 
 async def test_pool_exhausted(ready: Database) -> None:
-    """When all connections for clicks are taken, the next click hears so within its 0.4 s."""
+    """When all connections for clicks are taken, the next click fails within its 0.4 s."""
     async with AsyncExitStack() as stack:
         for _ in range(ready._deciding.pool.size()):  # type: ignore[attr-defined]
             _ = await stack.enter_async_context(ready.decision_transaction())
@@ -380,7 +380,7 @@ async def own_server(postgres: Any) -> AsyncIterator[tuple[Path, embedded_server
 
 
 async def test_restart_of_the_server(own_server: tuple[Path, embedded_server.EmbeddedServer]) -> None:
-    """While the server is away errors say so; when it is back the pools work at once, without a lost call."""
+    """While the server is down errors say so; afterwards the pools work at once, without a lost call."""
     data, server = own_server
     migrations.upgrade(server.url)
     async with Database(server.url) as database:

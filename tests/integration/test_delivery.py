@@ -69,7 +69,7 @@ class Office:
         return Drain(self.db, client, self.directory, f"drain-{len(self.drains)}", pace=pace, **options)
 
     def open_admin_channel(self) -> None:
-        """Operators are in the workspace, too, and the drain tells them."""
+        """Add operators to the workspace, and a drain for them."""
         self.slack.workspace.add_channel("C0ADMIN", "operators", ["U0ADA", BOT])
         self.drains[0] = self.drain(admin=Destination(TEAM, "C0ADMIN"))
 
@@ -91,7 +91,7 @@ class Office:
         await asyncio.gather(message, return_exceptions=True)
 
     async def tell_all(self, channel: str = CHANNEL, looks: int = 60) -> None:
-        """Look again and again, without waiting for back-offs, until there is nothing left to tell."""
+        """Look repeatedly, without waiting for back-offs, until there is nothing left to send."""
         for _ in range(looks):
             await self.tell(channel)
             if not await self.pending(channel):
@@ -108,7 +108,7 @@ class Office:
             drain._messenger._client._blocked_until.clear()
 
     async def lose_lease(self) -> None:
-        """The lease of whoever speaks is over."""
+        """Let the sender's lease expire."""
         async with self.db.transaction() as tx:
             await tx.execute(text("UPDATE outlet SET lease_until = clock_timestamp()"))
 
@@ -164,7 +164,7 @@ async def office(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 async def test_messages_give_way_to_deadlines_that_pass(office: Office) -> None:
-    """While very many requests expire, a channel is told nothing; then it is."""
+    """While very many requests expire, a channel gets no messages; afterwards it does."""
     office.db.precedence = Precedence(dict.fromkeys(Rank, 3600))
     await ask(office.db)
     with office.db.precedence.at_work(Rank.SWEEP), counting() as counted:
@@ -369,7 +369,7 @@ async def test_a_decision_does_not_wait_for_the_pace_of_posts(office: Office) ->
 
 
 async def test_a_429_for_posts_does_not_hold_up_changes(office: Office) -> None:
-    """Slack wants no new message for half a minute: the card decided meanwhile loses its buttons all the same."""
+    """Slack wants no new message for half a minute: the card decided meanwhile loses its buttons nevertheless."""
     first = await ask(office.db)
     await office.tell_all()
     await ask(office.db)
@@ -507,7 +507,7 @@ def _first_words(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def test_twenty_changes_are_one_update(office: Office) -> None:
-    """What changed while the channel was silent is told as it is now, once."""
+    """Changes while the channel was silent are shown as they are now, once."""
     asked = await ask(office.db)
     await office.tell_all()
     for _ in range(20):
@@ -518,7 +518,7 @@ async def test_twenty_changes_are_one_update(office: Office) -> None:
 
 
 async def test_lines_of_a_thread_that_wait_together_are_one_message(office: Office) -> None:
-    """Two votes before the card could be posted: the card first, then one reply that tells both, in order."""
+    """Two votes before the card could be posted: the card first, then one reply with both, in order."""
     asked = await ask(office.db, rule(approvals_required=2))
     await office.approve(asked, GRACE)
     await office.approve(asked, LINUS)
@@ -542,7 +542,7 @@ async def test_of_two_drains_one_speaks(office: Office) -> None:
 
 
 async def test_a_drain_that_lost_its_lease_writes_nothing(office: Office) -> None:
-    """Overtaken while Slack was slow: its answer is not stored, and whoever took over finds the card."""
+    """Overtaken while Slack was slow: the answer is not stored, and the new holder finds the card."""
     await ask(office.db)
     office.slack.faults.slow(POST, 0.5)
     slow = asyncio.create_task(office.tell())
@@ -575,7 +575,7 @@ async def test_what_a_dead_drain_may_have_posted_is_looked_for(office: Office) -
 async def test_a_channel_does_not_wait_for_a_lease_that_could_not_be_released(
     office: Office, owner: psycopg.Connection[Any]
 ) -> None:
-    """The database fails while Slack takes a message; when it works again, the same drain goes on at once."""
+    """The database fails while Slack takes a message; when it works again, the same drain continues at once."""
     await ask(office.db)
     office.slack.faults.slow(POST, 0.5)
     telling = asyncio.create_task(office.tell())
@@ -721,7 +721,7 @@ async def test_a_later_flood_gets_a_new_digest(office: Office, monkeypatch: Any,
 
 
 async def test_a_pointer_to_a_digest_that_was_deleted_stays_deleted(office: Office, monkeypatch: Any) -> None:
-    """The old digest is gone when it should become a pointer: nothing is posted for it, and nobody is told."""
+    """The old digest is gone when it should become a pointer: nothing is posted for it, and nobody is informed."""
     when = Timestamps.next
     monkeypatch.setattr(Timestamps, "next", lambda its: f"{float(when(its)) - 61:.6f}")
     office.open_admin_channel()
@@ -872,7 +872,7 @@ async def test_nothing_is_posted_into_a_doubtful_channel(office: Office, trouble
 
 @pytest.mark.parametrize("trouble", ["archive", "leave"])
 async def test_trouble_with_a_channel_is_told_elsewhere_once(office: Office, trouble: str) -> None:
-    """The requests stay open; each run's thread and the admin channel hear of it once, and anew after it was well."""
+    """The requests stay open; each run's thread and the admin channel are informed once, and again after a recovery."""
     slack = office.slack
     office.open_admin_channel()
     await ask(office.db)
@@ -931,7 +931,7 @@ async def test_what_slack_refuses_takes_its_turn_too(office: Office) -> None:
 
 
 async def test_the_same_card_twice_in_one_transaction_is_one(office: Office) -> None:
-    """Two reasons to draw a card anew, told together, are one pending update."""
+    """Two reasons to draw a card again, at the same time, are one pending update."""
     asked = await ask(office.db)
     await office.tell_all()
     async with office.db.transaction() as tx:
@@ -942,7 +942,7 @@ async def test_the_same_card_twice_in_one_transaction_is_one(office: Office) -> 
 async def test_a_card_that_cannot_be_drawn_holds_up_no_other(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mistake of ours about one request is logged and put off; the others are told."""
+    """A mistake of ours about one request is logged and deferred; the others are sent."""
     bad, good = await ask(office.db), await ask(office.db)
     draw = cards.request_card
 

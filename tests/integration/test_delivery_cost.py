@@ -74,7 +74,7 @@ async def test_an_idle_round(office: Office) -> None:  # noqa: F811
 
 
 async def test_a_channel_that_rests(office: Office) -> None:  # noqa: F811
-    """While neither a new message nor a change may go, looking again is in vain, and the drain is told so."""
+    """While neither a new message nor a change may be sent, the drain learns that another look would find nothing."""
     asked = await ask(office.db)
     await office.tell_all()
     await office.touch(asked)

@@ -96,7 +96,7 @@ class Channel:
 
 
 def lines_of(due: DueMessage) -> list[object]:
-    """What a message of lines tells."""
+    """The lines of a message."""
     return [body["line"] for body in due.bodies]
 
 
@@ -141,7 +141,7 @@ async def test_an_answer_takes_the_earlier_lines_of_its_thread_along(database: D
 
 
 async def test_a_decision_is_told_first_where_people_decided(database: Database) -> None:
-    """The card's thread hears of a rejection at once; the run's thread a second later, together with the answer."""
+    """The card's thread shows a rejection at once; the run's thread a second later, together with the answer."""
     channel = Channel(database)
     run_id, calls = await start(database, channel_id=REVIEWS.channel_id)
     request_id = (await requests.open(database, question(run_id, calls[0], rule()))).request_id

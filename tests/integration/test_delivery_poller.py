@@ -1,4 +1,4 @@
-"""Finding the channels where something may be told: by wake-ups, and by rounds for what no wake-up names."""
+"""Finding the channels with due messages: by wake-ups, and by polls for what no wake-up names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HERE, THERE = REVIEWS.channel_id, "C0AGENTS"
 
 @dataclass
 class Recorder:
-    """In the drain's place: notes where it was sent, and holds the channel for as long as it is told to."""
+    """Replaces the drain: records its channels, and holds each until the test releases it."""
 
     db: Database
     sent_to: list[str] = field(default_factory=list)
@@ -121,7 +121,7 @@ async def test_what_comes_while_a_channel_is_drained_is_told(
 async def test_a_commit_wakes_the_drain_of_its_channel(
     database: Database, recorder: Recorder, rounds: DeliveryPoller
 ) -> None:
-    """What is written down in this process is told at once, and not only in the next round."""
+    """A message written in this process is sent at once, and not only at the next poll."""
     rounds._pace = 3600.0
     recorder.go.set()
     rounds.start()
@@ -172,7 +172,7 @@ async def test_a_channel_for_which_there_is_no_room_is_told_when_there_is(
 async def test_a_drain_that_fails_is_tried_again_and_stops_no_other(
     database: Database, recorder: Recorder, rounds: DeliveryPoller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broken drain comes back after a pause; meanwhile the rounds go on."""
+    """A broken drain restarts after a pause; meanwhile the polls continue."""
     monkeypatch.setattr("slackbot.delivery.poller.AFTER_FAILURE", 0.01)
     recorder.fails = True
     await ask(database)
@@ -217,7 +217,7 @@ async def test_stopping_lets_a_drain_end(
 async def test_a_drain_that_does_not_end_in_time_is_cut_off(
     database: Database, recorder: Recorder, rounds: DeliveryPoller
 ) -> None:
-    """After its time the drain is cut off and lets go of its channel; what it did not tell stays due."""
+    """After its time the drain is cancelled and releases its channel; what it did not send stays due."""
     await ask(database)
     rounds.start()
     await until(lambda: _said(bool(recorder.sent_to)))

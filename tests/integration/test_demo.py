@@ -157,7 +157,7 @@ def test_a_service_that_cannot_start_is_told_with_its_log(scratch: Path, demos: 
 def test_a_step_that_goes_wrong_gives_a_failing_exit_code(
     scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One unexpected observation is enough for exit code 1, a cross, and evidence that says so."""
+    """One unexpected observation is enough for exit code 1, a cross, and evidence of it."""
 
     async def wrong(scene: Scene, actors: Actors) -> None:
         scene.note("order 1", "REFUNDED", await actors.status(1))

@@ -109,7 +109,7 @@ async def test_whoever_is_sick_is_told_what_mends_it(clinic: Clinic, signoff: Co
 async def test_checkpoints_that_cannot_be_enforced_are_a_finding(
     clinic: Clinic, signoff: Command, policy: str | None, words: str
 ) -> None:
-    """The file is missing or wrong: told with the rest, which is looked at all the same."""
+    """A missing or wrong file is reported with the rest, which is still checked."""
     ended = await clinic.command(signoff, policy)
     assert ended.status == 1, ended.said
     [sick] = re.findall(r"^✗ checkpoints: (.*)$", ended.said, re.MULTILINE)
@@ -245,7 +245,7 @@ async def test_the_database_in_use_is_the_one_looked_at(clinic: Clinic, empty_ur
 
 
 async def test_a_setting_that_is_none_is_found(clinic: Clinic) -> None:
-    """A misspelt name is told with the one that was perhaps meant; names of other programs are theirs."""
+    """A misspelt name is reported with the likely one; names of other programs are ignored."""
     sick = await clinic.sick(SIGNOFF_CHANEL="C0REVIEW", SLACK_THEME="dark")
     assert sick.part == "settings"
     assert sick.detail == "there is no setting SIGNOFF_CHANEL (did you mean SIGNOFF_CHANNEL?)"
@@ -295,7 +295,9 @@ observe_until = 2026-01-01
 
 
 async def test_the_policy_in_force_is_looked_at(clinic: Clinic) -> None:
-    """Its channels are looked for; what is not observed any more is told; one that cannot be loaded is a finding."""
+    """Its channels are checked; a checkpoint that is no longer observed is reported; a policy that cannot be loaded is
+    a finding.
+    """
     other = CHECKPOINTS + 'admin_channel = "C0NOWHERE"\n'
     async with Database(clinic.settings["DATABASE_URL"]) as database:
         await policies.apply(database, checkpoints.load(other, filename="c.toml"), by="cli:ada")

@@ -199,7 +199,7 @@ def test_owner_and_server_killed(data_dir: Path, owner: Owner) -> None:
     "record", ["{stranger}\n{data_dir}\n1700000000\n5432\n{data_dir}\n\n1 2\nready\n", "", "4"]
 )
 def test_stale_address(data_dir: Path, record: str) -> None:
-    """An address left behind is not trusted: its process number may be a stranger's, or rubbish."""
+    """An address left behind is not trusted: its process number may be another program's, or rubbish."""
     start(data_dir, durable=False).stop()
     (data_dir / "postmaster.pid").write_text(record.format(stranger=os.getpid(), data_dir=data_dir))
     with running(data_dir) as server:

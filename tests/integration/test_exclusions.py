@@ -100,7 +100,7 @@ async def edit(db: Database, asked: Asked, person: Person, order: int, revision:
 
 
 async def refusals(db: Database, asked: Asked, revision: int = 1) -> dict[str, Refusal]:
-    """What each excluded person, a reviewer otherwise, is told when they approve; nobody does."""
+    """The refusal of each excluded person, a reviewer otherwise, who approves."""
     found = {}
     for user, _ in await excluded(db, asked):
         with pytest.raises(Refused) as caught:
@@ -135,7 +135,7 @@ async def expire_and_ask_again(db: Database, asked: Asked) -> UUID:
 
 
 async def test_asking_and_instructing_excludes(database: Database) -> None:
-    """The requester, the owner of the key and whoever spoke to the agent, or the one above it, before the proposal."""
+    """The requester, the key's owner and everybody who wrote to the agent or its parent before the proposal."""
     await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
     (key_id,) = await column(database, "SELECT id FROM api_key")
     top = await begin(database, principal="key:agency", api_key_id=key_id)

@@ -86,7 +86,7 @@ async def ended(db: Database, grant_id: UUID) -> str | None:
 
 
 async def test_a_use_claims_the_call_and_is_on_record(database: Database) -> None:
-    """A covered call is claimed with its use; both chains tell of it, and so does the grant's thread."""
+    """A covered call is claimed with its use; both audit chains and the grant's thread record it."""
     grant_id = await allow(database)
     claim = await use(database, cover(grant_id))
     assert claim is not None
@@ -249,7 +249,7 @@ async def test_who_may_revoke(
 
 
 async def test_an_operator_revokes_from_the_command_line(database: Database) -> None:
-    """Whoever has the machine may, and an id that is none is said to be none."""
+    """Any user of the machine may, and an id that is none is reported."""
     grant_id = await allow(database)
     assert await grants.revoke_as_operator(database, grant_id, "cli:root")
     assert not await grants.revoke_as_operator(database, grant_id, "cli:root")
@@ -277,7 +277,7 @@ async def test_who_gave_it_must_be_a_reviewer_now(
 
 
 async def test_who_gave_it_must_be_able_to_approve_this_very_call(database: Database) -> None:
-    """Not what they ask for themselves, nor what they have told the agent to do; the grant goes on for others."""
+    """A grant covers neither its givers' own requests nor those that they instructed, and still covers others'."""
     grant_id = await allow(database)
     run_id, (call_id,) = await start(database, requester=GRACE)
     for requester in (GRACE, ADA):
@@ -438,7 +438,7 @@ async def test_a_call_that_people_are_asked_about_is_never_covered(database: Dat
 
 
 async def test_a_call_is_one_use(database: Database) -> None:
-    """A second worker gets nothing; after a lost one, a tool that may be repeated goes on under the same use."""
+    """A second worker gets nothing; after a lost one, a tool that may be repeated continues under the same use."""
     grant_id = await allow(database)
     run_id, (call_id,) = await start(database)
     assert await use(database, cover(grant_id), (run_id, call_id), idempotent=True) is not None
@@ -502,7 +502,7 @@ async def test_a_retry_is_no_use(database: Database) -> None:
 
 
 async def test_nothing_is_covered_while_its_agent_is_paused(database: Database) -> None:
-    """A pause that ended no grant stops its uses all the same."""
+    """A pause that ended no grant stops its uses nevertheless."""
     grant_id = await allow(database)
     run_id, (call_id,) = await start(database)
     await write(database, "INSERT INTO pause (scope, by) VALUES ('refunds', 'cli:root')")
@@ -645,7 +645,7 @@ async def test_what_cannot_be_allowed_is_refused_not_clamped(
 async def test_where_no_grant_can_be_given(
     database: Database, terms: Any, limits: GrantLimits | None, words: str
 ) -> None:
-    """Critical risk, a checkpoint that does not say so, and a policy without `[grants]` allow none."""
+    """Critical risk, a checkpoint without permission, and a policy without `[grants]` allow none."""
     asked = await ask(database, terms)
     await approve(database, asked, GRACE)
     with pytest.raises(GrantRefused, match=words):
@@ -681,7 +681,7 @@ async def test_an_approval_that_does_not_stand_is_no_model(database: Database, h
 
 
 async def test_a_requester_cannot_give_a_grant(database: Database) -> None:
-    """Whoever may not approve the call may not approve calls like it either."""
+    """A person who may not approve the call may not approve similar calls either."""
     asked = await ask(database, granting_rule())
     await approve(database, asked, GRACE)
     grant_id = await propose(database, grant_proposal(asked))
@@ -731,7 +731,7 @@ async def test_grants_of_a_tool_are_few(database: Database) -> None:
 async def test_only_live_grants_are_counted_and_by_one_at_a_time(
     database: Database, owner: psycopg.Connection[Any]
 ) -> None:
-    """What is over, ended or used up leaves room; whoever adds one waits for whoever counts."""
+    """Grants that are over, ended or used up make room; concurrent additions wait for the count."""
     asked = await ask(database, granting_rule())
     await approve(database, asked, GRACE)
     live = await propose(database, grant_proposal(asked))

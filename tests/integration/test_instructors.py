@@ -1,4 +1,4 @@
-"""Who tells an agent what to do reviews nothing that it proposes after that, and does not bring an ended run back."""
+"""A person who instructs an agent reviews nothing that it proposes after that, and does not resume an ended run."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_an_ended_run_is_taken_up_by_those_who_may_resume_it(database: Dat
 
 
 async def test_a_completed_run_goes_on_with_anybody(database: Database) -> None:
-    """Whoever may speak in its thread goes on with a run that has answered."""
+    """Everybody who may write in its thread can continue a run that has answered."""
     run_id = await begun(database)
     leased = await alone.lease(database, run_id, "w")
     assert leased is not None

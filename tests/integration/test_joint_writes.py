@@ -274,7 +274,7 @@ _HOLD = {
 
 
 async def test_several_calls_of_one_run_at_once(database: Database) -> None:
-    """The run hears of all its calls when the last one is answered, and only once."""
+    """The run receives all its calls' answers when the last one is answered, and only once."""
     run_id, call_ids = await start(database, calls=6)
     calls = [await _asked(database, run_id, call_id, n) for n, call_id in enumerate(call_ids)]
     for each in calls:
@@ -400,7 +400,7 @@ async def test_a_turn_that_proposes_calls(database: Database) -> None:
 
 
 async def test_a_claim_of_a_service_that_stops_is_not_left_in_doubt(database: Database, owner: Owner) -> None:
-    """Whoever would run the tool is cancelled while the claim is written: it is reported that nothing ran."""
+    """The worker is cancelled while the claim is written: it is reported that nothing ran."""
     (call,) = await ready(database, 1)
     joint = JointWrites(database, "w")
     async with database.transaction() as tx:
@@ -416,7 +416,7 @@ async def test_a_claim_of_a_service_that_stops_is_not_left_in_doubt(database: Da
 
 
 async def test_a_lease_of_a_service_that_stops_is_given_back(database: Database, owner: Owner) -> None:
-    """Whoever would make the turn is cancelled while the lease is taken: another worker can take it at once."""
+    """The worker is cancelled while the lease is taken: another worker can take it at once."""
     (call,) = await ready(database, 1)
     joint = JointWrites(database, "w")
     worker = Worker(database, joint)

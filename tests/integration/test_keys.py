@@ -70,7 +70,7 @@ async def test_a_rotated_key_has_a_new_secret(database: Database) -> None:
 
 
 async def test_every_change_is_on_record(database: Database) -> None:
-    """Making, rotating and revoking stand in the chain of the key, by whom, without any secret; the chain holds."""
+    """The key's audit chain records making, rotating and revoking, by whom, without any secret; the chain is valid."""
     secret = await make(database, owner=ADA)
     await api_keys.rotate(database, "crm", by="cli:grace")
     await api_keys.revoke(database, "crm", by="cli:grace")
@@ -116,7 +116,7 @@ async def test_keys_that_would_undo_the_separation_are_not_made(database: Databa
 
 
 async def test_uses_are_counted_by_the_minute(database: Database) -> None:
-    """Concurrent uses are all counted; beyond the limit the caller is told when to come back, others are served."""
+    """Concurrent uses are all counted; beyond the limit the answer says when to retry, and others are served."""
     secret, other = await make(database, per_minute=20), await make(database, "erp")
     await write(database, "DELETE FROM key_use")
     outcomes = await asyncio.gather(

@@ -389,7 +389,7 @@ def test_no_right_to_create_roles(logins: dict[str, str], postgres: Any, fresh_r
 def test_a_login_without_rights_is_told_of_the_owners_setting(
     logins: dict[str, str], fresh_role: str
 ) -> None:
-    """Whoever may not migrate, or may not work as the service's role, reads one line that names SIGNOFF_OWNER_URL."""
+    """Without the right to migrate or to use the service's role, the error is one line that names SIGNOFF_OWNER_URL."""
     wanted = r"permission denied for database [^\n]*; set SIGNOFF_OWNER_URL to a login that [^\n]*\Z"
     with pytest.raises(DatabaseUnusable, match=wanted):
         migrations.upgrade(logins["service"], role=fresh_role)

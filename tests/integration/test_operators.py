@@ -158,9 +158,8 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
 
 
 def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: str) -> None:
-    """Table and JSON lines have what fits the filters, also without `list`; `show` takes the beginning of an id.
-
-    The table says what became of an approval.
+    """Table and JSON lines have what fits the filters, also without `list`; `show` takes the beginning of an id. The
+    table shows the outcome of an approval.
     """
     first, second = asked(database_url), asked(database_url, agent="other")
     on(database_url, lambda db: alone.vote(db, ballot(first, reviewer(GRACE))))
@@ -404,7 +403,7 @@ async def test_the_finding_of_ids_walks_an_index(database: Database) -> None:
 
 
 def test_a_failed_run_is_resumed(signoff: Command, database_url: str) -> None:
-    """`runs resume` lets a failed run go on, on record with who did it; one that has not failed is left alone."""
+    """`runs resume` continues a failed run, on record with its operator; a run that has not failed is left alone."""
 
     async def fail(db: Database) -> Any:
         run_id, _ = await start(db, calls=0)

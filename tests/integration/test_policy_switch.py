@@ -1,4 +1,4 @@
-"""Whoever acts on a judgement waits for a policy that is being put in force, and then goes by no earlier one."""
+"""Acting on a judgement waits for a policy that is being put in force, and then uses no earlier one."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_what_acts_on_a_judgement_waits_for_the_policy_that_is_applied(
 async def test_a_policy_comes_back_only_after_one_that_is_applied_meanwhile(
     database: Database, owner: psycopg.Connection[Any]
 ) -> None:
-    """Whoever goes back waits for who applies another policy, and then changes nothing."""
+    """Rolling back waits for another policy that is being applied, and then changes nothing."""
     await put(database, policy("allow"))
     await put(database, policy("deny"))
     now, wanted = await policies.earlier(database)

@@ -93,7 +93,7 @@ def deadlocks(owner: psycopg.Connection[Any]) -> int:
 async def test_ten_people_on_two_processes_make_one_decision(
     database: Database, other: Database, rounds: int
 ) -> None:
-    """Of ten mixed clicks at once on two processes exactly one decides, and nine are told who."""
+    """Of ten mixed clicks at once on two processes exactly one decides, and nine read who did."""
     for _ in counted(range(rounds)):
         asked = await ask(database)
         results = await asyncio.gather(
@@ -167,7 +167,7 @@ async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
 async def test_a_click_and_a_withdrawal_at_once_have_one_outcome(
     database: Database, other: Database, rounds: int
 ) -> None:
-    """Whoever comes first decides; the other is told."""
+    """The first decides; the other reads it."""
     for _ in counted(range(rounds)):
         asked = await ask(database)
         voted, withdrawn = await asyncio.gather(
@@ -189,7 +189,7 @@ async def test_a_click_and_a_withdrawal_at_once_have_one_outcome(
 async def test_three_schedulers_expire_each_request_once(
     database: Database, other: Database, rounds: int
 ) -> None:
-    """However many are due and whoever sweeps, each request expires once and has one event."""
+    """However many requests are due and however many sweeps run, each expires once and has one event."""
     for first in counted(range(0, rounds, 100)):
         run_id, calls = await start(database, calls=100)
         await asyncio.gather(
@@ -253,7 +253,7 @@ async def test_ten_workers_claim_a_call_once(database: Database, other: Database
 
 @sized(5, 200)
 async def test_ten_workers_lease_a_run_once(database: Database, other: Database, rounds: int) -> None:
-    """A run that has something to hear is leased by one of ten workers."""
+    """A run with new input is leased by one of ten workers."""
     run_id, calls = await start(database)
     await runs.refuse_call(database, calls[0], CallAnswer(AnswerKind.DENIED, "no"))
     await runs.answer_call(database, calls[0])
@@ -377,7 +377,7 @@ async def test_a_stopped_run_is_not_taken_up_by_another_calls_outcome(database: 
 
 
 async def test_nobody_is_asked_for_a_run_that_has_ended(database: Database) -> None:
-    """A call that is judged when its run has just ended is neither asked about nor let through."""
+    """A call that is judged when its run has just ended is neither asked about nor run."""
     run_id, calls = await start(database, calls=3)
     await requests.open(database, question(run_id, calls[0], rule()))
     await runs.add_message(database, run_id, "hm", ADA, None)
@@ -406,7 +406,7 @@ async def held_head(url: str, request_id: UUID) -> psycopg.AsyncConnection[Any]:
 async def test_a_late_click_and_asking_anew_do_not_wait_for_each_other(
     database: Database, database_url: str, owner: psycopg.Connection[Any]
 ) -> None:
-    """Asking anew locks the approved request before its call, as a click does."""
+    """Asking again locks the approved request before its call, as a click does."""
     asked = await ask(database)
     await alone.vote(database, ballot(asked, reviewer(GRACE)))
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
@@ -426,7 +426,7 @@ async def test_a_late_click_and_asking_anew_do_not_wait_for_each_other(
 async def test_a_late_result_belongs_to_the_question_that_allowed_it(
     database: Database, database_url: str, owner: psycopg.Connection[Any]
 ) -> None:
-    """A result that comes while its call is asked anew is of the first request's record; no vote deadlocks with it."""
+    """A result that arrives while its call is asked again belongs to the first request; no vote deadlocks with it."""
     asked = await ask(database)
     claim = await claim_approved(database, asked, worker="gone", idempotent=True)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")

@@ -256,7 +256,7 @@ async def test_settled_deliveries_and_notices_go_pending_ones_stay(
 
 
 async def test_a_conversation_can_go_on_after_it(database: Database, as_owner: Database) -> None:
-    """A person who speaks in an erased run's thread is heard; what is said then is erased in its own time."""
+    """A person can write in an erased run's thread; that is erased in its own time."""
     asked = await _finished(database)
     await _erase(as_owner)
     assert await runs.add_message(database, asked.run_id, "one thing more", GRACE, "event-2")

@@ -1,4 +1,4 @@
-"""Operators are told when too few people can still approve a request."""
+"""Operators get a message when too few people can still approve a request."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_a_failed_look_up_is_not_nobody(office: Office) -> None:  # noqa: 
 
 
 async def test_without_an_admin_channel(office: Office) -> None:  # noqa: F811
-    """Nobody is looked up where nobody would be told."""
+    """Nobody is looked up if nobody would get a message."""
     await ask(office.db, rule(approvers=("S0FINANCE",)), requester=GRACE)
     await office.tell_all(REVIEWS.channel_id)
     await office.drains[0].reviewers.finish()

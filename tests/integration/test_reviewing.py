@@ -269,7 +269,7 @@ async def test_an_edited_action_that_is_asked_anew_keeps_its_editor(database: Da
 
 
 async def test_votes_and_edits_at_once_leave_one_story(database: Database) -> None:
-    """Whoever waits for the lock sees what stands behind it: votes on the old revision are stale, none is lost."""
+    """A vote that waits for the lock sees the state behind it: votes on the old revision are stale, none is lost."""
     for _ in range(5):
         asked = await ask(database, rule(approvals_required=2, **EDITABLE))
         people = [reviewer(Person(TEAM, f"U{n}")) for n in range(6)]
@@ -424,7 +424,7 @@ async def test_at_the_deadline_more_people_may_decide_and_have_as_long(database:
 
 
 async def test_a_second_deadline_ends_it(database: Database) -> None:
-    """After the escalation reminders start anew, and when nobody answers then either, the request expires."""
+    """After the escalation reminders start again, and when nobody answers then either, the request expires."""
     asked = await ask(database, rule(**ESCALATED))
     await pass_hours(database, 9.5)
     assert await requests.remind_due(database) == 1

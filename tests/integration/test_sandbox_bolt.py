@@ -78,7 +78,7 @@ def modal(title: str, notify: bool = False) -> dict[str, Any]:
 
 @dataclass
 class House:
-    """The sandbox and the app in it; `heard` is every payload that reached a listener, by kind."""
+    """The sandbox and its app; `heard` is every payload that reached a listener, by kind."""
 
     slack: SlackSandbox
     client: AsyncWebClient
@@ -239,7 +239,7 @@ async def test_a_click_reaches_the_app_and_the_card_changes(house: House) -> Non
 
 
 async def test_turning_back_at_the_confirm_dialog_sends_nothing(house: House) -> None:
-    """The app hears nothing of a press that the person did not confirm."""
+    """The app receives nothing of a press that the person did not confirm."""
     answer = await house.slack.person(ADA).click(await house.card(), "approve", confirm=False)
     assert not answer.acked
     assert "press" not in house.heard
@@ -263,7 +263,7 @@ async def test_a_command_is_escaped_and_answered(house: House) -> None:
 
 
 async def test_a_command_in_a_thread_is_refused(house: House) -> None:
-    """Slack has no slash commands in threads; the app hears nothing."""
+    """Slack has no slash commands in threads; the app receives nothing."""
     answer = await house.slack.person(ADA).command("/agent", "run", "C0AGENTS", thread_ts="1.0")
     assert answer.error is not None
     assert "command" not in house.heard

@@ -51,7 +51,7 @@ async def test_too_many_posts_are_told_when_to_come_back() -> None:
 async def test_a_reset_before_acceptance_stores_nothing_and_one_after_stores_the_message(
     slack: SlackSandbox, client: AsyncWebClient
 ) -> None:
-    """The caller sees the same broken connection; only looking for the message tells the two apart."""
+    """The caller sees the same broken connection; only looking for the message distinguishes the two."""
     slack.faults.reset_before_accept("chat.postMessage")
     with pytest.raises(aiohttp.ClientError):
         await client.chat_postMessage(channel="C0REVIEW", text="x")
@@ -173,7 +173,7 @@ async def test_other_pages_cannot_act_in_it(slack: SlackSandbox) -> None:
 
 
 async def test_the_page_hears_of_changes(slack: SlackSandbox, client: AsyncWebClient) -> None:
-    """Every message, update and deletion is told over server-sent events, in order."""
+    """Every message, update and deletion is a server-sent event, in order."""
     async with aiohttp.ClientSession() as session, session.get(f"{slack.url}/sandbox/events") as stream:
         await stream.content.readline()
         ts = (await client.chat_postMessage(channel="C0REVIEW", text="x"))["ts"]

@@ -63,7 +63,7 @@ async def test_tokens_are_told_apart(slack: SlackSandbox, client: AsyncWebClient
 
 
 async def test_a_scope_that_is_missing_is_named() -> None:
-    """An app without usergroups:read cannot read user groups, and is told which scope it lacks."""
+    """An app without usergroups:read cannot read user groups, and the error names the missing scope."""
     async with SlackSandbox(SandboxWorkspace(scopes=["chat:write"])) as slack:
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
         assert await needed(client.usergroups_list()) == "usergroups:read"
@@ -76,7 +76,7 @@ SCOPES = tuple(f"{prefix}:{right}" for prefix in PREFIXES.values() for right in 
 
 @pytest.mark.parametrize("missing", [each for each in SCOPES if each != "mpim:history"])
 async def test_each_type_of_conversation_has_its_own_scopes(missing: str) -> None:
-    """An app without a type's scope is told which one it lacks, and reads conversations of every other type."""
+    """Without a type's scope the error names it; conversations of every other type can be read."""
     workspace = demo_workspace().add_channel("C0SECRET", "secret", ["U0ADA", "U0BOT"], is_private=True)
     workspace.bot = replace(workspace.bot, scopes=("chat:write", *(set(SCOPES) - {missing})))
     prefix, _, right = missing.partition(":")

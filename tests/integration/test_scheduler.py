@@ -34,7 +34,7 @@ from tests.statement_counter import counting
 
 
 async def found(db: Database) -> list[str]:
-    """The sweeps that have something to do; the words of new requests are always due."""
+    """Sweeps with due work; the words of new requests are always due."""
     async with db.connection() as connection:
         sweeps = await overdue.find(connection)
     assert "search" in sweeps
@@ -94,7 +94,7 @@ async def test_an_idle_look_is_one_statement(database: Database) -> None:
 
 
 async def test_a_long_sweep_holds_up_no_other(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a sweep is under way, looks begin other sweeps, and that one no second time."""
+    """While a sweep runs, looks begin other sweeps, and that one no second time."""
     await expire(database)
     begun, done = [], asyncio.Event()
 

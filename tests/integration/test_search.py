@@ -148,7 +148,7 @@ def test_words_are_folded() -> None:
 async def test_a_search_reads_an_index_and_not_all_requests(
     database: Database, owner: psycopg.Connection[object]
 ) -> None:
-    """Of twenty thousand requests, a rare word and a word that stands in all of them cost a few pages each."""
+    """Of twenty thousand requests, a rare word and a word of all of them cost a few pages each."""
     owner.execute(MANY, [TEAM])
     owner.execute(REVISIONS)
     owner.execute(

@@ -117,7 +117,7 @@ async def test_a_word_counts_only_in_the_run_s_own_thread(database: Database) ->
 
 
 async def test_refused_settlements_are_on_record(database: Database) -> None:
-    """Who tried to settle, by which door and why it did not count stands in the chain that tells of the call."""
+    """The call's audit chain records who tried to settle, on which path and why it did not count."""
     run_id, claim = await unasked_doubt(database)
     for who in (reviewer(GRACE), Standing(LINUS, refusal=Refusal.GUEST)):
         with pytest.raises(Refused):
@@ -143,7 +143,7 @@ async def test_refused_settlements_of_requests_are_on_record_too(database: Datab
 
 
 async def test_refused_wishes_to_ask_again_are_on_record(database: Database) -> None:
-    """Whoever is not its requester, or may not act at all, is refused, and the request's chain says so."""
+    """Everybody but its requester, or a person who may not act at all, is refused, and the audit chain records it."""
     asked = await ask(database, rule(timeout=timedelta(milliseconds=1)))
     await requests.expire_due(database)
     wish = requests.ask_again(database, asked.request_id, reviewer(GRACE), path="slack_button")

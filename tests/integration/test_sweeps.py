@@ -1,4 +1,4 @@
-"""Sweeps of which one item is broken: the others are dealt with, and the broken one is told, not repeated for ever."""
+"""Sweeps with one broken item: the others are processed, and the broken one is reported, not repeated forever."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_ten_expiries_cost_as_many_statements_as_one(database: Database) -
 
 
 async def test_batches_beside_each_other_end_each_request_once(database: Database) -> None:
-    """Behind a full batch two go on at the same time; everything has expired when they are done, each request once."""
+    """Behind a full batch two continue at the same time; at the end everything has expired, each request once."""
     before = counted_as_expired()
     for _ in range(9):
         await ask(database, SOON)

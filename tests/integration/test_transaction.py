@@ -176,7 +176,7 @@ FACTS = {"run.started", "request.opened", "request.approved", "execution.started
 async def test_a_driver_that_gives_up_at_commit_knows_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A back end that ends amid a COMMIT may leave a connection that looks open: that is no word of the server."""
+    """A back end that ends amid a COMMIT may leave a connection that looks open: that is no answer of the server."""
     leave = psycopg.AsyncPipeline.__aexit__
 
     async def give_up(pipeline: psycopg.AsyncPipeline, *error: Any) -> None:

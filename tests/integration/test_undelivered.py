@@ -1,4 +1,4 @@
-"""What Slack does not take: each of its errors ends in a card, a plain card, or a person who is told."""
+"""Messages that Slack refuses: each error ends in a card, a plain card, or a report to a person."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def card_of(office: Office, asked: Asked) -> str:  # noqa: F811
 
 @pytest.mark.parametrize("method", [POST, UPDATE])
 async def test_documented_errors_end_in_a_card_or_a_report(office: Office, method: str) -> None:  # noqa: F811
-    """Each code that is listed, and some that are not: a card stands there in the end, or operators were told."""
+    """For each listed code, and some unlisted ones: a card is there in the end, or operators got a message."""
     office.open_admin_channel()
     asked = await ask(office.db)
     await office.tell_all()
@@ -64,7 +64,7 @@ def _is_tried(code: str, method: str) -> bool:
 
 @pytest.mark.parametrize("code", ["invalid_blocks", "msg_too_long", "metadata_too_large", "no_text"])
 async def test_a_card_that_slack_does_not_take_is_shown_plainly(office: Office, code: str) -> None:  # noqa: F811
-    """At once, with title, deadline, Details and Reject, and without Approve; operators hear of it once."""
+    """At once, with title, deadline, Details and Reject, and without Approve; operators get one message."""
     office.open_admin_channel()
     asked = await ask(office.db)
     office.slack.faults.error(POST, code)
@@ -92,7 +92,7 @@ async def test_a_card_that_slack_does_not_take_is_shown_plainly(office: Office, 
 
 
 async def test_a_line_that_slack_does_not_take_is_its_text(office: Office) -> None:  # noqa: F811
-    """A thread's line whose blocks are refused is told in plain words."""
+    """A thread's line whose blocks are refused is posted as plain text."""
     asked = await ask(office.db)
     await office.tell_all()
     await office.approve(asked)
@@ -103,7 +103,7 @@ async def test_a_line_that_slack_does_not_take_is_its_text(office: Office) -> No
 
 
 async def test_what_slack_takes_in_no_form_is_given_up_aloud(office: Office) -> None:  # noqa: F811
-    """Operators and the run's thread are told, the metrics count it, and trying it again brings the card."""
+    """Operators and the run's thread get a message, the metrics count it, and a retry posts the card."""
     office.open_admin_channel()
     asked = await ask(office.db)
     office.slack.faults.error(POST, "invalid_blocks", times=2)
@@ -129,7 +129,7 @@ async def test_what_slack_takes_in_no_form_is_given_up_aloud(office: Office) -> 
 
 
 async def test_a_digest_that_slack_takes_in_no_form_hides_nothing(office: Office) -> None:  # noqa: F811
-    """Operators hear of it, its requests get their cards minute by minute, and the next digest makes it good."""
+    """Operators get a message, its requests get their cards minute by minute, and the next digest succeeds."""
     admin = Destination(TEAM, "C0ADMIN")
     office.open_admin_channel()
     office.drains[0] = office.drain(cards_per_minute=1, admin=admin)
@@ -167,7 +167,7 @@ async def test_what_a_later_change_has_made_good_is_not_dead_any_more(office: Of
 
 @pytest.mark.parametrize("code", ["message_not_found", "cant_update_message", "edit_window_closed"])
 async def test_a_waiting_card_that_cannot_be_changed_is_posted_again(office: Office, code: str) -> None:  # noqa: F811
-    """The request waits, so people get a new card; a vote on it counts, and its thread goes on there."""
+    """The request waits, so people get a new card; a vote on it counts, and its thread continues there."""
     asked = await ask(office.db)
     await office.tell_all()
     [first] = office.cards()
@@ -210,7 +210,9 @@ async def test_a_line_whose_card_was_deleted_follows_the_new_card(office: Office
 
 
 async def test_a_run_whose_first_message_was_deleted_gets_a_new_one(office: Office) -> None:  # noqa: F811
-    """While it goes on, for a change or a line of its thread; once it has ended only with the line that says how."""
+    """While it works, a new root for a change or a line of its thread; once it has ended only with the line that says
+    how.
+    """
     office.open_admin_channel()
     run_id = (await ask(office.db)).run_id
     agents = outbox.Destination(REVIEWS.team_id, "C0AGENTS")
@@ -240,7 +242,7 @@ async def test_a_run_whose_first_message_was_deleted_gets_a_new_one(office: Offi
 
 
 async def test_a_decided_card_that_cannot_be_changed_is_reported(office: Office) -> None:  # noqa: F811
-    """Its buttons stand there and count no more: operators hear of it."""
+    """Its buttons are still visible and do not count: operators get a message."""
     office.open_admin_channel()
     asked = await ask(office.db)
     await office.tell_all()
@@ -271,7 +273,7 @@ async def test_operators_of_a_running_service_find_a_dead_card_and_bring_it_back
     http_house: House,  # noqa: F811
     signoff: Command,
 ) -> None:
-    """Slack takes neither a card nor its plain form: thread, doctor and figures say so, and `retry` has it posted."""
+    """Slack takes neither a card nor its plain form: thread, doctor and metrics report it, and `retry` posts it."""
     house = http_house
     commands: dict[str, str | None] = {**house.environment, "SLACK_APP_TOKEN": None}
     service = await house.open([data_agent()], DELETIONS.replace("C0REVIEW", "C0AGENTS"))
@@ -305,7 +307,7 @@ async def test_operators_of_a_running_service_find_a_dead_card_and_bring_it_back
 
 
 async def _figures(service: Service) -> tuple[int, float]:
-    """How many messages `/readyz` and `/metrics` count as given up, read anew."""
+    """Current number of messages that `/readyz` and `/metrics` count as given up."""
     service._metrics._read_at = float("-inf")
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.port}") as client:
         ready, scraped = (await client.get("/readyz")).json(), (await client.get("/metrics")).text

@@ -159,7 +159,7 @@ def test_cancel_ends_runs_of_agents_that_are_gone(signoff: Command, database_url
 
 
 def test_re_ask_has_it_judged_anew(signoff: Command, database_url: str) -> None:
-    """`--re-ask`: the question is taken back and its call judged once more; what cannot be asked is left: exit 1."""
+    """`--re-ask`: the request is withdrawn and its call judged again; what cannot be asked stays: exit 1."""
     asked_and_approved(database_url)
     ended = signoff("check", "--pending", "--re-ask", SIGNOFF_AGENTS=deploy(signoff, tools="other"))
     assert (ended.status, states(database_url)) == (1, ["asked", "ready"])

@@ -74,7 +74,7 @@ async def test_a_request_that_somebody_holds_delays_no_other_vote(
 
 
 async def test_the_second_vote_on_a_request_goes_alone(database: Database) -> None:
-    """Of two ballots on one request the first is counted, at its own place; the second is told who decided."""
+    """Of two ballots on one request the first is counted, in its place; the second reads who decided."""
     asked = await ask(database)
     elsewhere = Place("x" * 22, "channel", "C0REVIEW", "1.1")
     ballots = [ballot(asked, reviewer(GRACE)), ballot(asked, reviewer(LINUS), place=elsewhere)]

@@ -44,7 +44,7 @@ async def announcing(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def heard(database_url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-    """A connection that hears every announcement."""
+    """A connection that receives every notification."""
     conninfo = Address.read(database_url).conninfo()
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
         await connection.execute("LISTEN signoff")
@@ -99,7 +99,7 @@ async def test_what_was_rolled_back_wakes_nobody(database: Database) -> None:
 
 
 async def test_what_may_be_written_wakes_who_looks(database_url: str, tmp_path: Path) -> None:
-    """When COMMIT is not answered, the wake-ups are handed on all the same."""
+    """When COMMIT is not answered, the wake-ups are delivered anyway."""
     listener = Listener("refunds")
     async with CommitCutter(database_url, tmp_path).running() as cutter, Database(cutter.url) as db:
         db.wakeups.listen(listener.take)
@@ -112,7 +112,7 @@ async def test_what_may_be_written_wakes_who_looks(database_url: str, tmp_path: 
 async def test_what_is_taken_here_is_not_announced(
     announcing: Database, heard: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Nobody else is told while the listeners of the process take everything; each gets what is left for it."""
+    """No other process is woken while the listeners of this one take everything; each gets what is left for it."""
     refunds, payments = Listener("refunds"), Listener("payments")
     announcing.wakeups.listen(refunds.take)
     announcing.wakeups.listen(payments.take)
@@ -133,7 +133,7 @@ async def test_what_is_not_taken_here_is_announced(
 
 
 async def test_announcements_reach_other_processes(announcing: Database, database: Database) -> None:
-    """Who listens hears at the beginning, because something may have been missed, and of each announcement."""
+    """A listener is woken at the beginning, because it may have missed something, and by each notification."""
     listening = database.announcements()
     await anext(listening)
     await wake(announcing, RUN)

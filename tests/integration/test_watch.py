@@ -29,7 +29,7 @@ async def decide(db: Database, asked: Asked) -> None:
 async def test_who_asks_at_the_same_moment_is_read_for_at_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many ask for requests in one breath, the database is asked once, and each is told its own."""
+    """Any number of simultaneous waiters cost one query, and each gets its own request."""
     asked = [await ask(database) for _ in range(3)]
     snapshots = RequestSnapshots(database)
     sent: list[Sequence[UUID]] = []
@@ -46,7 +46,7 @@ async def test_who_asks_at_the_same_moment_is_read_for_at_once(
 
 
 async def test_one_who_hangs_up_is_not_all(database: Database) -> None:
-    """Of two who ask for the same request one may leave: the other is told."""
+    """Of two waiters for the same request one may leave: the other is informed."""
     asked = await ask(database)
     snapshots = RequestSnapshots(database)
     leaving, staying = (asyncio.create_task(snapshots.get(asked.request_id)) for _ in range(2))
@@ -61,7 +61,7 @@ async def test_one_who_hangs_up_is_not_all(database: Database) -> None:
 async def test_a_decision_elsewhere_is_told(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    """A waiter is told of another process's decision by the look at what was touched, or by the sweep; others wait."""
+    """A waiter learns of another process's decision by the change token, or by the sweep; others wait."""
     if by == "the hint":
         monkeypatch.setattr(watch, "SWEEP", 3600)
     else:
@@ -101,7 +101,7 @@ async def test_a_decision_of_this_very_process_is_told_at_once(database: Databas
 
 
 async def test_who_listens_badly_undoes_no_decision(database: Database) -> None:
-    """A decision is told as made whatever becomes of those who hear of it, and who has stopped hears no more."""
+    """A decision counts whatever happens to its waiters, and a waiter that has stopped gets no more."""
     heard: list[UUID] = []
 
     def badly(request_id: UUID, _: int) -> None:
@@ -120,7 +120,7 @@ async def test_who_listens_badly_undoes_no_decision(database: Database) -> None:
 
 
 async def test_a_decision_before_the_wait_is_told(database: Database) -> None:
-    """Who begins to wait with an older view than the last look is told at once, and who has a newer one waits."""
+    """A waiter with an older view than the last look is answered at once, and one with a newer view waits."""
     asked = await ask(database)
     before = await recorded(database, asked)
     looking = ChangeWatch(database, pace=0.02)

@@ -13,7 +13,7 @@ URL = "https://example.com/hook"
 
 
 def dead_notice(url: str) -> str:
-    """Somebody asks, and what the webhook was to be told of it is given up; returns its id."""
+    """A request whose notice to the webhook is given up; returns its id."""
 
     async def work() -> str:
         async with Database(url) as db:

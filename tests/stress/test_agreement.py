@@ -49,7 +49,7 @@ class Surfaces:
         return request, await self.house.slack.wait_for(partial(self._card_of, request))
 
     async def decided(self, request: str, card: dict[str, Any], verdict: str) -> dict[str, float]:
-        """Approve on the page, or reject in Slack; seconds until each surface says so."""
+        """Approve on the page, or reject in Slack; return the seconds until each surface shows it."""
         run = (
             await self.house.column("SELECT run_id::text FROM approval_request WHERE id = :id", id=request)
         )[0]

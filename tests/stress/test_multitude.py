@@ -26,7 +26,7 @@ MEMORY = 15.0
 
 
 async def figures(here: Street) -> dict[str, float]:
-    """Memory in MB, tasks, and connections in use or open, as the process and the database tell them."""
+    """Memory in MB, tasks, and connections in use or open, as process and database report them."""
 
     def read() -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{here.serve.port}/metrics", timeout=10) as answer:

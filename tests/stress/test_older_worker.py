@@ -45,7 +45,7 @@ async def test_an_older_worker_beside_this_one(database_url: str, tmp_path: Path
 
 
 async def _work(here: Street, older: OlderServe) -> None:
-    """Half of the runs begin in each, and each request that takes two people hears one of them in each."""
+    """Half of the runs begin in each version, and each request that takes two people gets one vote in each."""
     ways = (here.serve, older)
     for turn, way in enumerate(ways):
         await _through(here, way, (_ask(here, lane) for lane in range(LANES) if lane // 2 % 2 == turn))

@@ -21,14 +21,14 @@ VALUES = st.recursive(
 
 
 def count(value: Any) -> int:
-    """The value itself and all that stands in it."""
+    """The value itself and all values in it."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + sum(count(each) for each in inner)
 
 
 @given(value=VALUES, indent=st.sampled_from([None, 2]))
 def test_values_are_counted_exactly(value: Any, indent: int | None) -> None:
-    """As many values as allowed are read, one more is refused, whatever stands in texts and between values."""
+    """As many values as allowed are read, one more is refused, whatever the texts contain."""
     text = json.dumps(value, indent=indent)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bodies, "MAX_VALUES", count(value))

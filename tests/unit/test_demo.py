@@ -163,7 +163,7 @@ def test_a_step_is_ticked_when_the_sandbox_has_seen_it() -> None:
 
 
 def test_the_welcome_is_there_before_anything_else() -> None:
-    """Who opens the page reads in #agents what this is, and the service is told nothing of it."""
+    """The first visitor reads in #agents what this is, and the service receives nothing of it."""
     workspace = demo_workspace()
     events: list[Any] = []
     workspace.on_event = events.append
@@ -174,7 +174,7 @@ def test_the_welcome_is_there_before_anything_else() -> None:
 
 
 async def test_a_real_model_needs_a_key_and_has_to_be_there() -> None:
-    """Without a key nothing is asked; a wrong key and an unknown model are told apart, each in one line."""
+    """Without a key nothing is asked; a wrong key and an unknown model are distinguished, each in one line."""
     with pytest.raises(SignoffError, match="needs OPENAI_API_KEY"):
         await models.real(MODEL_NAME, {"OPENAI_BASE_URL": "http://127.0.0.1:9"})
     async with ScriptedModel(api_key="right") as server:

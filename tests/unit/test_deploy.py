@@ -76,7 +76,7 @@ def test_every_pod_is_confined(name: str, manifest: dict[str, Any]) -> None:
 def test_every_setting_in_a_manifest_exists_and_secrets_come_by_reference(
     name: str, manifest: dict[str, Any]
 ) -> None:
-    """A name that no setting has would be ignored in silence; a secret's value does not stand in a manifest."""
+    """A name that no setting has would be ignored silently; a secret's value is in no manifest."""
     owners = {"signoff-migrate", "signoff-retention"}
     for container in pod_of(manifest)["containers"]:
         for variable in container["env"]:
@@ -233,7 +233,7 @@ def test_every_setting_is_documented_for_operators() -> None:
 
 
 async def test_every_metric_is_documented_with_what_to_do() -> None:
-    """Each name that a scrape can have stands in the table of alerts, and the table names no other."""
+    """The table of alerts has each name that a scrape can have, and no other."""
     exposed = {family.name for family in families()}
     named = {name.removesuffix("_total") for name in re.findall(r"`(signoff_[a-z_]+)", OPERATIONS)}
     named -= {"signoff_app", "signoff_login", "signoff_owner"}

@@ -98,7 +98,7 @@ def _commands() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("place", "line"), sorted(set(_commands())), ids=str)
 def test_commands_exist_with_their_options(place: str, line: str) -> None:
-    """Each command that a page shows exists, and has the options that stand there."""
+    """Each command that a page shows exists, and has the options shown there."""
     _, name, *words = shlex.split(line, comments=True)
     assert name in cli.COMMANDS, f"{place}: signoff {name}"
     command = cli.opened(name)

@@ -59,7 +59,7 @@ def test_probe_is_quick_about_a_dead_address(tmp_path: Path) -> None:
 
 
 def test_no_programs_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the wheel has no PostgreSQL, one line says so and names the way out."""
+    """Where the wheel has no PostgreSQL, one line says so and names the solution."""
     monkeypatch.setattr(postmaster, "find_spec", lambda _name: None)
     with pytest.raises(EmbeddedServerError, match="DATABASE_URL") as failure:
         start(tmp_path / "postgres")

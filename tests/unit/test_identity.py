@@ -25,7 +25,7 @@ REVIEW = "C0REVIEW"
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -115,7 +115,7 @@ async def test_roles(directory: Directory, person: Person, approvers: list[str],
 
 @pytest.mark.parametrize("approvers", [[], ["S0EMPTY"], ["S0NOSUCH"]])
 async def test_nobody_to_decide(directory: Directory, approvers: list[str]) -> None:
-    """A list of reviewers that stands for nobody is said to be empty, to everybody."""
+    """A list of reviewers that names nobody is reported as empty, to everybody."""
     assert (await directory.standing(GRACE, approvers, REVIEW)).refusal is Refusal.NO_REVIEWERS
 
 
@@ -221,7 +221,7 @@ async def test_removed_reviewer_is_refused_within_a_minute(
 
 
 async def test_forgetting_is_immediate(slack: SlackSandbox, directory: Directory) -> None:
-    """What an event says has changed is asked anew at once, even when an old answer is still under way."""
+    """Changes that an event names are looked up again at once, even while an old look-up is in progress."""
     approvers = [*FINANCE, "channel"]
     await directory.standing(GRACE, approvers, REVIEW)
     slack.workspace.usergroups["S0FINANCE"].users.remove("U0GRACE")
@@ -270,7 +270,7 @@ async def test_channel_problem(
 
 
 async def test_channel_problem_of_an_unknown_channel(slack: SlackSandbox, directory: Directory) -> None:
-    """A channel that does not exist is a problem; one that Slack does not tell of is asked again later."""
+    """A channel that does not exist is a problem; one that Slack does not answer about is looked up again later."""
     assert "does not exist" in str(await directory.channel_problem("C0NOWHERE"))
     slack.faults.ratelimited("conversations.info")
     with pytest.raises(RateLimited):

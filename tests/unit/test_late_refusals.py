@@ -1,4 +1,4 @@
-"""Strangers wait for their refusal; nobody else does."""
+"""Unknown callers wait for their refusal; nobody else does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _client() -> httpx.AsyncClient:
 
 
 async def test_a_stranger_waits_for_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A 401 is held back until the pause is over, while whoever is known is answered at once."""
+    """A 401 is held back until the pause is over, while a known caller is answered at once."""
     monkeypatch.setattr(late_refusals, "PAUSE", 3600.0)
     async with _client() as client:
         stranger = asyncio.create_task(client.get("/401"))

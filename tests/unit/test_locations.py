@@ -17,7 +17,7 @@ def test_data_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_setting_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`SIGNOFF_HOME` decides, whoever asks and wherever."""
+    """`SIGNOFF_HOME` decides, for every caller."""
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "elsewhere"))
     assert locations.data_home(tmp_path) == tmp_path.resolve() / "elsewhere"
 

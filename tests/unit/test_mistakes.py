@@ -148,7 +148,7 @@ def test_a_mistake_in_agents_names_its_line_and_the_fix(mistake: str, folder: Pa
 
 
 def test_a_file_that_an_own_package_hides_is_named(folder: Path) -> None:
-    """`agent.py` is found by nobody, since Signoff has a package of that name: the line says so."""
+    """`agent.py` cannot be imported, since Signoff has a package of that name: the line says so."""
     (folder / "agent.py").write_text(TOOL)
     with pytest.raises(
         LoadError, match=r"which hides your agent\.py; rename your file, for example to my_agent\.py"

@@ -8,7 +8,7 @@ from agent.database.precedence import Precedence, Rank
 
 
 async def test_lower_ranks_wait_until_a_person_has_been_served() -> None:
-    """A sweep and what nobody waits for begin when nothing before them is under way any more."""
+    """Sweeps and background work begin when nothing before them is in progress any more."""
     precedence, began = Precedence(dict.fromkeys(Rank, 3600)), list[Rank]()
 
     async def begin(rank: Rank) -> None:
@@ -27,7 +27,7 @@ async def test_lower_ranks_wait_until_a_person_has_been_served() -> None:
 
 
 async def test_nothing_waits_for_ever() -> None:
-    """Whoever goes last is slowed down by those before it, and never stopped."""
+    """The last in order is slowed down by those before it, and never stopped."""
     precedence = Precedence(dict.fromkeys(Rank, 0.001))
     with precedence.at_work(Rank.PERSON):
         await precedence.give_way(Rank.BACKGROUND)

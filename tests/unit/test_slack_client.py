@@ -22,7 +22,7 @@ Fault = Callable[[SlackSandbox], object]
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock that the test advances."""
 
     now = 1000.0
 

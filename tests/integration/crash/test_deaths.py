@@ -22,7 +22,7 @@ async def test_the_worst_moments_to_die_lose_nothing_and_repeat_nothing(
 
 
 def test_the_full_matrix_dies_at_every_point() -> None:
-    """The deaths that are rehearsed under stress are all that the code can be told to die."""
+    """The stress test covers every fault point in the code."""
     assert {death.partition(":")[0] for death in EVERY} == POINTS
 
 

@@ -77,9 +77,8 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSer
 
 
 async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_server: EmbeddedServer) -> None:
-    """503 with the reason while it is away; back again, work begins within 5 s; and it can stop without one.
-
-    Looks go on at their pace meanwhile, so the first that is answered begins the work: nobody announces it here.
+    """503 with the reason during the outage; afterwards work begins within 5 s, and the process can stop without the
+    database. Polls continue meanwhile, so the first one that is answered begins the work.
     """
 
     async def ended(house: House) -> bool:
@@ -143,7 +142,7 @@ async def test_slack_away_is_told_and_is_no_reason_to_leave_traffic(house: House
 
 
 async def test_a_socket_that_is_closed_is_told(database_url: str) -> None:
-    """Socket Mode without a connection: clicks do not arrive, and the body says so."""
+    """Socket Mode without a connection: clicks do not arrive, and the body reports it."""
     async with a_house(database_url, "socket") as house:
         service = await house.open([AGENT])
         await says(service, 200, slack="connected")

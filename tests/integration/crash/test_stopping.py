@@ -1,4 +1,4 @@
-"""The service is told to stop at a moment that suits nobody."""
+"""The service is stopped at an inconvenient moment."""
 
 from __future__ import annotations
 

@@ -16,5 +16,5 @@ async def test_a_revived_worker_starts_no_effect(database_url: str, tmp_path: Pa
 async def test_the_data_manager_outlives_a_death_with_its_attempts_claimed(
     database_url: str, tmp_path: Path
 ) -> None:
-    """Killed between claim and effect: the doubt is settled by Retry, and both approved calls are carried out."""
+    """Killed between claim and effect: the doubt is settled by Retry, and both approved calls run."""
     await die_at("after_approved_claim", EXAMPLES["data_manager"], database_url, tmp_path)

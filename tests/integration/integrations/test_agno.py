@@ -32,7 +32,7 @@ TASK = "delete_records table_name=users count=50"
 
 
 class Cleaner:
-    """An agent of Agno's, anew in each life; `deleted` is what its tool did."""
+    """An Agno agent, rebuilt in each process; `deleted` records its tool's work."""
 
     def __init__(self, actors: Desk, path: Path) -> None:
         self.deleted: list[tuple[str, int]] = []
@@ -66,7 +66,7 @@ class Cleaner:
 
 @pytest.fixture(autouse=True)
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agno tells nobody that it runs."""
+    """Agno has no event for a running agent."""
     monkeypatch.setenv("AGNO_TELEMETRY", "false")
 
 
@@ -79,7 +79,9 @@ async def cleaner(actors: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
 
 
 async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
-    """A click lets the tool run; an edit changes what runs, and the model is told; one that misfits runs nothing."""
+    """A click lets the tool run; an edit changes what runs, and the model learns of it; an edit that does not fit runs
+    nothing.
+    """
     running = cleaner.begin()
     await actors.asked()
     assert not cleaner.deleted
@@ -171,7 +173,7 @@ async def test_another_life_of_the_run_repeats_nothing(
 async def test_agent_os_survives_kill_9(
     actors: Desk, framework_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed while its run is paused, the example's AgentOS goes on in another process with what was decided."""
+    """Killed while its run is paused, the example's AgentOS continues in another process with the decision."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = {

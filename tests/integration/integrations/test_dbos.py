@@ -249,8 +249,9 @@ def port() -> int:
 
 
 async def test_the_inbox_of_agents(actors: Desk, framework_url: str, port: int) -> None:
-    """The example: an agent waits, its process is killed with -9 and started again; a click in Slack, told by the
-    webhook, lets it go on, another one denies with a reason; the lists show each where it belongs."""
+    """The example: an agent waits, its process is killed with -9 and restarted; a click in Slack, announced by the
+    webhook, resumes it, another one denies with a reason; the lists show each where it belongs.
+    """
     address = f"http://127.0.0.1:{port}"
     secret = await webhooks.add(
         actors.site.db,

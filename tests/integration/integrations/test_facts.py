@@ -1,5 +1,6 @@
-"""A model that lies in its arguments, through every framework: the program's own facts tell the truth, and people are
-asked. They are asked again where the facts have changed by the time that the action would begin."""
+"""A model that lies in its arguments, through every framework: the program's own facts are correct, and people are
+asked. They are asked again if the facts have changed by the time that the action would begin.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +143,7 @@ async def through_an_interrupt(at: Setting) -> None:
 
 
 async def through_the_background(at: Setting) -> None:
-    """LangGraph, while the chat goes on."""
+    """LangGraph, while the chat continues."""
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
 

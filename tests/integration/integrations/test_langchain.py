@@ -54,7 +54,7 @@ def an_agent(
     mode: Any = "batched",
     allowed: Any = ("approve", "edit", "reject"),
 ) -> Any:
-    """An agent that deletes records from these tables, all in one turn, and then says so."""
+    """An agent that deletes records from these tables in one turn, and then reports it."""
 
     def delete_records(table_name: str, count: int) -> str:
         """Delete records."""
@@ -75,13 +75,15 @@ def an_agent(
 
 
 def results(values: Any) -> dict[str, str]:
-    """What the model was told of each call."""
+    """The tool message of each call."""
     return {each.tool_call_id: each.text for each in values["messages"] if isinstance(each, ToolMessage)}
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 async def test_each_action_is_decided_for_itself(actors: Desk, client: ApprovalClient, mode: str) -> None:
-    """Approve, edit and reject with a reason, decided in any order: each call gets its own, the model hears of all."""
+    """Approve, edit and reject with a reason, decided in any order: each call gets its own decision, and the model
+    reads all.
+    """
     done: list[tuple[str, int]] = []
     agent = an_agent(InMemorySaver(), done, "users", "orders", "logs", mode=mode)
     agent.invoke({"messages": [("user", "tidy up")]}, CONFIG)
@@ -111,7 +113,7 @@ async def test_each_action_is_decided_for_itself(actors: Desk, client: ApprovalC
 
 
 async def test_an_expiry_is_a_rejection_that_says_so(actors: Desk) -> None:
-    """Nobody answers: a TimeoutError at first; after the expiry the model hears of it, and nothing runs. With async."""
+    """Nobody answers: a TimeoutError at first; after the expiry the model reads of it, and nothing runs. With async."""
     done: list[tuple[str, int]] = []
     agent = an_agent(InMemorySaver(), done, "users")
     await agent.ainvoke({"messages": [("user", "tidy up")]}, CONFIG)

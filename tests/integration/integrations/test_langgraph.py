@@ -94,8 +94,7 @@ async def test_the_refund_agent_of_the_tour(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Small orders are refunded at once; large ones wait while the chat goes on, and are refunded once through kills.
-
+    """Small orders are refunded at once; large ones wait while the chat continues, and are refunded once despite kills.
     The process dies by kill -9 after it has claimed the refund, then after it has made it; the third one finishes.
     """
     script = tmp_path / "dying.py"
@@ -238,9 +237,8 @@ async def test_what_was_begun_is_taken_up_only_if_it_may_be_done_twice(
 
 
 async def test_what_needs_nobody_is_not_begun_twice(actors: Desk, client: ApprovalClient) -> None:
-    """While one process does it another one leaves it alone; begun by one that died, nobody repeats it.
-
-    Processes are told apart by their names, so there is none without.
+    """While one process runs the action another one leaves it alone; if its process died, nobody repeats it. Processes
+    are distinguished by their names, so a name is required.
     """
     with pytest.raises(TypeError, match="name"):
         Background(client, InMemoryStore())  # type: ignore[call-arg]
@@ -363,7 +361,7 @@ async def test_what_cannot_be_honoured_is_refused(asked: Any) -> None:
 
 
 async def test_a_no_that_the_graph_cannot_hear_stops_it(actors: Desk, client: ApprovalClient) -> None:
-    """Neither `ignore` nor `response` allowed: an error, and the graph goes on waiting. An edit is no accept."""
+    """Neither `ignore` nor `response` allowed: an error, and the graph keeps waiting. An edit is no accept."""
     deaf = human(allow_ignore=False, allow_respond=False, allow_edit=False)
     graph = a_graph(InMemorySaver())
     graph.invoke({"asked": [deaf]}, CONFIG)
@@ -379,7 +377,7 @@ async def test_a_no_that_the_graph_cannot_hear_stops_it(actors: Desk, client: Ap
 async def test_killed_in_the_middle_of_what_was_approved(
     actors: Desk, client: ApprovalClient, idempotent: bool
 ) -> None:
-    """A new process over the same checkpoints goes on if that may be done twice; else people settle it."""
+    """A new process over the same checkpoints continues if the action may be repeated; otherwise people settle it."""
     saver = InMemorySaver()
     a_graph(saver).invoke({"asked": [human()]}, CONFIG)
     running = asyncio.create_task(

@@ -62,7 +62,7 @@ async def prompt(client: Client, name: str = "delete_records", **changes: Any) -
 
 
 async def word(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """What request_approval and get_decision tell."""
+    """The answer of request_approval or get_decision."""
     return (await client.call_tool(tool, arguments)).structured_content or {}
 
 

@@ -31,7 +31,7 @@ TASK = "delete_records table_name=users count=50"
 
 
 class Cleaner:
-    """An agent of the SDK's, anew in each life; `deleted` is what its tool did."""
+    """An agent of the SDK, rebuilt in each process; `deleted` records its tool's work."""
 
     def __init__(self, actors: Desk, folder: Path) -> None:
         set_tracing_disabled(True)
@@ -73,7 +73,9 @@ async def cleaner(actors: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
 
 
 async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
-    """A click lets the tool run; an edit changes what runs, and the model is told; one that misfits runs nothing."""
+    """A click lets the tool run; an edit changes what runs, and the model learns of it; an edit that does not fit runs
+    nothing.
+    """
     running = cleaner.begin()
     await actors.asked()
     assert not cleaner.deleted
@@ -190,7 +192,7 @@ async def test_another_life_of_the_run_repeats_nothing(
 
 
 async def test_the_example_survives_kill_9(actors: Desk, cleaner: Cleaner, tmp_path: Path) -> None:
-    """Killed while it waits, the example's run goes on in another process with what was decided meanwhile."""
+    """Killed while it waits, the example's run continues in another process with the decision made meanwhile."""
     model = {"OPENAI_BASE_URL": actors.site.house.model.base_url, "OPENAI_API_KEY": "sk-scripted"}
     first = await actors.run(EXAMPLE, str(tmp_path), **model)
     await actors.asked()

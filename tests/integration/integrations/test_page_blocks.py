@@ -107,7 +107,7 @@ async def test_programs_ask_as_the_pages_say(actors: Desk, names: dict[str, Any]
 
 
 async def test_the_originals_of_known_examples_run(actors: Desk, names: dict[str, Any]) -> None:
-    """What stands beside our examples is code, too; the guide's executor polls until Grace has approved."""
+    """Code beside our examples runs too; the guide's executor polls until Grace has approved."""
     quick = SimpleNamespace(sleep=lambda _: time.sleep(0.05))
     headers = {"Authorization": f"Bearer {names['key']}"}
     with httpx.Client(base_url=actors.url, headers=headers, trust_env=False) as http:

@@ -31,7 +31,7 @@ FIFTY = {"table_name": "users", "count": 50}
 
 
 class Cleaner:
-    """An agent of pydantic-ai's, anew in each life; `deleted` is what its tool did."""
+    """A pydantic-ai agent, rebuilt in each process; `deleted` records its tool's work."""
 
     def __init__(self, actors: Desk, calls: dict[str, dict[str, Any]] | None = None, **options: Any) -> None:
         self.calls = calls or {"call-1": FIFTY}
@@ -90,7 +90,9 @@ async def cleaner(actors: Desk) -> AsyncIterator[Cleaner]:
 
 
 async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
-    """A click in Slack lets the tool run; an edit changes what runs, and the model is told; one that misfits fails."""
+    """A click in Slack lets the tool run; an edit changes what runs, and the model learns of it; an edit that does not
+    fit fails.
+    """
 
     async def asked(number: int) -> tuple[PausedRun, asyncio.Task[DeferredToolResults], str]:
         paused = await cleaner.paused()
@@ -209,7 +211,7 @@ async def test_another_life_of_the_run_repeats_nothing(actors: Desk, cleaner: Cl
 
 
 async def test_the_example_survives_kill_9(actors: Desk, tmp_path: Path) -> None:
-    """Killed while it waits and started again, the example goes on with what was decided meanwhile."""
+    """Killed while it waits and restarted, the example continues with the decision made meanwhile."""
     kept = tmp_path / "nightly-17.json"
     first = await actors.run(EXAMPLE, str(kept))
     request = await actors.asked()

@@ -129,7 +129,9 @@ async def test_home_follows_what_others_do(http_house: House) -> None:
 
 
 async def test_nothing_is_published_that_is_the_same(http_house: House) -> None:
-    """A change that does not concern a person does not publish their Home anew, and many at once are few views."""
+    """A change that does not concern a person does not publish their Home again, and many changes at once are few
+    views.
+    """
     house = http_house
     house.slack.workspace.add_member("U0OUT", "out")
     for user in ("U0GRACE", "U0OUT"):
@@ -208,9 +210,8 @@ async def test_a_home_that_slack_does_not_take_says_so(http_house: House) -> Non
 
 
 async def test_home_shows_what_commands_show(http_house: House) -> None:
-    """A reviewer outside the channel finds a decided request in Home, as in `/approvals history`.
-
-    What became of an approval, and that a run is paused, is said there as well.
+    """A reviewer outside the channel finds a decided request in Home, as in `/approvals history`. Home also shows the
+    outcome of an approval, and that a run is paused.
     """
     house = http_house
     house.slack.workspace.channels["C0REVIEW"].members.discard("U0GRACE")
@@ -232,7 +233,7 @@ async def test_home_shows_what_commands_show(http_house: House) -> None:
 
 
 async def test_who_does_not_belong_here_sees_no_requests(http_house: House) -> None:
-    """A guest's Home says so and lists nothing."""
+    """A guest's Home explains itself and lists nothing."""
     await ask(http_house.db, rule(approvers=("channel",)))
     http_house.slack.person("U0MALLORY").open_home()
     view = await home(http_house, "U0MALLORY", "Members of this workspace")

@@ -104,7 +104,7 @@ async def test_a_late_click_is_told_who_decided(house: House) -> None:
 
 
 async def test_a_quorum_needs_several_people(house: House) -> None:
-    """Two of two: one person's two clicks are one vote and say so, the second person's click decides."""
+    """Two of two: one person's two clicks are one vote, which the answer states; the second person's click decides."""
     asked, card = await house.asked(rule(approvals_required=2))
     grace = house.slack.person("U0GRACE")
     await grace.click(card, ACTION_APPROVE)
@@ -134,7 +134,7 @@ async def test_a_vote_of_somebody_removed_does_not_count(house: House) -> None:
 
 
 async def test_an_earlier_vote_in_doubt_makes_the_next_one_wait(house: House) -> None:
-    """While Slack does not tell of an earlier voter, the next click is refused and can be repeated."""
+    """While Slack does not answer about an earlier voter, the next click is refused and can be repeated."""
     asked, card = await house.asked(rule(approvals_required=2))
     await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
     house.ctx.directory.forget_person("U0GRACE")
@@ -261,7 +261,7 @@ async def test_a_rejection_that_is_not_known_stays_in_the_form(house: House) -> 
 
 
 async def test_slack_not_opening_the_form_is_said(http_house: House) -> None:
-    """Whatever Slack's documented error is, nothing is recorded, and the person is told to press again."""
+    """For any documented error of Slack, nothing is recorded, and the person is asked to press again."""
     house = http_house
     asked, card = await house.asked()
     for number, code in enumerate(DOCUMENTED["views.open"], 1):
@@ -305,7 +305,7 @@ async def test_nothing_to_settle_is_said(house: House) -> None:
     ("action", "event"), [(ACTION_RETRY, "settlement.refused"), (ACTION_ASK_AGAIN, "ask_again.refused")]
 )
 async def test_a_copied_button_is_on_record(http_house: House, action: str, event: str) -> None:
-    """Retry and Ask again on a copy of the card are refused, and the request's chain tells of it."""
+    """Retry and Ask again on a copy of the card are refused, and the request's audit chain records it."""
     asked, _ = await http_house.asked()
     copy = await http_house.card(asked, posted=False)
     payload = _pressing(http_house.slack.person("U0GRACE"), copy, asked, action)
@@ -352,7 +352,7 @@ def _pressing(person: ScreenUser, card: dict[str, Any], asked: Any, action_id: s
 
 @pytest.mark.parametrize("ended", ["decided", "expired"])
 async def test_a_refused_press_redraws_its_card(house: House, ended: str) -> None:
-    """The card showed buttons of a request that has ended: the person is told, and the card is drawn again."""
+    """The card showed buttons of a request that has ended: the person gets a notice, and the card is drawn again."""
     asked, card = await house.asked()
     if ended == "decided":
         await alone.vote(house.db, ballot(asked, reviewer(GRACE), place=None))
@@ -372,7 +372,7 @@ async def test_a_refused_press_redraws_its_card(house: House, ended: str) -> Non
 
 @pytest.mark.parametrize("has_thread", [False, True])
 async def test_a_card_that_was_deleted_is_due_again(house: House, has_thread: bool) -> None:
-    """Somebody deletes the card of a request that waits: its delivery hears of it, of one with a thread, too."""
+    """Somebody deletes the card of a waiting request: its delivery is informed, also for a card with a thread."""
     asked, card = await house.asked()
     if has_thread:
         await house.client.chat_postMessage(channel="C0REVIEW", text="a line", thread_ts=card["ts"])
@@ -383,7 +383,7 @@ async def test_a_card_that_was_deleted_is_due_again(house: House, has_thread: bo
 
 
 async def test_the_first_message_of_a_run_that_was_deleted_is_due_again(house: House) -> None:
-    """Somebody deletes it: its delivery hears of it."""
+    """Somebody deletes the card: its delivery is informed."""
     asked = await ask(house.db)
     posted = await house.client.chat_postMessage(channel="C0AGENTS", text="the run")
     house.rows("UPDATE agent_run SET thread_ts = %s WHERE id = %s RETURNING 1", posted["ts"], asked.run_id)

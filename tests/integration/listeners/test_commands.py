@@ -425,9 +425,8 @@ async def test_a_run_is_cancelled_from_its_list(house: House) -> None:
 
 
 async def test_administrators_stop_agents_and_let_them_go_on(house: House) -> None:
-    """`/agent pause` and `/agent resume` are for administrators; a typo is told, and who turned it is on record.
-
-    The list of runs says that they are paused.
+    """`/agent pause` and `/agent resume` are for administrators; a typo is reported, and the log names who paused. The
+    list of runs shows the pause.
     """
     house.slack.workspace.add_member("U0ROOT", "root", is_admin=True)
     ada, root = house.slack.person("U0ADA"), house.slack.person("U0ROOT")
@@ -445,9 +444,8 @@ async def test_administrators_stop_agents_and_let_them_go_on(house: House) -> No
 
 
 async def test_a_digest_opens_its_list(house: House) -> None:
-    """The button of a card that stands for many opens those of its agent that its reader may see, each to open.
-
-    What has no card of its own comes first; behind its last page, the rest.
+    """The button of a digest card opens those requests of its agent that the reader may see. Requests without a card
+    come first; the rest follows after the last page.
     """
     shown_as_card, asked = await ask(house.db), await ask(house.db)
     house.rows("UPDATE card_place SET folded = true WHERE request_id = %s RETURNING 1", asked.request_id)

@@ -120,7 +120,7 @@ async def test_the_file_goes_to_who_asked_for_it_alone(house: House) -> None:
 
 
 async def test_a_file_that_cannot_be_sent_is_said(http_house: House) -> None:
-    """A missing scope or a failing upload is told where the file was asked for."""
+    """A missing scope or a failing upload is reported where the file was requested."""
     await opened(http_house, action=long())
     shown = await http_house.modal("U0GRACE", "page 1 of")
     http_house.slack.faults.error("files.getUploadURLExternal", "missing_scope")
@@ -130,7 +130,7 @@ async def test_a_file_that_cannot_be_sent_is_said(http_house: House) -> None:
 
 @pytest.mark.parametrize(("user", "words"), [("U0MALLORY", "Guests"), ("U0EVE", "another workspace")])
 async def test_who_is_not_one_of_us_sees_no_details(http_house: House, user: str, words: str) -> None:
-    """Guests and outsiders may see the card in the channel; the details tell them why not, and nothing else."""
+    """Guests and outsiders may see the card in the channel; the details show them only why they may not."""
     await opened(http_house, user)
     shown = str(await http_house.modal(user, words))
     assert "order_id" not in shown

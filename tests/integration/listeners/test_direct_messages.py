@@ -57,7 +57,7 @@ async def test_what_starts_nothing_is_answered(house: House) -> None:
 
 
 async def test_a_direct_message_starts_an_agent(house: House) -> None:
-    """`run AGENT TASK` opens a run in that conversation, once, and a reply in its thread is heard."""
+    """`run AGENT TASK` starts a run in that conversation, once, and a reply in its thread reaches it."""
     message = house.slack.person("U0GRACE").direct("run refunds order 7 & 8")
     await house.slack.wait_for(lambda: house.rows(RUNS))
     conversation = with_app(house, "U0GRACE")
@@ -93,7 +93,7 @@ async def test_plain_words_are_a_task_for_the_agent_that_policy_names(house: Hou
 
 
 async def test_a_conversation_needs_the_scope_of_its_type(house: House) -> None:
-    """Without `im:read` Slack does not tell what a direct message is, and nothing starts."""
+    """Without `im:read` Slack does not say what a direct message is, and nothing starts."""
     bot = house.slack.workspace.bot
     house.slack.workspace.bot = replace(bot, scopes=tuple(set(bot.scopes) - {"im:read"}))
     house.slack.person("U0GRACE").direct("run refunds order 7")

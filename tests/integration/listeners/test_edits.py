@@ -48,7 +48,7 @@ async def revision(house: House, asked: Asked) -> tuple[int, dict[str, Any], Any
 
 
 async def test_an_edit_is_a_new_revision(house: House) -> None:
-    """Saving the form records the changed arguments with facts looked up anew, by who changed them."""
+    """Saving the form records the changed arguments with their editor and with facts looked up again."""
     asked, _, form = await editing_form(house)
     answer = await house.slack.person("U0GRACE").submit(form, {AMOUNT: "40"})
     assert answer.error is None
@@ -146,7 +146,7 @@ async def test_a_reason_that_came_too_late_is_not_lost(http_house: House) -> Non
 
 
 async def test_saving_what_is_the_same_changes_nothing(http_house: House) -> None:
-    """No difference: no revision, and the form, still open, says so."""
+    """Without a difference there is no revision, and the open form says so."""
     asked, _, form = await editing_form(http_house)
     answer = await http_house.slack.person("U0GRACE").submit(form, {})
     assert list(answer.errors.values()) == [NOTHING_CHANGED]
@@ -190,7 +190,7 @@ async def test_who_may_not_decide_may_not_edit(http_house: House, user: str, wor
     ],
 )
 async def test_facts_are_not_looked_up_for_a_refused_edit(http_house: House, change: str, words: str) -> None:
-    """Whoever the use case refuses is refused on record before the tool's look-up runs for what they typed."""
+    """A refusal by the use case is recorded before the tool's look-up runs on the person's input."""
     _, _, form = await editing_form(http_house)
     http_house.owner.execute(f"UPDATE approval_request SET {change}")
     await http_house.slack.person("U0GRACE").submit(form, {AMOUNT: "40"})

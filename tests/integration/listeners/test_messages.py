@@ -77,7 +77,7 @@ async def test_a_mention_in_the_thread_is_heard_once(house: House) -> None:
 
 
 async def test_other_peoples_words_are_not_heard(house: House) -> None:
-    """Guests, outsiders, bots, ourselves, edits, other threads and the open channel: the run hears nothing."""
+    """Guests, outsiders, bots, ourselves, edits, other threads and the open channel do not reach the run."""
     run_id, ts = await thread_of_a_run(house)
     for user in ("U0MALLORY", "U0EVE"):
         house.slack.person(user).say("C0AGENTS", "refund me", thread_ts=ts)
@@ -93,7 +93,7 @@ async def test_other_peoples_words_are_not_heard(house: House) -> None:
 
 
 async def test_a_reply_does_not_bring_somebody_elses_failed_run_back(house: House) -> None:
-    """The run that failed hears its requester and administrators; others are told who can take it up again."""
+    """Only its requester and administrators reach a failed run; others read who can resume it."""
     run_id, ts = await thread_of_a_run(house)
     house.owner.execute("UPDATE agent_run SET status = 'failed', cause = 'no model' WHERE id = %s", (run_id,))
     house.slack.person("U0GRACE").mention("C0AGENTS", "go on", thread_ts=ts)
@@ -108,7 +108,7 @@ async def test_a_reply_does_not_bring_somebody_elses_failed_run_back(house: Hous
 
 
 async def test_words_in_a_requests_thread_decide_nothing(house: House) -> None:
-    """ "approved" under a card changes nothing, whoever writes it, mention or not."""
+    """ "approved" under a card changes nothing, from any author, mention or not."""
     asked, card = await house.asked()
     grace = house.slack.person("U0GRACE")
     grace.say("C0REVIEW", "approved", thread_ts=card["ts"])
@@ -141,7 +141,7 @@ async def test_a_mention_starts_an_agent(house: House) -> None:
 
 @pytest.mark.budgets
 async def test_a_message_is_not_lost_when_the_database_is(house: House) -> None:
-    """An event that could not be stored is not acknowledged, so Slack sends it again, and then it is heard."""
+    """An event that could not be stored is not acknowledged, so Slack sends it again, and then it counts."""
     run_id, ts = await thread_of_a_run(house)
     with house.without_database():
         house.slack.person("U0ADA").say("C0AGENTS", "and order 8?", thread_ts=ts)
@@ -155,7 +155,7 @@ async def test_a_message_is_not_lost_when_the_database_is(house: House) -> None:
 
 @pytest.mark.budgets
 async def test_a_message_is_not_lost_when_slack_does_not_tell_who_wrote_it(house: House) -> None:
-    """A failed look-up of the author makes Slack send the event again; doubt neither hears nor drops it."""
+    """A failed look-up of the author makes Slack send the event again; it is neither accepted nor dropped."""
     run_id, ts = await thread_of_a_run(house)
     house.ctx.directory.forget_person("U0ADA")
     house.slack.faults.error("users.info", "internal_error")
@@ -175,7 +175,7 @@ async def test_every_event_is_acknowledged(house: House) -> None:
 
 
 async def test_events_make_the_directory_forget(house: House) -> None:
-    """A change of a group, a channel or an account that Slack tells of counts at once, not after a minute."""
+    """A change of a group, a channel or an account counts when Slack's event arrives, not after a minute."""
     directory, workspace = house.ctx.directory, house.slack.workspace
     grace, approvers = Person(TEAM, "U0GRACE"), ["S0FINANCE", "channel"]
     assert (await directory.standing(grace, approvers, "C0REVIEW")).roles == set(approvers)

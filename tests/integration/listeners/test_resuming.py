@@ -12,7 +12,9 @@ from tests.integration.listeners.conftest import House
 
 
 async def test_its_requester_resumes_a_run_in_its_thread(http_house: House) -> None:
-    """The line says who may; others are refused with their own sentence; the first press counts, a second is told."""
+    """The line names who may resume; others get their own refusal; the first press counts, and the second gets a
+    notice.
+    """
     house = http_house
     new = runs.NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
     run_id = (await runs.start(house.db, new)).run_id

@@ -53,7 +53,9 @@ async def test_a_copied_button_settles_nothing(http_house: House) -> None:
 
 
 async def test_retry_on_the_card_takes_the_quorum(house: House) -> None:
-    """One reviewer's Retry is a vote that the card counts; the same again is told; the second one's lets it run."""
+    """One reviewer's Retry is a vote that the card counts; repeating it gets a notice; the second reviewer's lets the
+    call run.
+    """
     asked, claim = await doubt_of_two(house.db)
     card = await house.card(asked)
     assert (await house.slack.person("U0GRACE").click(card, ACTION_RETRY)).acked

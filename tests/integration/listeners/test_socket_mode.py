@@ -109,7 +109,7 @@ async def test_a_kind_that_nobody_listens_to_is_no_failure(
 async def test_forgotten_connections_are_warned_about(
     slack: SlackSandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When Slack counts more connections than ours, somebody else gets part of the clicks: a warning says so."""
+    """When Slack counts more connections than ours, another program receives some clicks: a warning is logged."""
     first, second = socket_of(slack), socket_of(slack)
     await first.start()
     await until(lambda: first.health.connected)

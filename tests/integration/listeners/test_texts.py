@@ -59,7 +59,7 @@ async def test_a_button_with_it_is_none_of_ours(house: House) -> None:
 
 
 async def test_a_message_with_it_is_not_heard(house: House) -> None:
-    """In a run's thread, and behind a mention, its writer is told; what is not for us is left alone."""
+    """In a run's thread and behind a mention the author gets a notice; other messages are ignored."""
     run_id, ts = await thread_of_a_run(house)
     house.slack.person("U0GRACE").say("C0AGENTS", NUL, thread_ts=ts)
     await house.ephemeral("U0GRACE", "contains a NUL character")

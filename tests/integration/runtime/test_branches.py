@@ -1,4 +1,4 @@
-"""Tasks of a function agent go on side by side, durably: each has its place in the record, whatever comes first."""
+"""Tasks of a function agent run side by side, durably: each has its place in the record, in any order of completion."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def both(task: str) -> str:
 
 
 async def test_two_questions_are_asked_at_once_and_each_answer_goes_to_its_branch(stage):
-    """Both cards are there at the same time; the branch that is answered goes on while the other one waits."""
+    """Both cards are there at the same time; the branch that is answered continues while the other one waits."""
     s = await stage(both)
     run_id = await s.go("both", "x")
     assert await states(s, run_id) == {"answered": 1, "asked": 2}
@@ -73,7 +73,7 @@ async def test_two_questions_are_asked_at_once_and_each_answer_goes_to_its_branc
 
 
 async def test_each_look_may_be_made_by_another_process(stage):
-    """Nothing of the branches is in memory: a process that never saw the run goes on with each, each step once."""
+    """Nothing of the branches is in memory: a process that never saw the run continues each, each step once."""
     s = await stage(both)
     run_id = await s.go("both", "x")
     for question in ("left?", "right?"):
@@ -147,7 +147,7 @@ async def test_a_race_ends_as_it_did_before(stage):
 
 
 async def test_a_race_with_both_answers_at_hand_has_one_end(stage):
-    """Both answers come before the function is looked at: the earlier one is heard first, and stays the first."""
+    """Both answers arrive before the function runs again: the earlier one is delivered first, and stays the first."""
     s = await stage(race)
     run_id = await s.go("race", "x")
     for question in ("right?", "left?"):
@@ -201,7 +201,7 @@ async def test_a_group_that_fails_stops_the_rest(stage):
 
 
 async def test_one_branch_fails_and_the_other_goes_on(stage):
-    """With `return_exceptions` the function hears of both, now and when it is run again."""
+    """With `return_exceptions` the function receives both, now and when it is run again."""
 
     @function_agent(tools=[work, fail])
     async def careful(task: str) -> str:
@@ -233,7 +233,7 @@ async def test_many_steps_at_once_are_done_once_each(stage):
 
 
 async def test_what_ends_by_itself_is_waited_for(stage):
-    """A task that sleeps for a moment or works in a thread goes on, although another task waits for people."""
+    """A task that sleeps for a moment or works in a thread continues, although another task waits for people."""
 
     async def slowly() -> str:
         await asyncio.sleep(0.02)
@@ -323,7 +323,9 @@ FROM unnest(CAST(:steps AS text[])) WITH ORDINALITY AS t (what, n)
 
 @pytest.mark.parametrize("came", [("a1",), ("a1", "a2"), ("a1", "a2", "b1"), ("a1", "a2", "b1", "b2")])
 async def test_what_an_earlier_version_recorded_is_replayed_by_its_number(stage, came: Sequence[str]):
-    """It did the steps of a gather one at a time, the first task's first. Such a run goes on from wherever it stood."""
+    """The earlier version ran the steps of a gather one at a time, the first task's first. Such a run continues from
+    any point.
+    """
 
     async def line(name: str) -> str:
         return await step(work, what=f"{name}1") + await step(work, what=f"{name}2")
@@ -343,7 +345,7 @@ async def test_what_an_earlier_version_recorded_is_replayed_by_its_number(stage,
 
 
 async def test_one_after_the_other_is_recorded_as_before(stage):
-    """A function without branches has no places: an earlier version can go on with its run, as before."""
+    """A function without branches has no places: an earlier version can continue its run."""
 
     @function_agent(tools=[work])
     async def plain(task: str) -> str:

@@ -94,7 +94,7 @@ async def test_its_answer_is_the_result_of_the_call(stage):
 
 
 async def test_several_at_once_answer_as_they_end(stage):
-    """Two tasks handed down in one turn are two runs; the parent goes on when the last one has ended."""
+    """Two tasks delegated in one turn are two runs; the parent continues when the last one has ended."""
     on = await stage(orders, policy=TELL)
     on.model.script(
         calls(("refunds", {"task": "one"}), ("refunds", {"task": "two"})),
@@ -110,7 +110,7 @@ async def test_several_at_once_answer_as_they_end(stage):
 
 
 async def test_what_goes_on_in_the_background_is_waited_for(stage):
-    """The parent hears of the child's last answer, not of the one that says that a refund still waits."""
+    """The parent receives the child's last answer, not the one that says that a refund still waits."""
     on = await stage(orders, policy=TELL)
     on.model.script(
         calls(("refunds", {"task": "refund order 7"})),
@@ -152,7 +152,7 @@ async def test_a_no_that_stops_ends_the_whole_chain(stage):
 
 
 async def test_a_no_that_is_told_reaches_the_parent_in_words(stage):
-    """With `on_reject = "tell_model"` the child says what was refused, and the parent goes on with that."""
+    """With `on_reject = "tell_model"` the child reports the refusal, and the parent continues with that."""
     on = await stage(orders, policy=TELL)
     parent, child = await handed_down(on)
     on.model.script("They said no: too much.", "No refund, then.")
@@ -162,7 +162,7 @@ async def test_a_no_that_is_told_reaches_the_parent_in_words(stage):
 
 
 async def test_a_child_that_fails_is_an_error_to_its_parent(stage):
-    """The parent's model hears that the agent below failed, and why."""
+    """The parent's model reads that the child agent failed, and why."""
     limited = Agent("refunds", "You refund.", [pay_back], max_tokens=1)
     on = await stage(Agent("orders", "You handle orders.", [limited.as_tool()]), policy=TELL)
     parent, child = await handed_down(on)
@@ -190,7 +190,7 @@ async def test_cancelling_the_parent_stops_the_family(stage):
 
 
 async def test_cancelling_the_child_lets_the_parent_go_on(stage):
-    """Who stops the run below alone answers the call above: its agent hears that it was stopped."""
+    """Stopping only the child run answers the parent's call: the parent reads that the child was stopped."""
     on = await stage(orders, policy=TELL)
     parent, child = await handed_down(on)
     on.model.script("Then not.")
@@ -283,7 +283,7 @@ async def test_functions_hand_down_too(stage, approved, answer):
 
 
 def test_an_agent_is_handed_over_as_a_tool():
-    """Who lists an agent among the tools of one with a model is told what to write."""
+    """An agent listed among the tools of an agent with a model is an error that says what to write."""
     with pytest.raises(TypeError, match=r"refunds is an agent; pass it as refunds\.as_tool\(\)"):
         Agent("orders", "You handle orders.", [refunds])  # type: ignore[list-item]
 

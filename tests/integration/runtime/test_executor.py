@@ -75,7 +75,7 @@ async def until_alive(executor: Executor) -> None:
 
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors look at their start, and then only when they are told to."""
+    """Executors look at their start, and then only on request."""
     monkeypatch.setattr(module, "BUSY", NEVER)
     monkeypatch.setattr(module, "IDLE", NEVER)
 
@@ -214,7 +214,7 @@ async def test_a_flood_of_one_agent_hides_nothing_of_another(
 
 
 async def test_what_cannot_be_done_hides_nothing(stage: Callable[..., Awaitable[Stage]]) -> None:
-    """Each look goes on where the one before has ended, so calls that stay as they are do not hide those behind."""
+    """Each look continues where the one before has ended, so calls that stay as they are do not hide later ones."""
     s = await stage()
     new, ready = await calls_of(s, "a", 5, "new"), await calls_of(s, "a", 2)
     look = Look(s.db, lambda: ["a"], page=2)
@@ -449,7 +449,7 @@ async def test_an_executor_takes_only_what_it_serves(
 async def test_a_run_whose_agent_no_process_serves_is_told_of(
     stage: Callable[..., Awaitable[Stage]], run: Run
 ) -> None:
-    """Other processes have a minute to serve it; then its thread is told why it does not go on."""
+    """Other processes have a minute to serve it; then its thread says why it does not continue."""
     on = await stage(AGENT)
     fresh, old = await start_run(on.db, "unknown"), await start_run(on.db, "unknown")
     await on.sql(
@@ -470,7 +470,7 @@ async def test_a_run_whose_agent_no_process_serves_is_told_of(
 async def test_work_begins_within_five_seconds_of_the_return_of_the_database(
     stage: Callable[..., Awaitable[Stage]], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long it was away, looks go on at the same pace, and the first that it answers finds the work."""
+    """After an outage of any length, looks continue at the same pace, and the first that is answered finds the work."""
     pauses: list[float] = []
 
     class FlyingTime:

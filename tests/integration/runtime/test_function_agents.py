@@ -85,7 +85,7 @@ async def test_waiting_holds_nothing(stage):
 
 
 async def test_a_no_reaches_the_function(stage):
-    """A rejection is a decision that the function hears of, with the reviewer's reason."""
+    """A rejection is a decision that the function receives, with the reviewer's reason."""
     s = await stage(twice)
     run_id = await s.go("twice", "the tables")
     await s.reject(await asked(s, run_id), "not today")
@@ -107,7 +107,7 @@ async def test_nobody_answers(stage):
 
 
 async def test_an_expired_question_that_is_asked_again_goes_on_to_the_end(stage):
-    """Approved after all, the function goes on from its question and does what is left, each step once."""
+    """Approved after all, the function continues from its question and does what is left, each step once."""
 
     @function_agent(tools=[work])
     async def three(task: str) -> str:
@@ -159,7 +159,7 @@ async def test_a_rejection_ends_it_denied(stage, caplog):
 
 
 async def test_another_process_takes_it_up(stage):
-    """Whoever has the rows can go on: a process that never saw the run finishes it after the decision."""
+    """The rows suffice: a process that never saw the run finishes it after the decision."""
     s = await stage(twice)
     run_id = await s.go("twice", "the tables")
     await s.vote(await asked(s, run_id), Verdict.APPROVE)
@@ -263,7 +263,7 @@ async def test_a_question_cannot_be_passed_over(stage, wait):
 
 
 async def test_a_function_that_forgets_its_question_is_not_done(stage):
-    """A function that catches everything and answers all the same has not answered: its question still waits."""
+    """A function that catches everything and returns has not answered: its question still waits."""
 
     @function_agent(tools=[work])
     async def forgetful(task: str) -> str:
@@ -354,7 +354,7 @@ async def test_unmatched_calls_of_a_model_are_asked_and_plain_steps_run(stage):
 
 
 async def test_status_is_told_once_and_only_going_forward(stage):
-    """What it says on the way through old ground is not told again."""
+    """A status that is set during replay is not posted again."""
     passes = []
 
     @function_agent(tools=[work])
@@ -412,7 +412,7 @@ async def test_progress_is_one_message_however_often_it_is_told(stage):
 
 
 async def test_an_approval_of_another_version_ends_where_the_new_one_begins(stage):
-    """What people approved of version 1 lets version 2 begin nothing; who resumes the run lets it go on so."""
+    """An approval for version 1 lets version 2 begin nothing, until somebody resumes the run."""
 
     def first() -> str:
         on.services.registry._agents["careful"] = made("2")  # deployed while it runs

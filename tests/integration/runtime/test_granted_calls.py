@@ -304,7 +304,7 @@ async def test_a_grant_is_of_its_agents_and_not_for_those_who_gave_it(shop: Shop
 
 @pytest.mark.parametrize("part", ["agent", "tool"])
 async def test_another_version_is_asked_about_at_once(shop: Shop, part: str) -> None:
-    """A grant covers no call of another version of its agent or its tool, and goes on covering those of its own."""
+    """A grant covers no call of another version of its agent or its tool, and still covers those of its own."""
     await shop.allow()
     served = shop.stage.services
     shop.stage.services = replace(served, registry=shop.newer(part))
@@ -334,7 +334,7 @@ async def test_a_policy_that_comes_into_force_meanwhile_judges_the_use(shop: Sho
 
 
 async def test_a_use_counts_in_limits_and_finds_no_room_beyond_them(shop: Shop) -> None:
-    """What people allowed in advance is counted as what runs; beyond the limit they are asked all the same."""
+    """Calls under a grant count like others; beyond the limit people are asked despite the grant."""
     most = Limit("refunds", "refund", "args.amount", "all", timedelta(days=1), Decimal(60))
     shop.stage.go_by(replace(POLICY, limits=(most,)))
     await shop.allow()

@@ -95,7 +95,7 @@ async def state(on: Stage, call: CallView) -> CallState:
 async def test_the_tool_runs_with_the_claim_of_the_vote(
     stage: Callable[..., Awaitable[Stage]], options: dict[str, Any]
 ) -> None:
-    """No look and no wake-up is needed: decision and attempt are one transaction, and the run hears the result."""
+    """No look and no wake-up is needed: decision and attempt are one transaction, and the run receives the result."""
     on = await stage(cleaner(deletes(**options)))
     meanwhile = ["It waits."] * options.get("background", False)
     call, calls = await asked(on, "users", *meanwhile), slots()
@@ -163,7 +163,7 @@ async def prepared(on: Stage) -> None:
 async def test_what_has_to_be_looked_at_first_becomes_ready(
     stage: Callable[..., Awaitable[Stage]], changed: Change
 ) -> None:
-    """A vote claims nothing that has to be looked up, told or asked about again; the decision counts all the same."""
+    """A vote claims no call that needs a look-up, a message or another question first; the decision counts anyway."""
     on = await stage(cleaner())
     call, calls = await asked(on), slots()
     if (change := changed(on)) is not None:
@@ -195,7 +195,7 @@ async def test_while_the_switch_is_turned_a_vote_claims_nothing(
 async def test_without_a_free_slot_the_call_becomes_ready(
     stage: Callable[..., Awaitable[Stage]], calls: WorkQueue | None
 ) -> None:
-    """A process that cannot run the tool now leaves the call to whoever looks next."""
+    """A process that cannot run the tool now leaves the call to the next look."""
     on = await stage(cleaner())
     call = await asked(on)
     await vote(Votes(on.services, calls), call)
@@ -239,7 +239,7 @@ async def test_a_vote_waits_neither_for_its_run_nor_for_the_stop_switch(
 
 
 async def test_an_edited_action_becomes_ready(stage: Callable[..., Awaitable[Stage]]) -> None:
-    """What a reviewer has changed is left to the way on which everybody hears of the change."""
+    """An edited call takes the ordinary path, on which everybody is informed of the change."""
     editable = Defaults(allow_edit=True, editor_may_approve=True)
     on = await stage(cleaner(), policy=Policy(defaults=editable))
     call, calls = await asked(on), slots()
@@ -332,7 +332,9 @@ async def test_once_a_pause_has_returned_no_vote_begins_anything(
 async def test_a_claim_whose_commit_is_not_answered_is_looked_up(
     stage: Callable[..., Awaitable[Stage]], cutter: CommitCutter, cut: Cut
 ) -> None:
-    """The voter is told that nothing is known; the tool runs once if the decision was written, and else not at all."""
+    """The voter reads that the outcome is unknown; the tool runs once if the decision was written, otherwise not at
+    all.
+    """
     on = await stage(cleaner())
     call, calls = await asked(on), slots()
     async with Database(cutter.url) as db:
@@ -348,7 +350,7 @@ async def test_a_claim_whose_commit_is_not_answered_is_looked_up(
 
 
 async def test_a_stopping_service_runs_what_it_has_claimed(stage: Callable[..., Awaitable[Stage]]) -> None:
-    """A vote that is under way when the service stops may still claim; its tool runs within the drain time."""
+    """A vote that is in progress when the service stops may still claim; its tool runs within the drain time."""
     on = await stage(cleaner())
     call, calls = await asked(on), slots()
     voting = asyncio.create_task(vote(Votes(on.services, calls), call))

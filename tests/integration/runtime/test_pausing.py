@@ -1,4 +1,4 @@
-"""The stop switch: what is paused does not begin, approved or not, and goes on when it is resumed."""
+"""The stop switch: a paused agent begins nothing, approved or not, and continues when it is resumed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def boss(task: str) -> str:
 
 
 async def test_who_stops_an_agent_stops_what_is_done_for_it(stage):
-    """A pause of the agent above holds the approved call of the one below it, and its turns, and the card says so."""
+    """A pause of the parent agent holds the child's approved call and its turns, and the card says so."""
     s = await stage(boss, cleaner)
     parent, lonely = await s.go("boss", "users"), await s.go("cleaner", "logs")
     ((child,),) = await s.sql("SELECT id FROM agent_run WHERE parent_run_id = :id", id=parent)

@@ -1,4 +1,4 @@
-"""One policy is in force: whoever judged by another one commits nothing, and loads it."""
+"""One policy is in force: a process that judged by another one commits nothing, and loads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that failed is resumed: it goes on from its record, and what was executed is not done again."""
+"""A failed run is resumed from its record; what was executed is not done again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_it_goes_on_after_a_model_failure_that_came_after_the_approval(sta
 
 
 async def test_only_its_requester_and_administrators_and_only_once(stage):
-    """Others are refused on record, another thread is the wrong place, and a run that goes on cannot be resumed."""
+    """Others are refused on record, another thread is the wrong place, and a working run cannot be resumed."""
     on = await stage(Agent("payer", "You pay.", [pay]))
     on.model.script(ModelFault.http(401))
     run_id = await on.go("payer", "pay order 7")

@@ -122,7 +122,7 @@ async def test_nobody_tries_again_for_a_run_that_was_cancelled(stage) -> None:
 
 
 async def test_a_step_is_tried_again(stage) -> None:
-    """A function agent's step goes on where its tool went on; the function sees one result."""
+    """A function agent's step continues where its tool continued; the function sees one result."""
     charge, keys = flaky(1, ConnectionError("away"), retries=2, backoff=60)
 
     @function_agent(tools=[charge])

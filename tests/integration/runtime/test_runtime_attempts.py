@@ -50,7 +50,7 @@ async def attempts(on: Any) -> list[Any]:
 
 
 async def lose_leases(on: Any) -> None:
-    """As if the worker had not been heard of for longer than its lease."""
+    """Let the worker be silent for longer than its lease."""
     await on.sql("UPDATE execution SET lease_until = clock_timestamp() - interval '1 second'")
 
 
@@ -116,7 +116,7 @@ async def test_a_timeout_inside_a_tool_is_in_doubt(stage) -> None:
 
 
 async def test_a_read_only_tool_is_never_in_doubt(stage) -> None:
-    """A look-up that times out has failed, and the model is told."""
+    """A look-up that times out has failed, and the model reads it."""
 
     @tool(read_only=True, timeout=0.05)
     async def look() -> str:
@@ -176,7 +176,7 @@ def slow_tool() -> tuple[Tool[[], Any], threading.Event, threading.Event]:
 
 
 async def test_a_worker_that_comes_back_ends_the_doubt_about_its_call(stage) -> None:
-    """An attempt whose lease is over is in doubt; when its own worker has done it after all, the run goes on."""
+    """An attempt whose lease has expired is in doubt; when its own worker reports success later, the run continues."""
     pay, begun, release = slow_tool()
     on = await stage(agent(pay), policy=ALLOW)
     on.model.script(proposing("pay"), "Paid.")
@@ -256,7 +256,7 @@ async def test_a_lease_is_surely_held_as_long_as_beats_extend_it_in_time(stage, 
     not hasattr(time, "CLOCK_BOOTTIME"), reason="this platform has no clock that counts sleep"
 )
 async def test_sleep_of_the_machine_ends_a_lease(stage, monkeypatch) -> None:
-    """While a machine sleeps its monotonic clock stands still; the lease is judged by the one that goes on."""
+    """While a machine sleeps its monotonic clock stops; the lease is judged by the clock that does not."""
     on = await stage(agent())
     heart, execution_id, read = on.services.heartbeat, uuid4(), time.clock_gettime
     with heart.holding_execution(execution_id, lease_clock()):
@@ -430,7 +430,7 @@ async def test_a_claim_that_was_given_up_meanwhile_runs_nothing(stage: Any) -> N
 async def test_a_call_that_ends_its_workers_is_not_tried_for_ever(
     stage: Any, ends: str, *, read_only: bool
 ) -> None:
-    """After three lost attempts an idempotent call is in doubt, a read-only one failed; the run's thread is told."""
+    """After three lost attempts an idempotent call is in doubt, a read-only one failed; the run's thread reports it."""
 
     @tool(idempotent=not read_only, read_only=read_only)
     def crash() -> str:

@@ -119,7 +119,7 @@ async def test_an_approved_call_runs_once_with_what_was_approved(stage, delete, 
 
 
 async def test_a_refusal_reaches_the_model_as_the_users(stage, delete, table) -> None:
-    """With tell_model the run goes on and the model reads who refused and why."""
+    """With tell_model the run continues and the model reads who refused and why."""
     on = await stage(agent(delete), policy=TELL)
     on.model.script(proposing(("delete_records", {"table_name": "users"})), "Then I leave it.")
     run_id = await on.go("cleaner", "clean up")
@@ -251,7 +251,7 @@ async def test_facts_that_fail_are_asked_about(stage, table) -> None:
 
 
 async def test_changed_facts_void_the_approval(stage, table) -> None:
-    """Facts are looked up again before the tool runs; a change asks people anew, with what they saw before."""
+    """Facts are looked up again before the tool runs; after a change people decide again, with the earlier facts."""
     price = [100]
 
     @tool(facts=lambda order_id: {"price": price[0]})
@@ -356,7 +356,7 @@ async def test_what_began_in_time_is_repeated_later(stage, table) -> None:
 
 
 async def test_hooks_hear_of_waiting_and_of_the_no(stage, table) -> None:
-    """on_pending runs once the request is open, on_refused with its cause before the run hears of the no."""
+    """on_pending runs once the request is open, on_refused with its cause before the run receives the refusal."""
 
     @tool(
         on_pending=lambda order_id: table.done.append(("pending", order_id)),
@@ -465,7 +465,7 @@ async def test_a_background_call_lets_the_chat_go_on(stage, table) -> None:
 
 
 async def test_a_message_to_a_blocked_run_is_answered_without_tools(stage, delete, table) -> None:
-    """Whoever writes to a parked run gets an answer, made with tools off; the approval still resumes it."""
+    """A message to a parked run gets an answer, made with tools off; the approval still resumes it."""
 
     on = await stage(agent(delete))
     on.model.script(

@@ -94,7 +94,7 @@ async def test_a_large_refund_waits_while_the_chat_goes_on(stage) -> None:
 
 
 async def test_a_rejected_refund_says_so(stage) -> None:
-    """A rejection ends in REFUND_REJECTED with its cause, and the model hears of it."""
+    """A rejection ends in REFUND_REJECTED with its cause, which the model reads."""
     on = await stage(refunds, policy=OVER_LIMIT)
     on.model.script(refunding(5), "Under review.", "It was refused.")
     run_id = await on.go("refunds", "refund order 5")
@@ -166,7 +166,7 @@ async def test_an_approved_refund_that_is_given_up_waits_no_more(stage, monkeypa
 
 
 async def test_a_late_release_takes_nothing_from_somebody_else(database_url: str) -> None:
-    """An order that waits for another refund since then goes on waiting."""
+    """An order that waits for another refund since then keeps waiting."""
     await shop.hold(7, "first")
     await shop.release(7, "first")
     await shop.hold(7, "second")
@@ -177,7 +177,7 @@ async def test_a_late_release_takes_nothing_from_somebody_else(database_url: str
 
 
 async def test_no_order_is_refunded_twice(stage) -> None:
-    """Two requests for one order, both approved: one refund, and the second is told that nothing was done."""
+    """Two requests for one order, both approved: one refund, and the second call reports that nothing was done."""
     on = await stage(refunds, policy=OVER_LIMIT)
     on.model.script(
         ScriptedTurn(

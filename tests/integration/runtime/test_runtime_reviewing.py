@@ -149,7 +149,7 @@ async def test_notes_reach_the_model_and_the_runs_thread(stage, world, backgroun
 
 @pytest.mark.parametrize(("on_reject", "lines"), [("tell_model", ["decided"]), ("stop", ["denied"])])
 async def test_a_no_with_a_reason_is_told_once_in_the_runs_thread(stage, world, on_reject, lines) -> None:
-    """The requester reads the reason there, whether the run goes on or ends with it."""
+    """The requester reads the reason there, whether the run continues or ends with it."""
     on = await stage(payer(paying(world)), policy=policy(on_reject=on_reject))
     on.model.script(paid(1), "As you wish.")
     _, view = await asked(on)
@@ -250,7 +250,7 @@ async def test_a_changed_call_of_an_ended_run_is_given_up(stage, world, monkeypa
 
 
 def preparing(heard: list[tuple[str, int]]) -> Tool:
-    """A tool that sets an order aside while people decide, and says what it heard."""
+    """A tool that sets an order aside while people decide, and records its hooks' arguments."""
 
     @tool(
         risk="low",
@@ -270,7 +270,7 @@ async def to_order(on: Stage, view: RequestView, order: int) -> None:
 
 
 async def test_what_was_set_aside_for_the_original_is_taken_back_once(stage) -> None:
-    """An edit tells the tool that the original is off, then what is asked now; each is said once, to the end."""
+    """An edit withdraws the original from the tool, then announces the new arguments; each hook runs once."""
     heard: list[tuple[str, int]] = []
     on = await stage(payer(preparing(heard)), policy=policy())
     on.model.script(paid(1), "I see.")
@@ -287,7 +287,7 @@ async def test_what_was_set_aside_for_the_original_is_taken_back_once(stage) -> 
     ("verdict", "last"), [(Verdict.APPROVE, ("paid", 2)), (Verdict.REJECT, ("rejected", 2))]
 )
 async def test_a_decision_right_after_the_edit_does_not_forget_the_original(stage, verdict, last) -> None:
-    """Edit and decision both stand before any worker looks: the original is taken back before the rest goes on."""
+    """Edit and decision are both stored before any worker looks: the original is withdrawn first."""
     heard: list[tuple[str, int]] = []
     on = await stage(payer(preparing(heard)), policy=policy())
     on.model.script(paid(1), "I see.")
@@ -312,7 +312,7 @@ async def test_what_a_dead_worker_may_have_set_aside_is_taken_back(stage) -> Non
 
 
 async def test_an_edit_while_the_hook_runs_is_noticed(stage) -> None:
-    """The hook of the original ends after the edit, in a worker of its own: it is taken back all the same."""
+    """The original's hook ends after the edit, in another worker: the original is withdrawn nevertheless."""
     heard: list[tuple[str, int]] = []
     begun, edited = threading.Event(), threading.Event()
 

@@ -73,7 +73,7 @@ async def test_no_checkpoint_asks_about_a_sleep(stage):
 
 
 async def test_a_sleeping_run_can_be_cancelled(stage):
-    """Whoever started it ends it in the middle of its sleep; nothing wakes it then."""
+    """Its requester ends it in the middle of its sleep; nothing wakes it then."""
     s = await stage(patient)
     run_id = await s.go("patient", "x")
     assert await runs.cancel(s.db, run_id, Standing(ASKER))
@@ -84,7 +84,7 @@ async def test_a_sleeping_run_can_be_cancelled(stage):
 
 
 async def test_a_question_beside_a_sleep_is_a_reminder(stage):
-    """One task sleeps while another waits for people; whichever is over first, the function goes on with it."""
+    """One task sleeps while another waits for people; the function continues with the first that ends."""
 
     @function_agent(tools=[work])
     async def reminding(task: str) -> str:
@@ -114,7 +114,7 @@ async def test_a_question_beside_a_sleep_is_a_reminder(stage):
 
 @pytest.mark.parametrize("time", [-1, "400d", timedelta(days=366)])
 async def test_a_time_that_cannot_be_is_refused(time):
-    """The mistake is told where it is made."""
+    """The error is raised where the mistake is made."""
     with pytest.raises(ValueError, match=r"365 days|negative"):
         await sleep(time)
 
@@ -175,7 +175,7 @@ async def chief(task: str) -> str:
 
 
 async def test_a_child_in_the_background_is_awaited_later(stage):
-    """Both begin at once and the function goes on; each result is there when it is awaited, in whatever order."""
+    """Both begin at once and the function continues; each result is there when it is awaited, in any order."""
     s = await stage(chief)
     run_id = await s.go("chief", "x")
     children = await below(s, run_id)

@@ -72,7 +72,7 @@ async def test_votes_that_come_together_are_counted_together(database: Database,
 
 
 async def test_two_processes_make_one_decision(database: Database, database_url: str) -> None:
-    """Ten people vote on one request through two processes: one decides, and nine are told who did."""
+    """Ten people vote on one request through two processes: one decides, and nine read who did."""
     asked = await ask(database)
     people = [reviewer(Person(GRACE.team_id, f"U{number}")) for number in range(10)]
     async with Database(database_url, application_name="signoff other") as other:
@@ -147,7 +147,7 @@ async def test_a_vote_that_is_too_late_is_not_counted(database: Database) -> Non
 async def test_a_vote_is_answered_at_its_deadline(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind somebody who does not let go, a vote ends at its own deadline, and not after the whole budget."""
+    """Behind a lock that is not released, a vote ends at its own deadline, and not after the whole budget."""
     monkeypatch.setattr(pools, "DECISION_BUDGET", 600.0)
     asked = await ask(database)
     async with (
@@ -165,7 +165,7 @@ async def test_a_vote_is_answered_at_its_deadline(
 async def test_a_vote_that_nobody_waits_for_any_more_is_not_counted(
     database: Database, database_url: str, owner: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A click whose time is over while its vote waits for others is answered; its vote is taken back."""
+    """A click whose time runs out while its vote waits for others is answered; its vote is withdrawn."""
     monkeypatch.setattr(votes_module, "PATIENCE", 60.0)
     votes, stuck, waiting = votes_of(database), await ask(database), await ask(database)
     async with await held(database_url, stuck) as holder:
@@ -183,7 +183,7 @@ async def test_a_vote_that_nobody_waits_for_any_more_is_not_counted(
 async def test_voters_whose_commit_is_not_answered_are_told_so(
     database: Database, database_url: str, tmp_path: Path, cut: Cut
 ) -> None:
-    """Each of a wave hears that nothing is known; voting again gives each the same answer as the first time."""
+    """Each member of a wave gets "outcome unknown"; voting again gives each the answer of the first time."""
     asked = [await ask(database) for _ in range(5)]
     async with CommitCutter(database_url, tmp_path).running() as cutter, Database(cutter.url) as db:
         votes = votes_of(db)

@@ -1,4 +1,4 @@
-"""A tool that blocks holds up no click, no heartbeat and no expiry of its process."""
+"""A tool that blocks delays no click, no heartbeat and no expiry of its process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TASK = "please delete_records table_name={} count=50"
 
 
 class BlockingTool:
-    """An async tool that blocks its event loop, as `time.sleep` does, until the test lets it go on."""
+    """An async tool that blocks its event loop, as `time.sleep` does, until the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.release = threading.Event(), threading.Event()
@@ -70,7 +70,7 @@ async def test_a_blocking_tool_delays_nobody(http_house: House) -> None:
 
 
 async def test_code_that_blocks_the_service_is_logged(http_house: House) -> None:
-    """The service's own loop is watched from its start: here the test blocks it, until the log says so."""
+    """The service's own loop is watched from its start: the test blocks it until the log reports it."""
     await http_house.open([])
     pause = threading.Event()
     with capture_logs() as logs:

@@ -29,7 +29,7 @@ PROPOSAL = ScriptedTurn("I delete.", (ScriptedCall("delete_records", {"table_nam
 
 
 def broken(*_: Any, **__: Any) -> Any:
-    """Stands in the place of any port."""
+    """A replacement for any port."""
     raise RuntimeError("injected")
 
 
@@ -62,7 +62,7 @@ def slack_fails(method: str, how: str) -> Failing:
 async def the_database_is_stuck(
     house: House, card: Json, stack: AsyncExitStack, _: pytest.MonkeyPatch
 ) -> None:
-    """Somebody holds the requests and does not let go."""
+    """A lock on the requests that is not released."""
     connection = await stack.enter_async_context(house.db.transaction())
     await connection.execute(text("LOCK TABLE approval_request IN ACCESS EXCLUSIVE MODE"))
     answer = await house.slack.person("U0GRACE").click(card, "signoff:approve")

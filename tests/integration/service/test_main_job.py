@@ -37,7 +37,7 @@ class Table:
 
 
 async def test_policy_limits_the_cards_of_a_minute(house: House) -> None:
-    """With a limit of one, the second request of an agent is told in a digest."""
+    """With a limit of one, the second request of an agent is in a digest."""
     there = Destination(house.slack.workspace.team.id, "C0REVIEW")
     for _ in range(2):
         await asking.ask(house.db, destination=there)
@@ -85,7 +85,7 @@ async def test_one_message_tells_how_far_the_run_is(house: House) -> None:
 
 
 async def test_a_run_that_is_started_while_its_agent_is_paused_says_so(http_house: House) -> None:
-    """Its first message names who paused it, with no word of working, until somebody resumes the agent."""
+    """Its first message names who paused it, and does not say "Working" until somebody resumes the agent."""
     house = http_house
     await house.open([Table().agent()])
     house.slack.workspace.add_member("U0BOSS", "boss", is_admin=True)
@@ -150,7 +150,7 @@ async def test_reject_with_a_reason_stops_the_run(house: House) -> None:
 
 
 async def test_ten_people_at_once_are_one_decision(http_house: House) -> None:
-    """Ten members of the channel click at the same moment, mixed: one decides, nine are told who did."""
+    """Ten members of the channel click at the same moment, mixed: one decides, nine read who did."""
     house, table = http_house, Table()
     people = [f"U0P{n}" for n in range(10)]
     for user in people:
@@ -293,7 +293,7 @@ async def test_the_requester_is_told_why_they_may_not_decide(http_house: House) 
 
 
 async def test_a_background_call_lets_the_conversation_go_on(http_house: House) -> None:
-    """While people decide, replies in the run's thread are answered; the outcome is told when it comes."""
+    """While people decide, replies in the run's thread are answered; the outcome is posted when it is known."""
     house, table = http_house, Table()
     await house.open([table.agent(background=True)])
     await house.ask("U0ADA", TASK)
@@ -310,7 +310,7 @@ async def test_a_background_call_lets_the_conversation_go_on(http_house: House) 
 
 @pytest.mark.parametrize("first", ["slack", "model"])
 async def test_what_is_unreachable_is_waited_for(http_house: House, first: str) -> None:
-    """Slack or the model being away delays the job, is told by the health check, and loses nothing."""
+    """An outage of Slack or the model delays the job, shows in the health check, and loses nothing."""
     house, table = http_house, Table()
     if first == "slack":
         house.slack.faults.http_500("auth.test", times=None)

@@ -57,7 +57,7 @@ def written() -> Iterator[io.StringIO]:
 
 
 class Rotation:
-    """A tool that tells everything it knows, in its facts, its result and its errors."""
+    """A tool that repeats everything it receives, in its facts, its result and its errors."""
 
     def __init__(self) -> None:
         self.given: list[dict[str, Any]] = []

@@ -24,7 +24,7 @@ ORDER BY r.id LIMIT 1
 
 
 async def a_reaction(house: House, card: Json) -> None:
-    """A thumb, a tick, by a reviewer: an event that is not even subscribed to, sent all the same."""
+    """A reviewer's thumb or tick: an event that the app has not subscribed to, sent anyway."""
     for name in ("+1", "white_check_mark", "approved"):
         event = {"type": "reaction_added", "user": "U0GRACE", "reaction": name, "item_user": "U0BOT"}
         item = {"type": "message", "channel": card["channel"], "ts": card["ts"]}
@@ -59,7 +59,7 @@ async def a_button_of_another_app(house: House, card: Json) -> None:
 
 
 async def a_tools_result(house: House, card: Json) -> None:
-    """A tool that nobody needs to be asked about returns the very words of an approval."""
+    """A tool that needs no approval returns the very words of an approval."""
     request_id = (await house.column("SELECT id FROM approval_request"))[0]
     house.model.script(
         ScriptedTurn("I look.", (ScriptedCall("look_up", {"what": str(request_id)}),)),
@@ -100,7 +100,7 @@ DOORS: dict[str, Door] = {
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_what_is_no_decision_decides_nothing(http_house: House, door: str) -> None:
-    """Nothing that only says so changes a request, its votes or its call, or runs anything; a real click then does."""
+    """A text that claims an approval changes no request, vote or call, and runs nothing; a real click then does."""
     house, deleted = http_house, list[int]()
 
     @tool(background=True)

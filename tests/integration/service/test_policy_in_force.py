@@ -1,4 +1,4 @@
-"""The whole service follows the policy in force, with every setting that stands in it."""
+"""The whole service follows the policy in force, with every setting in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ ADMIN = POLICY.replace(
 
 
 async def test_every_process_follows_the_policy_that_is_applied(http_house: House) -> None:
-    """A start with another file says so and keeps what is in force; what is applied holds in every role, at once."""
+    """A start with another file reports it and keeps the policy in force; an applied policy counts in every role, at
+    once.
+    """
     agents = [Agent("data", "You manage data.", [])]
     worker = await http_house.open(agents)
     with capture_logs() as logs:

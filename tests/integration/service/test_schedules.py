@@ -55,7 +55,7 @@ async def came(house: House, schedule: Schedule) -> Schedule:
 
 
 async def test_schedules_start_agents(http_house: House) -> None:
-    """Started once, for who answers for it; too late and not allowed are told, on record, and can be resumed."""
+    """Started once, for its owner; late and forbidden starts are reported, on record, and can be resumed."""
     house = http_house
     service = await house.open([reporter], POLICY)
     weekly = await add(house, label="weekly")

@@ -141,7 +141,7 @@ async def test_a_run_is_one_trace_across_its_wait(
 async def test_what_is_handed_down_and_what_is_done_outside_stay_in_their_trace(
     http_house: House, receive: Callable[[SpanExporter], None]
 ) -> None:
-    """The runs of a task that is handed down are one trace, and so is what becomes of a program's request."""
+    """The runs of a delegated task are one trace, and so are the steps of a program's request."""
     house, spans = http_house, Kept()
     receive(spans)
     service = await house.open([orders])
@@ -236,7 +236,7 @@ async def test_a_fault_in_telemetry_disturbs_nothing(
     ],
 )
 def test_the_standard_variables_turn_it_on(environment: dict[str, str], wanted: bool) -> None:
-    """Traces are sent where OpenTelemetry's own variables say so, and nowhere else."""
+    """Traces are sent to the address in OpenTelemetry's own variables, and nowhere else."""
     assert telemetry.is_wanted(environment) is wanted
 
 

@@ -1,4 +1,4 @@
-"""AgentOS' exact format, read by Agno's own client: runs pause, people confirm with keys of theirs, runs go on."""
+"""AgentOS' exact format, read by Agno's own client: runs pause, people confirm with their keys, runs continue."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _confirmed(run: Any, confirmed: bool = True, note: str | None = None) -> lis
 async def test_a_run_pauses_and_goes_on_when_a_reviewer_confirms(
     service: Living, client: Any, ada: dict[str, str], grace: dict[str, str]
 ) -> None:
-    """PAUSED with its requirement, COMPLETED once a reviewer's key confirmed it; its session tells of it."""
+    """PAUSED with its requirement, COMPLETED once a reviewer's key confirmed it; its session shows it."""
     run = await client.run_agent(AGENT, TASK, session_id="s-1", user_id="test_user", headers=ada)
     assert (run.status, run.session_id, run.agent_id) == (RunStatus.paused, "s-1", AGENT)
     (requirement,) = run.active_requirements
@@ -206,7 +206,7 @@ async def test_the_program_of_the_page_runs(
 
 
 async def test_agents_are_described(client: Any, ada: dict[str, str]) -> None:
-    """The configuration names the agents, and each tells its tools; without a key nothing is told."""
+    """The configuration lists the agents, and each agent its tools; without a key there is nothing."""
     config = await client.aget_config(headers=ada)
     assert {each.id for each in config.agents} == {"data_manager", "durable-task"}
     assert {each.id for each in await client.list_agents(headers=ada)} == {"data_manager", "durable-task"}

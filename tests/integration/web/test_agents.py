@@ -22,7 +22,7 @@ async def service(database_url: str) -> AsyncIterator[Living]:
 
 
 async def test_an_agent_waits_in_the_inbox_until_somebody_approves(service: Living) -> None:
-    """Start, the waiting list with its question, approve: the agent goes on and stands among the approved."""
+    """Start, the waiting list with its question, approve: the agent continues and is in the list of approved ones."""
     asker, grace = await service.asker(), await service.reviewer()
     started = await asker.post("/agents", json={"name": "durable-task", "task": "tidy up"})
     assert started.status_code == 201
@@ -167,7 +167,7 @@ async def test_who_started_an_agent_stops_it(service: Living) -> None:
 
 
 async def test_a_reviewer_stops_an_agent_that_waits_for_them(service: Living) -> None:
-    """Whoever may decide what it waits for may stop it as well."""
+    """A person who may decide its request may stop it as well."""
     asker, grace = await service.asker(), await service.reviewer()
     agent_id = (await asker.post("/agents", json={"name": "durable-task", "task": "x"})).json()["agent_id"]
     await service.becomes(grace, agent_id, "pending_approval")

@@ -1,4 +1,4 @@
-"""Runs in Agno's format: start, pause, confirm by another key, go on."""
+"""Runs in Agno's format: start, pause, confirm by another key, continue."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_what_is_confirmed_is_what_was_asked(service: Living) -> None:
 
 
 async def test_a_session_is_one_conversation(service: Living) -> None:
-    """The next message of a session is heard by its run; another session, or another key's, is another run."""
+    """The next message of a session reaches its run; another session, or another key's, is another run."""
     asker, other = await service.asker(), await service.program("other", Scope.REQUEST, owner=ADA)
     first = (await asker.post(START, json={"message": "hello", "session_id": "s"})).json()
     assert first["status"] == "completed"

@@ -45,7 +45,7 @@ class Doors:
         assert (await self._decider.decide(request)).status_code == 200
 
     async def agree(self, request: str, card: dict[str, Any]) -> bool:
-        """Whether all three tell of Grace's approval."""
+        """Whether all three show Grace's approval."""
         pending = (await self._asker.get(f"/pending/{request}")).json()
         await self._page.open(f"/inbox/requests/{request}")
         card_tells = self._porch.house.now(card)["text"].startswith("Approved:")
@@ -77,7 +77,7 @@ async def _doors(house: House, stack: AsyncExitStack) -> Doors:
 
 
 async def test_whoever_decided_all_three_agree(http_house: House) -> None:  # noqa: F811
-    """A decision made in Slack, on the page or by key is told by the card, the page and the API."""
+    """The card, the page and the API show a decision made in Slack, on the page or by key."""
     async with AsyncExitStack() as stack:
         ctx = await _doors(http_house, stack)
         for decide in (ctx.slack, ctx.page, ctx.api):

@@ -1,4 +1,4 @@
-"""`/approve`: the word of a key's owner, judged like a click."""
+"""`/approve`: a vote of a key's owner, judged like a click."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_approved_by_key_shows_on_the_card(site: Street) -> None:
 
 
 async def test_what_is_decided_stays(site: Street) -> None:
-    """A second person's word is 409 with who and when; the same word of the same person changes nothing."""
+    """A second person's vote is 409 with who and when; the same vote of the same person changes nothing."""
     await (await site.program()).ask()
     grace, linus = await site.reviewer(), await site.reviewer(LINUS, "linus")
     assert (await grace.decide("r-1", "rejected", reason="no")).json()["status"] == "rejected"
@@ -198,7 +198,7 @@ async def test_ten_keys_at_once_make_one_decision(site: Street) -> None:
 
 
 async def test_what_is_no_decision_is_refused(site: Street) -> None:
-    """A word that is none, or one on somebody else's behalf, is 422, and the request goes on waiting."""
+    """An unknown verdict, or one on somebody else's behalf, is 422, and the request keeps waiting."""
     await (await site.program()).ask()
     grace = await site.reviewer()
     for body in ({}, {"decision": "maybe"}, {"decision": "approved", "as": ADA.user_id}, {"decision": None}):

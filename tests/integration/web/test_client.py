@@ -193,8 +193,7 @@ async def test_a_reviewer_changes_what_is_done(site: Street, caller: Caller, gra
 
 
 async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: str, grace: Program) -> None:
-    """A reviewer who adds an argument is heard: a function that has none of its name does not run, and the card says
-    so."""
+    """A reviewer adds an argument that the function lacks: it does not run, and the card says so."""
     calls: list[str] = []
     async with AsyncApprovalClient(site.url, key) as client:
 
@@ -218,7 +217,7 @@ async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: s
 
 
 async def test_nobody_answers_in_time(site: Street, caller: Caller) -> None:
-    """After its seconds a TimeoutError; the request is withdrawn, so nobody is asked in vain."""
+    """After its seconds a TimeoutError; the request is withdrawn, so nobody decides for nothing."""
     with pytest.raises(TimeoutError, match="nobody has decided within 1 s; the request was withdrawn"):
         await caller.ask("delete_records", ARGUMENTS, timeout=1)
     assert await status(site) == ["cancelled"]
@@ -312,7 +311,7 @@ async def test_a_request_with_a_key_goes_on_waiting(site: Street, caller: Caller
 
 
 async def test_five_at_once_do_it_once(site: Street, key: str, grace: Program) -> None:
-    """Five processes' worth of clients ask under one key: one runs the function, four are told that it was claimed."""
+    """Five processes' worth of clients ask under one key: one runs the function, four learn that it was claimed."""
     calls: list[str] = []
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(AsyncApprovalClient(site.url, key)) for _ in range(5)]
@@ -394,7 +393,7 @@ async def test_a_claim_with_a_name_can_be_taken_up_again(
 async def test_the_service_starts_again_while_somebody_waits(
     site: Street, caller: Caller, grace: Program
 ) -> None:
-    """The waiting call survives a restart of the service, and hears of the decision afterwards."""
+    """The waiting call survives a restart of the service, and receives the decision afterwards."""
     running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, timeout=60))
     request = await waiting(site)
     port = str(site.service.port)
@@ -409,7 +408,7 @@ async def test_the_service_starts_again_while_somebody_waits(
 async def test_a_lost_answer_opens_no_second_request(
     site: Street, kind: str, key: str, grace: Program
 ) -> None:
-    """The answer to the question is lost twice after it was stored: one request, and the decision is heard."""
+    """The answer to the question is lost twice after it was stored: one request, and the decision arrives."""
     assert site.service.port
     async with a_line(site.service.port) as line:
         line.lost = 2
@@ -448,7 +447,7 @@ async def test_busy_is_waited_for_as_long_as_it_says(site: Street, kind: str, ke
 
 
 async def test_an_attempt_still_being_answered_is_waited_for(site: Street, kind: str, key: str) -> None:
-    """409 `under-way`, after a lost answer, is no refusal: the same call goes on until it is answered."""
+    """409 `under-way`, after a lost answer, is no refusal: the same call is repeated until it is answered."""
     assert site.service.port
     async with a_line(site.service.port) as line:
         problem = b'{"type": "urn:signoff:under-way", "title": "Under way", "status": 409, "detail": "Wait."}'
@@ -478,7 +477,7 @@ async def test_an_attempt_still_being_answered_is_waited_for(site: Street, kind:
 async def test_what_is_not_signoff_is_told_clearly(
     kind: str, says: bytes, error: type[Exception], words: str
 ) -> None:
-    """A wrong address and a service that stays away: an error that says so, within the patience that it was given."""
+    """A wrong address and a service that stays down: a clear error, within the given patience."""
     async with a_line(9) as line:
         line.says = says
         caller = Caller(kind, line.url, "signoff_" + "x" * 43)

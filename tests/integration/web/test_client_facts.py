@@ -42,7 +42,7 @@ class Shop:
 
 @pytest.fixture(params=["sync", "async"])
 async def caller(site: Street, request: pytest.FixtureRequest) -> AsyncIterator[Caller]:
-    """A client of either kind, with a key that may tell facts."""
+    """A client of either kind, with a key of scope `facts`."""
     key = await api_keys.create(site.db, "billing", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
     calling = Caller(request.param, site.url, key)
     yield calling
@@ -57,7 +57,7 @@ async def grace(site: Street) -> Program:
 async def test_a_lie_is_asked_about_and_a_change_is_asked_about_again(
     site: Street, caller: Caller, grace: Program
 ) -> None:
-    """The decorator tells the truth beside the model's arguments, again at the claim, and goes on waiting."""
+    """The decorator sends the facts beside the model's arguments, again at the claim, and keeps waiting."""
     refunded: list[tuple[int, int]] = []
 
     def refund(order_id: int, amount: int) -> str:

@@ -1,4 +1,4 @@
-"""A process that is told to stop: it says so, takes nothing new, ends what is under way, and lets nobody wait."""
+"""A process that is stopping: it reports that, takes nothing new, finishes its work, and lets nobody wait."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ASKED = {
 
 
 async def test_sigterm_drains(database_url: str, tmp_path: Path) -> None:
-    """Not ready at once; a long-poll is answered at once; the call under way ends and is recorded; then exit code 0."""
+    """Not ready at once; a long-poll is answered at once; the running call ends and is recorded; then exit code 0."""
     (tmp_path / "checkpoints.toml").write_text(
         '[defaults]\napprovers = ["S0FINANCE"]\nchannel = "C0REVIEW"\n'
     )

@@ -111,7 +111,7 @@ async def test_after_a_break_nothing_is_missing(service: Living) -> None:
 async def test_a_stream_ends_with_its_key_and_says_that_it_lives(
     service: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Silence is filled with comments; a key that is revoked is told nothing more."""
+    """Silence is filled with comments; a revoked key gets no more events."""
     monkeypatch.setattr(events, "HEARTBEAT", 0.2)
     grace = await service.reviewer()
     async with stream(grace) as feed:

@@ -66,7 +66,7 @@ async def test_claimed_done_and_told(site: Street) -> None:
 
 
 async def test_one_of_many_claims_counts(site: Street) -> None:
-    """Ten claims at once: one gets the right, nine are told that it is taken."""
+    """Ten claims at once: one gets the right, nine learn that it is taken."""
     program = await site.program()
     await approved(site, program)
     answers = await asyncio.gather(*(claim(program) for _ in range(10)))
@@ -96,7 +96,7 @@ async def test_what_is_not_approved_cannot_be_claimed(site: Street) -> None:
 
 
 async def test_a_vote_and_a_claim_at_once(site: Street) -> None:
-    """A claim that races with the deciding vote gets the right after it or is told to come later; never twice."""
+    """A claim that races with the deciding vote gets the right after it or is asked to retry; never twice."""
     program, reviewer = await site.program(), await site.reviewer()
     for number in range(10):
         name = f"r-{number}"
@@ -130,8 +130,9 @@ async def test_results_need_their_token_and_are_final(site: Street) -> None:
 
 @pytest.mark.parametrize("read", [None, "/pending/r-1", "/pending?mine=true"])
 async def test_an_approval_lapses(site: Street, read: str | None) -> None:
-    """Not claimed in time: refused at once by the clock, then the sweep records it, and card and thread say so. Of one
-    that its asker has read they say that it was handed over, and not that it will not be run."""
+    """Not claimed in time: refused at once by the clock, then the sweep records it, and card and thread say so. Of an
+    approval that its requester has read they say that it was handed over, and not that it will not run.
+    """
     program = await site.program()
     pending = await approved(site, program)
     assert (pending["lapse_at"] is not None, pending["handed_over_at"]) == (True, None)
@@ -224,7 +225,7 @@ async def fall_silent(site: Street, program: Program) -> None:
 
 
 async def press(site: Street, button: str, execution_id: str) -> None:
-    """Grace presses this button of the card, as soon as it stands there for this attempt."""
+    """Grace presses this button of the card, once it is there for this attempt."""
     card = await site.house.card()
     await site.house.slack.wait_for(lambda: execution_id in shown(site.house.now(card)))
     await site.house.slack.person(GRACE.user_id).click(site.house.now(card), button)

@@ -1,4 +1,4 @@
-"""Tools that a program elsewhere carries out: approved here, claimed and reported over HTTP, and the agent waits."""
+"""Tools that a program elsewhere executes: approved here, claimed and reported over HTTP, and the agent waits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ AGENT = Agent("shop", "Ship and count.", tools=[ship_order, count_stock])
 
 @pytest.fixture
 async def service(database_url: str) -> AsyncIterator[Living]:
-    """The service with one agent, whose tools are carried out elsewhere."""
+    """The service with one agent, whose tools are executed elsewhere."""
     async with living(database_url, [AGENT], POLICY) as opened:
         yield opened
 
@@ -232,7 +232,7 @@ async def test_silence_leaves_a_doubt_that_people_settle(
 async def test_what_no_program_claims_in_time_ends_undone(
     service: Living, warehouse: httpx.AsyncClient
 ) -> None:
-    """When the time to claim is over, the call has failed, the agent is told so, and nobody can claim it any more."""
+    """When the time to claim is over, the call has failed, the agent learns it, and nobody can claim it any more."""
     asker, run = await _started(service, "ship_order order_id=7")
     await _approved(service, asker, run)
     call = (await _handed_out(warehouse))["call_id"]

@@ -1,4 +1,4 @@
-"""Facts that programs tell: policy judges on them, people see who told them, and a claim is held against them."""
+"""Facts of programs: policy judges on them, people see their source, and a claim is compared with them."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ async def test_a_checkpoint_says_how_old_told_facts_may_be(
 
 
 async def test_nobody_edits_what_told_facts_are_about(site: Street) -> None:
-    """Facts are those of the arguments as they are; only the program could tell others."""
+    """Facts are those of the original arguments; only the program could send others."""
     asked = await opened(await (await billing(site)).ask(**TOLD, facts=DEAR))
     card = await site.house.card()
     assert "Edit" not in shown(site.house.now(card))

@@ -245,7 +245,7 @@ async def test_a_command_that_the_service_has_changed_does_not_run(
 
 
 async def test_sigterm_goes_on_to_the_command(gate: Gate, grace: Program) -> None:
-    """Once it runs, SIGTERM is the command's to handle; how it ended is reported all the same."""
+    """Once it runs, SIGTERM is the command's to handle; its exit is reported nevertheless."""
     handles = "trap 'echo stopped > ran; exit 9' TERM; echo up > up; while :; do sleep 0.05; done"
     started = gate(*DEPLOY, "--", "sh", "-c", handles)
     await grace.decides(await gate.request())
@@ -260,8 +260,9 @@ async def test_sigterm_goes_on_to_the_command(gate: Gate, grace: Program) -> Non
 
 
 async def test_policy_may_need_nobody(gate: Gate) -> None:
-    """Where the checkpoint's condition is false nobody is asked, and it says so; what no checkpoint names is asked.
-    The command finds nothing of the decision of a gate around this one."""
+    """Where the checkpoint's condition is false nobody is asked, and the gate says so; an action without a checkpoint
+    is asked about. The command sees nothing of an outer gate's decision.
+    """
     gate.settings |= {
         "SIGNOFF_IDEMPOTENCY_KEY": "outer",
         "SIGNOFF_REQUEST_ID": "outer",

@@ -268,7 +268,7 @@ async def test_a_removed_reviewer_ends_what_they_allowed(site: Street) -> None:
 
 @pytest.mark.parametrize("terms", [WITHOUT_GRANTS, WITHOUT_GRANTS + GRANTS])
 async def test_a_policy_without_grants_lets_no_earlier_use_be_repeated(site: Street, terms: str) -> None:
-    """A question that a grant covered is asked when the program repeats it, whatever it was told before."""
+    """A question that a grant covered is asked when the program repeats it, whatever the earlier answer was."""
     program = await _granted(site, await site.program())
     covered = await program.ask("r-2", **LIKE)
     assert covered.json()["status"] == "not_required"
@@ -279,7 +279,7 @@ async def test_a_policy_without_grants_lets_no_earlier_use_be_repeated(site: Str
 
 
 async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
-    """The requester fills in the form in vain: neither their approval nor their grant counts."""
+    """The requester's form has no effect: neither their approval nor their grant counts."""
     program = await site.program()
     await program.ask("r-1", **LIKE)
     ada = site.house.slack.person("U0ADA")
@@ -293,7 +293,7 @@ async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
 
 @pytest.mark.parametrize("policy", [TERMS.replace("allow_grants", "approvals_required = 2\nallow_grants")])
 async def test_the_question_of_a_grant_says_for_whom_everywhere(site: Street) -> None:
-    """On its card, in App Home, in the inbox and on its page, which tells its uses and its end, too."""
+    """On its card, in App Home, in the inbox and on its page, which shows its uses and its end, too."""
     slack, people = site.house.slack, Porch(site.house, site.service)
     program = await site.program()
     await program.ask("r-1", **LIKE)

@@ -1,4 +1,4 @@
-"""A task that one agent hands down to another: whoever shows it names the whole chain, and who is waited for."""
+"""A task that one agent delegates to another: every surface names the whole chain, and who is waited for."""
 
 from __future__ import annotations
 

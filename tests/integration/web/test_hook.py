@@ -55,7 +55,7 @@ class Hook(Shell):
         return self.start("hook", agent, *options, given=given)
 
     async def answer(self, started: Started) -> dict[str, Any]:
-        """What the agent hears when the hook has ended."""
+        """The hook's output to the agent."""
         code, said = await started.ends()
         assert code == 0, said
         answer: dict[str, Any] = json.loads(started.printed.read_text())
@@ -119,8 +119,9 @@ async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -
 
 
 async def test_the_same_call_picks_up_the_decision(hook: Hook, grace: Program) -> None:
-    """Silence is a denial, and the question stays; the call made again, after kill -9 too, asks nobody twice. What
-    expired is asked anew."""
+    """Silence is a denial, and the question stays; repeating the call, after kill -9 too, asks nobody twice. An expired
+    question is asked again.
+    """
     decision, reason, _ = await hook.claude(hook("claude", hook_input(events.CLAUDE_BASH), "--timeout", "1s"))
     request = await hook.request()
     assert decision == "deny"
@@ -178,7 +179,7 @@ async def test_two_same_calls_are_two_questions(hook: Hook, grace: Program) -> N
 async def test_codex_and_cursor(
     hook: Hook, grace: Program, agent: str, event: dict[str, Any], allowed: dict[str, Any]
 ) -> None:
-    """An approval lets them go on, a change that their hooks cannot carry is a denial that says what was changed."""
+    """An approval lets them continue; a change that their hooks cannot carry is a denial that says what was changed."""
     waiting = hook(agent, hook_input(event))
     await grace.decides(await hook.request())
     assert await hook.answer(waiting) == allowed

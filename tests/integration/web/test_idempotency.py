@@ -81,7 +81,7 @@ async def test_a_key_belongs_to_one_call(site: Street) -> None:
 
 
 async def test_one_of_many_at_once_is_made(site: Street) -> None:
-    """Concurrent repetitions are 409 with Retry-After while the first is under way, and none is a second claim."""
+    """Concurrent repetitions are 409 with Retry-After while the first is in progress, and none is a second claim."""
     program = await approved(site)
     answers = await asyncio.gather(*(claim(program, "once") for _ in range(10)))
     assert {each.status_code for each in answers} <= {200, 409}

@@ -37,7 +37,7 @@ def section(page: str, name: str) -> str:
 
 
 async def test_what_waits_for_the_reader_comes_first(porch: Porch) -> None:  # noqa: F811
-    """A reviewer's own work stands in the first list, what others decide in the second, outcomes in the third."""
+    """A reviewer's own work is in the first list, others' decisions in the second, outcomes in the third."""
     mine = await porch.asked(7)
     await porch.asked(8, asking.rule(approvers=("U0LINUS",)))
     reader = await porch.visitor("U0GRACE")
@@ -86,7 +86,6 @@ async def test_looking_for_an_id_does_not_tell_that_there_is_one(porch: Porch) -
 
 async def test_page_and_card_say_why_an_approved_call_never_ran(porch: Porch) -> None:  # noqa: F811
     """Its run was cancelled before it began, or the approval was too old by then: both say so, and that nothing ran.
-
     The lists of the page use the same words.
     """
     db, reader = porch.house.db, await porch.visitor("U0GRACE")
@@ -197,7 +196,7 @@ async def test_a_link_of_an_email_leads_to_a_form_and_decides_nothing(porch: Por
 
 
 async def test_approve_on_the_page(porch: Porch) -> None:  # noqa: F811
-    """A reviewer's form decides, by the path `page`, and the page tells the outcome and the timeline."""
+    """A reviewer's form decides, by the path `page`, and the page shows the outcome and the timeline."""
     asked = await porch.asked(7)
     reader = await porch.visitor("U0GRACE")
     await reader.open(f"/inbox/requests/{asked}")
@@ -286,7 +285,7 @@ async def test_what_cannot_be_read_has_no_approve_in_its_row(
 
 
 async def test_a_row_is_read_whole_once_for_each_revision(porch: Porch) -> None:  # noqa: F811
-    """Nothing in a row's form changes while its revision stands, so the list reads it anew only after an edit."""
+    """A row's form depends on its revision only, so the list reads it again only after an edit."""
     asked = await porch.asked(7)
     reader = await porch.visitor("U0GRACE")
     await reader.open("/inbox")
@@ -383,7 +382,9 @@ async def test_high_risk_takes_a_second_deliberate_act(porch: Porch) -> None:  #
 
 
 async def test_who_may_not_decide_is_told_why_and_recorded(porch: Porch) -> None:  # noqa: F811
-    """Requester and stranger to the request see why there is no form, and a form sent all the same is refused."""
+    """The requester and people without a part in the request see why there is no form, and a form sent anyway is
+    refused.
+    """
     asked = await porch.asked(7, asking.rule(approvers=("U0LINUS", "U0ADA", "U0EVE", "U0ZOE")))
     for user, why in (("U0EVE", "key_owner"), ("U0ZOE", "instructor")):
         porch.house.slack.workspace.add_member(user, user.lower())
@@ -712,7 +713,7 @@ async def test_what_may_not_be_seen_is_not_counted_offered_or_found(porch: Porch
 
 
 async def test_an_open_page_hears_of_a_change_and_of_nothing_else(porch: Porch) -> None:  # noqa: F811
-    """The stream tells that something changed, without a word of what; it ends with the session."""
+    """The stream signals that something changed, and not what; it ends with the session."""
     reader = await porch.visitor("U0GRACE")
     heard: list[str] = []
     async with asyncio.timeout(20), reader.browser.stream("GET", "/inbox/events") as stream:

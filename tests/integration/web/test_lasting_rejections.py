@@ -58,7 +58,7 @@ async def test_a_rejected_action_is_asked_with_the_rejection(site: Street) -> No
 
 
 async def test_the_page_shows_the_rejection(porch: Porch) -> None:  # noqa: F811
-    """Its reader comes to the rejected request by a link."""
+    """The reader reaches the rejected request by a link."""
     first = await porch.asked(7)
     grace = await porch.visitor("U0GRACE")
     await grace.open(f"/inbox/requests/{first}")

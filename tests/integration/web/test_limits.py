@@ -1,4 +1,4 @@
-"""Limits over time on what programs ask: what they may do without a person is counted with the answer that says so."""
+"""Limits over time on actions of programs: what needs no person is counted with the answer that allows it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_changed_facts_move_the_use_to_the_question_that_asks_again(site: 
 
 
 async def test_programs_at_once_share_a_limit_that_denies(site: Street) -> None:
-    """Of eight at the same moment three may go ahead, and the others are told that the limit denies it."""
+    """Of eight at the same moment three may proceed, and the others learn that the limit denies it."""
     program = await site.program()
     answers = await asyncio.gather(
         *(program.ask(f"d-{n}", action="delete", arguments={"n": n}) for n in range(8))

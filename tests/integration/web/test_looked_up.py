@@ -192,7 +192,7 @@ async def test_who_answers_too_late_has_said_nothing(lookups: FactsLookups, shop
     ["http://169.254.169.254/latest", "https://[::1]/facts", "ftp://shop.example/", "https://u:p@shop/"],
 )
 async def test_nothing_is_posted_where_nothing_may_go(lookups: FactsLookups, url: str) -> None:
-    """Addresses that tell secrets of the machine are barred whatever the operator lists."""
+    """Addresses with secrets of the machine are barred whatever the operator lists."""
     assert await look_up(lookups, url) == facts_lookup.FAILED
 
 

@@ -189,7 +189,7 @@ async def test_a_login_is_used_and_a_wrong_one_is_tried_again(database: Database
 
 
 async def test_without_a_mail_server_it_waits(database: Database) -> None:
-    """Nothing is lost while no mail server is set; why it waits is told."""
+    """Nothing is lost while no mail server is set; the reason is reported."""
     await ask(database, rule(email=(FINANCE,)))
     await send(database, None)
     [(state, error)] = await rows(database, "SELECT state::text, error FROM notice")
@@ -215,7 +215,7 @@ def test_facts_that_no_mail_can_carry_are_a_problem_of_the_policy(lines: str, pr
 
 
 def test_a_snapshot_without_email_facts_is_one_of_the_previous_version() -> None:
-    """Workers of the previous version go on reading the requests of this one while nobody uses the key."""
+    """Workers of the previous version can still read the requests of this one while nobody uses the key."""
     assert "email_facts" not in rule(email=(FINANCE,)).snapshot()
     used = rule(email_facts=("price",))
     assert type(used).from_snapshot(used.snapshot()) == used

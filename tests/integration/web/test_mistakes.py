@@ -70,7 +70,7 @@ async def test_a_wrong_call_says_what_to_send(site: Street) -> None:
 
 
 async def test_a_wrong_verdict_names_the_words_that_there_are(site: Street) -> None:
-    """`approve` is the word of buttons; the API's is `approved`."""
+    """`approve` is the verdict of buttons; the API's is `approved`."""
     grace: Program = await site.reviewer()
     answer = await grace.decide("r-1", "approve")
     assert (answer.status_code, answer.json()["detail"]) == (
@@ -80,7 +80,7 @@ async def test_a_wrong_verdict_names_the_words_that_there_are(site: Street) -> N
 
 
 async def test_a_time_is_written_in_one_way(site: Street) -> None:
-    """`lease` and `wait` take `"5m"` or seconds; `lease_seconds`, as earlier clients send it, goes on working."""
+    """`lease` and `wait` take `"5m"` or seconds; `lease_seconds`, as earlier clients send it, still works."""
     program, grace = await site.program(), await site.reviewer()
     for name, sent in (("one", {"lease": "5m"}), ("two", {"lease": 300}), ("three", {"lease_seconds": 300})):
         await program.ask(name)

@@ -33,7 +33,7 @@ from tests.planted import SECRETS
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    """Somebody who is told."""
+    """A receiver of webhooks."""
     async with a_receiver() as listening:
         yield listening
 
@@ -52,7 +52,7 @@ async def due_now(db: Database) -> None:
 
 
 async def send(db: Database, *senders: OutboundSender) -> None:
-    """Every sender looks at everything that is due, and comes to its end."""
+    """Every sender sends everything that is due, to the end."""
     for target in await column(db, "SELECT DISTINCT webhook_id::text FROM notice WHERE state = 'pending'"):
         for sender in senders:
             sender.look(target)
@@ -61,7 +61,7 @@ async def send(db: Database, *senders: OutboundSender) -> None:
 
 
 async def due(db: Database) -> list[object]:
-    """Whom a look finds to be told something."""
+    """Receivers with due notices."""
     return [wakeup.key for wakeup in await Look(db, list).find()]
 
 
@@ -175,7 +175,7 @@ async def test_what_an_agent_below_was_given_stays_hidden(
 
 
 async def test_a_receiver_that_hangs_delays_nobody(http_house: House, receiver: Receiver) -> None:  # noqa: F811
-    """While one receiver hangs, a decision takes less than a second and another receiver is told of it."""
+    """While one receiver hangs, a decision takes less than a second and another receiver is informed of it."""
     house = http_house
 
     @tool
@@ -385,7 +385,9 @@ async def test_each_post_has_a_connection_of_its_own(
 async def test_a_webhook_that_leads_inside_is_not_followed(
     database: Database, sender: OutboundSender, host: str
 ) -> None:
-    """A webhook is not posted to a refused address, also if only the lookup of its name leads there; why is told."""
+    """A webhook is not posted to a refused address, also if only the lookup of its name leads there; the reason is
+    recorded.
+    """
     await webhooks.add(database, "ops", "https://example.com/", by="test")
     await write(database, "UPDATE webhook SET url = :url", url=f"https://{host}/latest/meta-data")
     await ask(database)
@@ -395,7 +397,7 @@ async def test_a_webhook_that_leads_inside_is_not_followed(
 
 
 async def test_old_news_are_forgotten(database: Database, sender: OutboundSender, receiver: Receiver) -> None:
-    """What was told more than a week ago is dropped; what is pending, or was given up, is not."""
+    """Notices sent more than a week ago are dropped; pending ones, and those given up, are not."""
     await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     for _ in range(3):
         await ask(database)

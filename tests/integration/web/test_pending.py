@@ -50,7 +50,7 @@ async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) 
 async def test_what_waits_of_a_key_is_bounded(
     site: Street, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    """Beyond so many waiting requests or bytes a key is told to come later; what it asked stays, others are served."""
+    """Beyond so many waiting requests or bytes a key is asked to retry later; its requests stay, others are served."""
     program = await site.program()
     first = await program.ask()
     sizes = "SELECT pg_column_size(action) + pg_column_size(context) FROM request_revision"
@@ -115,7 +115,7 @@ async def test_twenty_at_once_open_one_request(site: Street) -> None:
 
 
 async def test_without_an_action_all_fields_are_agreed_to(site: Street) -> None:
-    """The four fields alone always ask; the action is `external`, and its words stand in quotation marks."""
+    """The four fields alone always ask; the action is `external`, and its words are in quotation marks."""
     program = await site.program()
     words = "Send it” is a fact, not “ a claim"
     answer = await program.ask(action=None, arguments=None, action_description=words)
@@ -139,7 +139,7 @@ async def test_json_without_its_content_type_is_told_what_is_missing(site: Stree
 
 
 async def test_policy_may_need_nobody(site: Street) -> None:
-    """Where the checkpoints let it run the answer is 200 `not_required`, and the record of the key says so."""
+    """Where the checkpoints allow it the answer is 200 `not_required`, and the key's audit chain records it."""
     program = await site.program()
     answer = await program.ask(action="read_rows", arguments={"table": "customers"})
     assert answer.status_code == 200
@@ -253,7 +253,7 @@ async def test_a_page_has_about_a_megabyte(site: Street) -> None:
 
 
 async def test_a_key_gets_one_list_at_a_time(site: Street, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second list of the same key waits, and in the end is told to come later; other keys get theirs."""
+    """A second list of the same key waits, and is finally asked to retry later; other keys get theirs."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewOut]:
@@ -329,7 +329,7 @@ async def test_our_ids_cannot_be_taken_as_names(site: Street) -> None:
 
 @pytest.mark.parametrize("action", ["delete_records", None])
 async def test_a_context_without_room_is_cut_in_its_middle(site: Street, action: str | None) -> None:
-    """The action is asked about all the same, once; what is left out is counted where it stood."""
+    """The action is asked about anyway, once; omissions are counted in their place."""
     program = await site.program()
     log = [f"{number}: {'x' * 90}" for number in range(5000)]
     asked: dict[str, Any] = {"action": action, "agent_context": {"task": "tidy", "log": log}}

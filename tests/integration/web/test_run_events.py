@@ -42,8 +42,9 @@ async def begin(client: httpx.AsyncClient, task: str = "plant a secret tree") ->
 
 
 async def test_a_run_is_told_from_its_start_to_its_end(service: Living) -> None:
-    """Its key follows the run and its requests, and nothing of other runs; after a break nothing is missing, and once
-    it has ended and all is told there is nothing to come back for."""
+    """Its key follows the run and its requests, and nothing of other runs; after a break nothing is missing, and after
+    the last event the stream ends for good.
+    """
     asker, grace = await service.asker(), await service.reviewer()
     run, other = await begin(asker), await begin(asker, "another")
     async with follow(asker, run) as feed:
@@ -73,7 +74,7 @@ async def test_a_run_is_told_from_its_start_to_its_end(service: Living) -> None:
 async def test_who_may_not_see_a_run_hears_nothing_of_it(
     service: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another key is answered as if there were no such run; silence is filled; a key that is revoked hears no more."""
+    """Another key is answered as if there were no such run; silence is filled; a revoked key gets no more."""
     monkeypatch.setattr(events, "HEARTBEAT", 0.2)
     run = await begin(await service.asker())
     stranger = await service.program("stranger", Scope.REQUEST, owner=LINUS)
@@ -90,7 +91,7 @@ async def test_who_may_not_see_a_run_hears_nothing_of_it(
 
 
 async def test_a_key_has_so_many_streams(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more is a problem that says so; a stream that has ended makes room, and other keys have their own."""
+    """One more is a problem with that reason; a stream that has ended makes room, and other keys have their own."""
     monkeypatch.setattr(events, "MAX_STREAMS", 1)
     asker, grace = await service.asker(), await service.reviewer()
     run = await begin(asker)

@@ -1,4 +1,4 @@
-"""What the documentation shows in other languages, run as it stands there."""
+"""The documentation's examples in other languages, run unchanged."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def samples(exposition: str) -> dict[str, float]:
 
 
 async def test_a_scrape_tells_what_waits_and_what_was_decided(site: Street) -> None:
-    """Requests waiting and decided, cards to be told, HTTP answers by route: all in one scrape."""
+    """Requests waiting and decided, pending cards, HTTP answers by route: all in one scrape."""
     program, grace = await site.program(), await site.reviewer()
     before = samples((await program.get("/metrics")).text)
     for number in range(2):
@@ -68,7 +68,7 @@ async def test_labels_are_ours_whatever_is_called(site: Street) -> None:
 
 
 async def test_readyz_counts_what_people_are_not_told(site: Street) -> None:
-    """Cards that Slack does not have yet, overdue requests and dead notices stand in the body."""
+    """The body lists cards that Slack does not have yet, overdue requests and dead notices."""
     program = await site.program()
     body = (await program.get("/readyz")).json()
     assert body["ready"] is True

@@ -50,7 +50,7 @@ async def test_of_two_who_use_a_link_at_once_one_gets_in(porch: Porch) -> None:
 
 
 async def test_only_hashes_are_kept_and_all_is_on_record(porch: Porch) -> None:
-    """No stored row has the secret of a link or of a session; signing in and out stand in the person's chain."""
+    """No stored row has the secret of a link or of a session; the person's audit chain records signing in and out."""
     link = await porch.link("U0GRACE")
     visitor = porch.stranger()
     await visitor.send(link)
@@ -85,7 +85,7 @@ async def test_links_and_sessions_run_out(porch: Porch) -> None:
 
 @pytest.mark.parametrize(("user", "words"), [("U0MALLORY", "Guests"), ("U0EVE", "another workspace")])
 async def test_guests_and_outsiders_get_no_link(porch: Porch, user: str, words: str) -> None:
-    """Who may not review is told why, and no link is made."""
+    """A person who may not review reads why, and no link is made."""
     answer = await porch.house.slack.person(user).command("/approvals", "inbox", "C0AGENTS")
     assert "sign-in" not in str(answer.response)
     assert await porch.house.column("SELECT hash FROM sign_in_link") == []
@@ -159,7 +159,7 @@ async def test_a_form_needs_the_token_of_its_session(porch: Porch) -> None:
 
 
 async def test_every_page_is_closed_to_others(porch: Porch) -> None:
-    """No page may be framed, cached, or run anything inline; none tells another site where the reader came from."""
+    """No page may be framed, cached, or run anything inline; none sends its address to another site."""
     visitor = await porch.visitor("U0GRACE")
     for path in ("/inbox", "/inbox/history", "/sign-in", "/sign-in/link/none", "/inbox/requests/nothing"):
         headers = (await visitor.open(path)).headers
@@ -191,7 +191,7 @@ async def test_every_page_is_closed_to_others(porch: Porch) -> None:
     ],
 )
 def test_after_signing_in_nobody_is_sent_elsewhere(claimed: str) -> None:
-    """An address to go on to leads to our own pages or to the inbox."""
+    """A redirect leads to our own pages or to the inbox."""
     assert local_address(claimed) == "/inbox"
     assert local_address("/inbox/requests/1?x=2") == "/inbox/requests/1?x=2"
 
@@ -246,7 +246,7 @@ async def with_slack(
 
 
 async def test_sign_in_with_slack(http_house: House) -> None:
-    """Slack vouches for a member, who comes to the page that they wanted; the way back works once."""
+    """Slack identifies a member, who reaches the page that they wanted; the redirect works once."""
     opened, visitor, back = await with_slack(http_house)
     assert (await visitor.open(back)).headers["location"] == "/inbox/history"
     assert (await visitor.open("/inbox")).status_code == 200

@@ -1,4 +1,4 @@
-"""Strangers at the door: half-read connections cost little, and hold up nobody who has something to say."""
+"""Half-read connections of unknown callers cost little, and delay no complete request."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ async def stranger(port: int | None) -> AsyncIterator[Stranger]:
 
 
 async def test_two_strangers_hold_up_nobody(site: Street) -> None:
-    """One sends heads that never end, one bodies that never come, 400 each: who has a key is answered on a connection
-    of before and on new ones, at most 256 strangers stay, and the oldest is the first to go."""
+    """One sends heads that never end, one bodies that never end, 400 each: a caller with a key is answered on old and
+    new connections, at most 256 unknown ones stay, and the oldest is closed first.
+    """
     program, grace = await site.program(), await site.reviewer()
     assert (await program.ask("r-0")).status_code == 201
     open_now = site.service._http._server.server_state.connections
@@ -174,7 +175,7 @@ def test_the_service_waits_10_seconds_for_a_head_and_30_for_a_body() -> None:
 
 
 async def test_an_answer_has_all_the_time_that_it_takes() -> None:
-    """The time is that of what the caller says; a long-poll goes on."""
+    """The time limit is for the caller's input; a long-poll continues."""
     async with served(SHORT) as server, stranger(server.port) as somebody:
         await somebody.says(post("/slow", "abc", more="Connection: close\r\n"))
         assert (await somebody.answer()).endswith(b"abc")
@@ -195,6 +196,6 @@ async def test_only_strangers_give_way_while_they_idle(known: bool) -> None:
 
 
 def test_an_idle_connection_outlives_the_pools_of_clients() -> None:
-    """Whoever lets go of an idle connection first is the client or its load balancer (60 s), or requests get lost."""
+    """The client or its load balancer (60 s) closes an idle connection first, or requests get lost."""
     server = HttpServer(Starlette(), host="127.0.0.1", port=0, drain_seconds=1)
     assert server._server.config.timeout_keep_alive > max(60, httpx.Limits().keepalive_expiry or 0)

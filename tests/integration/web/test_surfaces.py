@@ -94,7 +94,7 @@ async def _has(read: Callable[[], Awaitable[str]], words: str) -> bool:
 
 
 async def test_seven_surfaces_agree(http_house: House, signoff: Command) -> None:  # noqa: F811
-    """Waiting, at work, in doubt, settled: each surface says so as soon as the others."""
+    """Waiting, working, in doubt, settled: each surface says so as soon as the others."""
     house, gate = http_house, Gate()
     porch = await open_porch(
         house, [gate.agent()], POLICY, SIGNOFF_ROLES="web,worker,scheduler", SIGNOFF_PUBLIC_URL=PUBLIC

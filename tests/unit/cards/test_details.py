@@ -22,7 +22,7 @@ CONTEXT = {
 
 
 def boxes(referee: Any, view: Any) -> str:
-    """All that stands in boxes over all pages."""
+    """All text in boxes over all pages."""
     pages = [cards.details_modal(view, page) for page in range(1, cards.details_pages(view) + 1)]
     found = [
         "".join(piece["text"] for piece in part["elements"])
@@ -34,7 +34,7 @@ def boxes(referee: Any, view: Any) -> str:
 
 
 def test_one_page_has_everything_in_order(samples: Any, referee: Any) -> None:
-    """Where it stands, who asks, facts, arguments, words of the agent, and what the agent had before it."""
+    """State, requester, facts, arguments, the agent's words, and the agent's context."""
     modal = cards.details_modal(samples.view(context=CONTEXT))
     referee.judge_view(modal)
     words = referee.words(modal)
@@ -91,7 +91,7 @@ def test_pages_turn_and_end(samples: Any, referee: Any) -> None:
 
 
 def test_a_long_one_is_offered_as_a_file_that_has_it_all(samples: Any, referee: Any) -> None:
-    """From five pages on a button offers the file; facts and arguments stand in it to the letter."""
+    """From five pages on a button offers the file; facts and arguments are in it to the letter."""
     short = cards.details_modal(samples.view())
     assert "Everything as a file" not in referee.words(short)
     view = samples.view(arguments={"body": "line\n" * 20_000}, context=CONTEXT)

@@ -126,7 +126,7 @@ def test_no_request_breaks_out_of_its_card(data: st.DataObject, samples: Any, re
 
 
 def assert_arguments_reachable(view: Any, referee: Any) -> None:
-    """All facts and arguments stand in the details, to the letter, and Approve is offered only while it waits."""
+    """All facts and arguments are in the details, to the letter, and Approve is offered only while it waits."""
     boxes = []
     for page in range(1, details_pages(view) + 1):
         modal = details_modal(view, page)
@@ -150,7 +150,7 @@ def assert_arguments_reachable(view: Any, referee: Any) -> None:
     at=MOMENT,
 )
 def test_no_line_breaks_out_of_its_thread(line: str, texts: list[str], at: datetime, referee: Any) -> None:
-    """Whatever a fact tells, a line in a thread obeys Slack's limits and nothing in it is live."""
+    """For any fact, a line in a thread obeys Slack's limits and nothing in it is live."""
     text, reason, cause, request = texts
     body: dict[str, Any] = {
         "line": line,

@@ -111,7 +111,7 @@ def test_home_shows_all_four_parts(samples: Any, referee: Any) -> None:
 
 
 def test_home_without_anything(referee: Any) -> None:
-    """An empty Home says so in each part."""
+    """Each part of an empty Home says that it is empty."""
     view = cards.home(cards.HomeView())
     referee.judge_view(view)
     assert referee.words(view).count("Nothing at the moment.") == 4
@@ -180,7 +180,7 @@ def test_only_ones_own_runs_have_a_cancel_button(referee: Any) -> None:
     ],
 )
 def test_a_list_of_runs_says_what_each_one_does(referee: Any, changes: dict[str, Any], words: str) -> None:
-    """What keeps a run from its next step stands in lists, as in the run's first message."""
+    """Lists show what keeps a run from its next step, as the run's first message does."""
     run = replace(RUN, **changes)
     for card in (cards.run_list([run]), cards.run_root(run)):
         referee.judge(card)
@@ -230,7 +230,7 @@ def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
 
 
 def test_a_digest_that_has_served_leads_to_no_list(referee: Any) -> None:
-    """When nothing waits in it any more it says so; when a newer one has taken its place it links to that."""
+    """When nothing in it waits any more the digest says so; a digest replaced by a newer one links to that."""
     ended = cards.flood_digest_card(cards.FloodDigest("refunds", 0, Risk.LOW), delivery_id="d")
     outdated = cards.outdated_digest_card(
         "key:<!here>", "https://team.slack.com/archives/C0REVIEW/p1", delivery_id="d"

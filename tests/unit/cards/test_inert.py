@@ -126,7 +126,7 @@ def test_our_own_signs_cannot_be_borrowed() -> None:
 
 @pytest.mark.parametrize("sign", "✅☑✔✓❎❌✖✗✘☒🗹🗸🗙⨯⊗√🮱⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🟠🟩🟥🚦🆗🆇Ⓧ")
 def test_what_looks_like_a_verdict_is_no_sign(sign: str) -> None:
-    """Ticks, crosses and traffic lights of other people stand as their numbers."""
+    """Ticks, crosses and traffic lights in foreign text are shown as their numbers."""
     assert inert.line(f"{sign} Approved", 100) == f"⟦U+{ord(sign):04X}⟧ Approved"
 
 

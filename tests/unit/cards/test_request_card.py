@@ -52,7 +52,7 @@ def test_waiting_card_says_everything_in_order(samples: Any, referee: Any) -> No
 
 @pytest.mark.parametrize("outcome", [each for each in RequestStatus if each is not RequestStatus.WAITING])
 def test_a_decided_card_is_short(samples: Any, referee: Any, outcome: RequestStatus) -> None:
-    """Title, outcome, who and why stay, with Details; what had to be judged is behind it, and no deadline is told."""
+    """Title, outcome, who and why stay, with Details; what had to be judged is behind it, and no deadline is shown."""
     view = samples.view(**samples.decided(outcome, "Wrong size"))
     card = request_card(view)
     referee.judge(card)
@@ -211,7 +211,7 @@ def test_votes_so_far_and_still_needed(samples: Any, referee: Any) -> None:
 def test_states(
     samples: Any, referee: Any, changes: tuple[Any, ...], words: list[str], buttons: set[str]
 ) -> None:
-    """Each state is told in the first lines, and only the buttons that work are there."""
+    """The first lines show the state, and only the buttons that work are there."""
     maker, *arguments = changes
     card = request_card(samples.view(**getattr(samples, maker)(*arguments)))
     referee.judge(card)
@@ -291,7 +291,7 @@ def test_only_a_requester_can_ask_again(samples: Any, referee: Any) -> None:
 def test_asked_again_is_shown_instead_of_offered(
     samples: Any, referee: Any, again: FollowUp, says: str
 ) -> None:
-    """An expired card that was asked again has no button for it any more; it says so and where it goes on."""
+    """An expired card that was asked again has no button for it any more; it says so and links to the new request."""
     expired = samples.view(**samples.decided(RequestStatus.EXPIRED, None, None))
     assert "Ask again" in referee.buttons(request_card(expired))
     card = request_card(replace(expired, asked_again=again))
@@ -348,7 +348,7 @@ def test_fallback_text_for_phones(samples: Any) -> None:
 
 
 def test_reviewers_by_name_without_a_ping(samples: Any, referee: Any) -> None:
-    """Who may decide is told by name; a mention would ping people whom the rule does not notify."""
+    """People who may decide are shown by name; a mention would notify people whom the rule does not."""
     view = samples.view(approvers=("S0FINANCE", "U0GRACE", "channel"), notify=(), prevent_self_review=False)
     names = Names(people={"U0GRACE": "grace"}, groups={"S0FINANCE": "finance"})
     card = request_card(view, names=names)
@@ -471,7 +471,7 @@ def test_a_required_comment_replaces_the_dialog(samples: Any, referee: Any) -> N
 def test_the_card_says_where_facts_come_from(
     source: FactsSource, facts: dict[str, Any] | None, said: str, samples: Any, referee: Any
 ) -> None:
-    """Whoever told or looked them up is named, with the time of a look-up; hidden characters are shown."""
+    """The source of the facts is named, with the time of a look-up; hidden characters are shown."""
     at = samples.view().created_at
     changes = {"facts_source": source, "facts_at": at, "principal": "key:bill\u202aing", "facts": facts}
     card = request_card(samples.view(**changes))

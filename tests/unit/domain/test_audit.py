@@ -53,7 +53,7 @@ def test_an_untouched_chain_holds():
 )
 @pytest.mark.parametrize("index", [0, 2, 4])
 def test_an_edit_of_any_column_is_found(change, index):
-    """Whatever is changed in whichever row, even at the ends, verification says so."""
+    """Verification finds any change of any row, even at the ends."""
     events = chain(5)
     head = head_of(events)
     events[index] = replace(events[index], **change)

@@ -117,7 +117,7 @@ def test_an_empty_file_asks_for_everything():
     [("low", "tell_model"), ("medium", "tell_model"), ("high", "stop"), ("critical", "stop")],
 )
 def test_a_rejection_stops_the_run_from_high_risk_on(risk, on_reject):
-    """Where nobody says what a rejection does, risk decides; where somebody does, they are heard."""
+    """Without a setting for rejections, risk decides; with one, the setting does."""
     assert load(checkpoint(f'risk = "{risk}"'), filename="f").rules[0].on_reject == on_reject
     spoken = load(f'[defaults]\non_reject = "tell_model"\n{checkpoint(f"risk = {risk!r}")}', filename="f")
     assert spoken.rules[0].on_reject == "tell_model"
@@ -265,7 +265,7 @@ def test_a_broken_file_is_refused_with_its_line(text, expected):
 
 
 def test_the_same_id_twice_names_both_lines():
-    """Two checkpoints of one name could not be told apart in the record."""
+    """Two checkpoints of one name could not be distinguished in the audit log."""
     (found,) = problems(checkpoint() + checkpoint())
     assert found == 'checkpoints.toml:6: checkpoint "c": the id is already used in line 2'
 
@@ -280,7 +280,7 @@ def test_an_impossible_quorum_is_found_across_defaults_and_checkpoint():
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_lines():
-    """Whoever mends the file sees everything that is wrong with it in one go."""
+    """One attempt reports everything that is wrong with the file."""
     found = problems("[defaults]\nfoo = 1\n" + checkpoint('risk = "x"\nbar = 2') + "[other]\n")
     assert [line.split(":")[1] for line in found] == ["2", "6", "7", "8"]
 
@@ -346,7 +346,7 @@ def test_any_text_is_a_policy_or_a_policy_error(text):
     ],
 )
 def test_explain_says_which_checkpoint_catches_a_tool(traits, expected):
-    """The check command tells for each tool which rule catches it, and what happens otherwise."""
+    """The check command prints for each tool which rule catches it, and what happens otherwise."""
     text = """
     [[checkpoint]]
     checkpoint_id = "limit"

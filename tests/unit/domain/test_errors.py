@@ -10,7 +10,7 @@ from signoff.errors import CollaborationError, Conflict, MalformedArguments, Sig
 
 
 def test_everything_is_a_signoff_error():
-    """Whoever catches SignoffError catches all of ours."""
+    """`except SignoffError` catches all of our errors."""
     for kind in (CollaborationError, Conflict, LeaseLost, MalformedArguments, NotFound, PolicyError, Refused):
         assert issubclass(kind, SignoffError)
 
@@ -23,12 +23,12 @@ def test_every_refusal_has_its_own_sentence():
 
 
 def test_self_review_names_the_setting():
-    """Whoever may not review their own request learns which setting says so."""
+    """A person who may not review their own request learns which setting forbids it."""
     assert "prevent_self_review" in Refused(Refusal.SELF_REVIEW).sentence
 
 
 def test_a_late_clicker_is_told_who_decided_and_when():
-    """The outcome, the person and the time (in UTC) stand in the sentence; missing facts are left out."""
+    """The sentence contains the outcome, the person and the time (in UTC); missing facts are left out."""
     at = datetime(2026, 11, 21, 13, 40, tzinfo=timezone(timedelta(hours=1)))
     refused = Refused(Refusal.ALREADY_DECIDED, outcome="approved", by="Ann", at=at)
     assert refused.code is Refusal.ALREADY_DECIDED

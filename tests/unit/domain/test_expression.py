@@ -63,7 +63,7 @@ def test_doubt_applies(text, facts):
 
 
 def test_only_false_does_not_apply():
-    """A real false lets the action pass to the next rule, and says so."""
+    """A real false lets the action pass to the next rule, and is reported."""
     assert holds("false").applies is False
     assert "is false" in holds("false").because
     assert holds("true").applies is True

@@ -97,7 +97,7 @@ def test_policy_knows_which_tools_have_rules_that_read_facts(rule: str, reads: b
 
 
 def test_how_old_told_facts_may_be_is_a_key_of_policy() -> None:
-    """It stands in a request's snapshot where somebody has said it, and only there."""
+    """A request's snapshot contains it only if it is set."""
     text = "[[checkpoint]]\ncheckpoint_id = 'refunds'\naction_pattern = 'refund'\n"
     plain, longer = (load(text + more, filename="c.toml").rules[0] for more in ("", "facts_max_age = '10m'"))
     assert "facts_max_age" not in plain.snapshot()
@@ -108,7 +108,7 @@ LOOKUP = '[[facts]]\ntool = "refund"\nurl = "https://shop.example/facts"\n'
 
 
 def test_a_table_of_facts_names_a_tool_and_an_address() -> None:
-    """Policy knows where to look, for that very tool, and its digest says so; without one it stays as it was."""
+    """Policy knows where to look, for that tool only, and its digest includes it; without a source it stays the same."""
     policy, without = load(LOOKUP, filename="c.toml"), load("", filename="c.toml")
     found = policy.lookup("refund")
     assert found is not None
@@ -143,6 +143,6 @@ def test_a_table_of_facts_that_cannot_be_enforced_is_refused(text: str, problem:
 
 
 def test_without_a_secret_nothing_can_be_looked_up() -> None:
-    """Posts are signed, so that whoever answers knows who asks."""
+    """Posts are signed, so that the receiver knows who asks."""
     with pytest.raises(PolicyError, match="facts #1: cannot be enforced: set SIGNOFF_FACTS_SECRET"):
         load(LOOKUP, filename="c.toml", no_lookups="set SIGNOFF_FACTS_SECRET")

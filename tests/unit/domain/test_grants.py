@@ -205,7 +205,7 @@ def test_every_granter_has_to_be_somebody_who_could_approve_this_very_call() -> 
 
 
 def test_a_grant_is_read_back_from_its_action() -> None:
-    """What people approved is all that counts: the action's bytes tell the whole grant."""
+    """What people approved is all that counts: the action's bytes contain the whole grant."""
     assert Grant.from_action(grant().as_action()) == grant()
     odd = grant(anyone=True, requester=None, facts=None, sum_of=None, max_sum=None)
     assert Grant.from_action(odd.as_action()) == odd

@@ -94,7 +94,7 @@ def test_the_strictest_of_several_decides() -> None:
     ],
 )
 def test_which_values_are_amounts(value: Any, amount: str | None) -> None:
-    """A JSON number from 0 is, digit by digit; whatever else stands there, or nothing, cannot be counted."""
+    """A JSON number from 0 is an amount, digit by digit; any other value, or none, cannot be counted."""
     found = limit().amount(refund(), {"price": value})
     assert found == (None if amount is None else Decimal(amount))
     assert found is None or not found.is_signed()
@@ -110,7 +110,7 @@ def test_where_an_amount_stands() -> None:
 
 
 def test_subjects_are_never_mixed_up() -> None:
-    """An agent, a requester and everybody are told apart, whatever an agent is called."""
+    """An agent, a requester and everybody are distinct subjects, whatever an agent's name is."""
     names = {
         limit(per=per).subject(agent, who)
         for per in ("agent", "requester", "all")

@@ -94,7 +94,7 @@ def test_without_any_file_everything_is_asked_but_reading():
 
 
 def test_read_only_does_not_exempt_from_an_explicit_rule():
-    """A checkpoint that names a read-only tool catches it all the same."""
+    """A checkpoint that names a read-only tool catches it nevertheless."""
     assert judge(Policy((rule("reads", "read_"),)), "read_salary", read_only=True).verdict == "ask"
 
 

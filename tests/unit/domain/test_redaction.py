@@ -98,7 +98,7 @@ def test_names_that_are_none(name: str) -> None:
 
 
 def test_everything_under_a_secret_name_is_masked() -> None:
-    """Texts, numbers and what is inside; empty and yes-or-no values tell nothing, and counts are counts."""
+    """Texts, numbers and nested values; empty and yes-or-no values reveal nothing, and counts are counts."""
     value = {
         "password": "hunter2",
         "otp": 123456,
@@ -206,7 +206,9 @@ def test_a_masked_action_keeps_the_digest_of_what_would_run() -> None:
 
 
 def test_an_action_whose_masks_do_not_fit_is_unseen() -> None:
-    """Thousands of short secrets become longer than arguments may be: then nothing is shown, and it says so."""
+    """Thousands of short secrets make the masked text longer than arguments may be: then nothing is shown, and a note
+    says so.
+    """
     action = Action("pay", "1", {f"token{n}": "x" for n in range(15_000)})
     masked = masked_action(action, redact_value(action.arguments, find=nothing))
     assert isinstance(masked, MaskedAction)

@@ -24,7 +24,7 @@ def means(typed: str, whole: UUID) -> bool:
 
 
 def test_neighbours_differ_in_their_short_form() -> None:
-    """Sixteen characters tell two ids of one millisecond and process apart, which a beginning of that length cannot."""
+    """Sixteen characters distinguish two ids of one millisecond and process; a beginning of that length does not."""
     assert (short_id(ONE), short_id(NEXT)) == ("01a1fe02bca40b19", "01a1fe02bca46f51")
     assert means(short_id(ONE), ONE)
     assert not means(short_id(ONE), NEXT)

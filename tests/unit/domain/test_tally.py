@@ -30,7 +30,7 @@ def test_ten_votes_of_one_person_are_one():
 
 
 def test_the_same_user_id_in_another_workspace_is_another_person():
-    """People are told apart by team and user."""
+    """People are distinguished by team and user."""
     votes = [LiveVote("T1", "U1", "approve"), LiveVote("T2", "U1", "approve")]
     assert tally(votes, 2).outcome == "approved"
 

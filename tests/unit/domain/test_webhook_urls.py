@@ -79,8 +79,9 @@ def test_a_name_that_leads_inside_is_refused_when_it_is_looked_up() -> None:
 
 
 def test_an_operator_can_allow_networks() -> None:
-    """Networks that are listed may be reached by http, and may be link-local or this machine; others stay barred, and
-    what tells cloud metadata is barred also where it is listed."""
+    """Listed networks may be reached by http, and may be link-local or this machine; others stay barred, and cloud
+    metadata is barred also where it is listed.
+    """
     allowed = networks("10.0.0.0/8, 169.254.10.0/24, 127.0.0.0/8")
     check_url("http://localhost:8000/hook", allowed)
     check_address(ip_address("127.0.0.1"), allowed, encrypted=False)

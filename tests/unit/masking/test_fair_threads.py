@@ -12,7 +12,7 @@ PATIENCE = 30.0
 
 
 class Work:
-    """Pieces of work that last until they are let go, and who has begun."""
+    """Work that lasts until it is released, and a record of who has begun."""
 
     def __init__(self) -> None:
         self.threads = FairThreads("test")

@@ -40,7 +40,7 @@ def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Odd:
-    """An object whose repr tells too much."""
+    """An object whose repr contains a secret."""
 
     def __repr__(self) -> str:
         return f"<Odd {DSN}>"

@@ -258,7 +258,7 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
 
 
 def test_a_text_for_which_there_is_no_time_is_masked_whole() -> None:
-    """Out of time means out of sight, from end to end, and the sign says so."""
+    """When time runs out the text is hidden from end to end, and the mask says so."""
     ticks = iter(range(1000))
     finder = SecretFinder(budget=3, clock=lambda: float(next(ticks)))
     text = "nothing secret in here, but who knows: AKIA eyJ :// a.b SG."
@@ -293,7 +293,7 @@ NO_MORE = "\n" * HINTED
 
 
 def test_short_harmless_texts_take_next_to_no_time() -> None:
-    """None of the searches begins, and so there is always time for them: thousands may stand in one request."""
+    """None of the searches begins, so there is always time for them: one request may hold thousands."""
     ticks = itertools.count()
     finder = SecretFinder(clock=lambda: float(next(ticks)))
     for text in ("value number 7", "refund", "1,499 EUR", "Grace Hopper"):

@@ -49,7 +49,7 @@ async def test_an_endless_tool_name_is_cut(scripted: ScriptedModel, model: Model
 
 
 async def test_calls_of_a_turn_without_tools_are_dropped(scripted: ScriptedModel, model: Model) -> None:
-    """A model that calls a tool although it was told not to is not heeded."""
+    """A tool call that the model was not allowed to make is ignored."""
     scripted.script(ScriptedTurn("I call anyway.", (ScriptedCall("look", {}),)))
     assert (await model.complete(HELLO, may_call=False)).calls == ()
 

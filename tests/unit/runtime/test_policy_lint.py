@@ -89,7 +89,7 @@ def test_what_fits_no_tool_is_named(terms: dict[str, str], words: str) -> None:
 
 @pytest.mark.parametrize(("named", "said"), [("refunds", False), ("refnds", True)])
 def test_a_default_agent_that_is_not_loaded_is_named(named: str, said: bool) -> None:
-    """Nobody would hear what people write to the app itself."""
+    """Nobody would receive what people write to the app itself."""
     policy = checkpoints.load(f'[defaults]\ndefault_agent = "{named}"\n', filename="c.toml")
     assert any("default_agent" in sentence for sentence in lint_policy(policy, REGISTRY, "c.toml")) is said
 
@@ -121,7 +121,7 @@ def test_a_bound_on_what_the_model_says_is_named(terms: dict[str, str], path: st
 
 
 def test_bounds_of_programs_and_of_limits_are_named_without_any_agent() -> None:
-    """Programs can tell facts about everything; a table of facts for a tool of ours is never used."""
+    """Programs can send facts about everything; a table of facts for a tool of ours is never used."""
     text = """
 [[checkpoint]]
 checkpoint_id = "x"

@@ -101,7 +101,7 @@ async def test_what_a_future_cannot_hold_ends_the_call_alone(
 
 
 async def test_a_task_that_ends_the_process_does_not_end_the_loop(code: UserCode) -> None:
-    """SystemExit in a task of the user's own ends that task; the loop of all user code goes on."""
+    """SystemExit in a task of the user's own ends that task; the loop of all user code continues."""
 
     async def leave() -> None:
         raise SystemExit(3)
@@ -128,7 +128,7 @@ async def test_a_function_that_cancels_itself_does_not_cancel_the_caller(code: U
 
 
 async def test_a_task_that_outlives_its_function_goes_on(code: UserCode) -> None:
-    """What a function leaves running goes on beside later calls, until the process stops: then it is cancelled."""
+    """Tasks that a function leaves running continue beside later calls, until the process stops and cancels them."""
     ended: list[str] = []
 
     async def wait() -> None:
@@ -150,7 +150,7 @@ async def test_a_task_that_outlives_its_function_goes_on(code: UserCode) -> None
 
 
 async def test_an_overdue_function_is_cancelled(code: UserCode) -> None:
-    """The caller goes on at once, also where the function is slow to clean up."""
+    """The caller continues at once, also where the function is slow to clean up."""
     cancelled, release = threading.Event(), threading.Event()
 
     async def slow() -> None:
@@ -167,7 +167,7 @@ async def test_an_overdue_function_is_cancelled(code: UserCode) -> None:
 
 
 async def test_what_could_not_begin_in_time_never_begins(code: UserCode) -> None:
-    """Behind a function that blocks the loop, another one times out without having begun, and says so."""
+    """Behind a function that blocks the loop, another one times out without having begun, and the error says so."""
     begun, release = threading.Event(), threading.Event()
     ran: list[str] = []
 

@@ -15,7 +15,7 @@ Failure = Callable[[Sequence[int]], Exception | None]
 
 
 class Sender:
-    """Doubles numbers in transactions that wait until they may go on, and notes which went together."""
+    """Doubles numbers in transactions that wait for a release, and records which members were together."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[list[int], bool]] = []
@@ -41,7 +41,7 @@ class Sender:
         return [SKIPPED if each in self.locked and not wait else self.result(each) for each in members]
 
     def result(self, member: int) -> int | Exception:
-        """What becomes of a member."""
+        """The outcome of a member."""
         return KeyError(member) if member in self.refused else 2 * member
 
     async def abandon(self, member: int, result: int) -> None:
@@ -62,7 +62,7 @@ class Sender:
 
 
 async def test_who_comes_alone_waits_for_nothing() -> None:
-    """A member is sent at once when no transaction is under way."""
+    """A member is sent at once when no transaction is in progress."""
     sender = Sender()
     assert await sender.wave.join(1) == 2
     assert await sender.wave.join(2) == 4
@@ -70,7 +70,7 @@ async def test_who_comes_alone_waits_for_nothing() -> None:
 
 
 async def test_who_comes_meanwhile_goes_into_the_next_wave() -> None:
-    """What joins while a transaction is under way goes together, in order, and at most 32 in one."""
+    """Members that join during a transaction are sent together, in order, and at most 32 in one."""
     sender = Sender()
     first = await sender.hold(0)
     rest = sender.join(*range(1, MOST + 3))
@@ -85,7 +85,7 @@ async def test_who_comes_meanwhile_goes_into_the_next_wave() -> None:
 
 
 async def test_a_poisonous_member_fails_alone() -> None:
-    """When a transaction fails, its members are repeated one by one, and only who fails again hears of it."""
+    """When a transaction fails, its members are repeated one by one, and only those that fail again get the error."""
     sender = Sender()
     sender.failure = lambda members: ValueError("poison") if 2 in members else None
     results = await asyncio.gather(*sender.join(1, 2, 3), return_exceptions=True)
@@ -221,7 +221,7 @@ async def test_a_passed_transaction_sends_nothing_more() -> None:
 
 
 async def test_nobody_waits_when_a_transaction_is_passed() -> None:
-    """A transaction that is stuck alone holds up no member that comes later."""
+    """A transaction that is stuck delays no member that comes later."""
     sender = Sender()
     sender.wave = Wave(sender.send, key=lambda member: member, patience=0.0)
     [stuck] = await sender.hold(1)

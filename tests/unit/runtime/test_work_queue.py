@@ -16,7 +16,7 @@ from signoff.errors import SignoffError
 
 
 class Workshop:
-    """A queue whose work waits to be let go, each thing alone."""
+    """A queue whose work waits to be released, item by item."""
 
     def __init__(self, slots: int) -> None:
         self.begun: list[int] = []
@@ -272,7 +272,7 @@ async def test_a_claim_under_way_is_carried_out_before_the_queue_stops(workshop:
 
 
 async def test_what_does_not_end_in_time_is_cut_off(workshop: Workshops) -> None:
-    """When the drain time is over, what is still at work is cancelled; a slot that nobody settles holds up nothing."""
+    """When the drain time is over, running work is cancelled; a slot that is never settled delays nothing."""
     shop = workshop(2)
     assert shop.queue.reserve(1) == 1
     shop.queue.take(call(1))

@@ -139,7 +139,7 @@ def test_every_value_is_encoded_as_the_reference_encodes_it(value):
     ],
 )
 def test_what_has_no_canonical_form_is_named_with_its_path(value, path, problem):
-    """A value nobody could approve exactly is malformed, and the model is told where."""
+    """A value that nobody could approve exactly is malformed, and the model reads where."""
     with pytest.raises(MalformedArguments) as caught:
         canonical_bytes(value)
     assert caught.value.path == path

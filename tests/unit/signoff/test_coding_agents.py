@@ -77,7 +77,7 @@ def test_the_same_call_is_known_again() -> None:
 
 
 def test_each_agent_is_answered_in_its_own_form() -> None:
-    """Codex hears nothing but denials, Cursor always a word: with anything else the hook counts as failed."""
+    """Codex gets only denials, Cursor always an answer: with anything else the hook counts as failed."""
     deny = Permission("deny", "no")
     allow = Permission("allow", "yes", {"command": "ls"}, ("Once only",))
     reason = {"permissionDecision": "deny", "permissionDecisionReason": "no"}

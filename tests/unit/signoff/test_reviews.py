@@ -57,14 +57,14 @@ class Case:
     ids=str,
 )
 def test_what_is_known_is_told(case: Case) -> None:
-    """A reported end is told, so is a person's word, and what a person wants retried may be begun."""
+    """A reported or settled outcome is returned; an action that a person wants retried may begin."""
     execution = {"settled_as": case.settled_as, "result": case.result, "error": case.error}
     assert earlier_outcome(review({"status": case.status, **execution})) == case.known
 
 
 @pytest.mark.parametrize("status", ["claimed", "in_doubt"])
 def test_what_nobody_knows_is_not_begun_again(status: str) -> None:
-    """An attempt that is under way or in doubt is no reason to begin anew."""
+    """An attempt that is running or in doubt does not begin again."""
     with pytest.raises(AlreadyClaimed, match="nobody knows yet"):
         earlier_outcome(review({"status": status, "settled_as": None, "result": None, "error": None}))
 
