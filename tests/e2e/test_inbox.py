@@ -1,4 +1,4 @@
-"""The inbox page in a real browser, before a running service: every door that a person without Slack has."""
+"""The inbox page in a real browser, with a running service: all paths of a person without Slack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`signoff doctor`: what is missing is named, with what mends it; when all is well, the exit code is 0."""
+"""`signoff doctor`: it names what is missing and how to fix it; when all is well, the exit code is 0."""
 
 from __future__ import annotations
 

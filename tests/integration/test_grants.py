@@ -802,7 +802,7 @@ async def test_going_back_to_an_earlier_policy_ends_grants_too(database: Databas
 
 
 async def test_a_policy_without_grants_ends_all(database: Database) -> None:
-    """Nobody may give any, so none that was given goes on."""
+    """Nobody may give any, so each existing grant ends."""
     text = '[[checkpoint]]\ncheckpoint_id = "refunds"\naction_pattern = "process_refund"\n'
     grants_too = f'[grants]\nmax_for = "1d"\nmax_uses = 5\n{text}'
     grant_id = await allow(database)

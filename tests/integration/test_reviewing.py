@@ -382,7 +382,7 @@ async def test_only_those_who_can_still_help_are_mentioned(database: Database) -
 
 
 async def test_for_a_channel_those_are_reminded_whom_the_card_mentions(database: Database) -> None:
-    """A channel's members cannot be mentioned one by one; `notify` stands for them."""
+    """A channel's members cannot be mentioned one by one; `notify` replaces them."""
     await ask(database, rule(approvers=("channel",), notify=("S0ONCALL",), **REMINDED))
     await pass_hours(database, 6)
     await requests.remind_due(database)

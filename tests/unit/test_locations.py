@@ -10,7 +10,7 @@ from agent.database import locations
 
 
 def test_data_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any setting, an ordinary user's data lies in `.signoff` of the folder."""
+    """Without any setting, an ordinary user's data is in `.signoff` of the folder."""
     monkeypatch.delenv("SIGNOFF_HOME", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert locations.data_home(tmp_path) == tmp_path.resolve() / ".signoff"

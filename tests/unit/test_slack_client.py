@@ -170,7 +170,7 @@ def reads_retry_after(node: ast.AST) -> bool:
 
 
 def test_retry_after_is_parsed_in_one_place() -> None:
-    """Whoever reads the header hands it to the one parser; no function that reads it looks at digits or dates."""
+    """All readers of the header use the one parser; no function that reads it looks at digits or dates."""
     readers = {}
     for path, tree in modules("retry_after", "etry-After", "etry-after"):
         functions = [

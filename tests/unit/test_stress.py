@@ -1,4 +1,4 @@
-"""What `make stress` tells while it runs, and that it ends."""
+"""What `make stress` prints while it runs, and that it ends."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ class Clock:
 
 
 def test_senders_of_equal_messages_take_turns() -> None:
-    """Whoever was served longest ago goes first, and somebody new before all."""
+    """The sender that was served longest ago goes first, and a new one before all."""
     turns = Turns(Clock())
     for turn in ("a", "b", "c", "a"):
         turns.charge(turn, 1.0)

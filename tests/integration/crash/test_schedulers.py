@@ -24,7 +24,7 @@ async def house(database_url: str) -> AsyncIterator[House]:
 
 
 async def test_three_schedulers_expire_each_request_once(house: House) -> None:
-    """100 requests due at once: one decision and one event each, and one card update, whoever came first."""
+    """100 requests due at once: one decision and one event each, and one card update, from either scheduler."""
     await expire_all(house, 100)
 
 

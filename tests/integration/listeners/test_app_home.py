@@ -75,7 +75,7 @@ async def test_home_shows_what_waits_for_its_reader(house: House) -> None:
 
 
 async def test_an_approval_in_home_counts_and_moves_on(house: House) -> None:
-    """Approve in Home is a vote by that door; soon the request stands among those decided."""
+    """Approve in Home is a vote on that path; soon the request is among those decided."""
     asked, _ = await house.asked()
     grace = house.slack.person("U0GRACE")
     grace.open_home()

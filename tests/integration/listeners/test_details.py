@@ -67,7 +67,7 @@ async def test_details_come_after_silences_that_slack_asks_for(http_house: House
 
 
 async def test_an_approval_in_the_details_counts_and_shows(house: House) -> None:
-    """Approve in the modal is a vote by that door, and the modal shows the new state."""
+    """Approve in the modal is a vote on that path, and the modal shows the new state."""
     asked, card = await house.asked()
     grace = house.slack.person("U0GRACE")
     await grace.click(card, ACTION_DETAILS)

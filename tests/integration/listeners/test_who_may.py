@@ -1,4 +1,4 @@
-"""Who may decide, over every door: one table of people and their refusals, one of ways in."""
+"""Who may decide, on every path: one table of people and their refusals, one of paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANNEL = rule(approvers=("channel",), allow_edit=True)
 
 @dataclass(frozen=True)
 class Who:
-    """Somebody at a door; `refusal` is what they must meet, `None` for who may decide."""
+    """A person on a path; `refusal` is what they must get, `None` for people who may decide."""
 
     user: str
     refusal: str | None
@@ -168,7 +168,9 @@ WAYS: dict[str, tuple[Way, str]] = {
     ],
 )
 async def test_every_door_judges_people_alike(http_house: House, name: str) -> None:
-    """Over every door: who may decide does; everybody else meets their own refusal, recorded, and nothing changes."""
+    """On every path: a person who may decide does; everybody else gets their own refusal, recorded, and nothing
+    changes.
+    """
     house, who = http_house, PEOPLE[name]
     workplace(house)
     times = None  # how often the present request has refused them

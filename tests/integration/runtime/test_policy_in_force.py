@@ -295,7 +295,7 @@ async def test_an_edit_and_a_question_asked_anew_are_judged_by_the_policy_in_for
 
 
 async def test_a_worker_of_an_earlier_version_is_refused(database: Database) -> None:
-    """It names no policy: once one was applied, it can open no request and claim nothing, and is told why."""
+    """It names no policy: once one was applied, it can open no request and claim nothing, and the error says why."""
     await put(database, policy("allow"))
     asked_before = await ask(database, policy_epoch=1)
     await put(database, policy("deny"))

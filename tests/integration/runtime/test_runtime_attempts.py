@@ -55,7 +55,7 @@ async def lose_leases(on: Any) -> None:
 
 
 async def test_a_sync_tool_that_outlives_its_timeout_is_in_doubt(stage) -> None:
-    """Its thread cannot be stopped: the call is in doubt until it returns in the end."""
+    """Its thread cannot be stopped: the call is in doubt until it returns."""
     release = threading.Event()
 
     @tool(timeout=0.05)

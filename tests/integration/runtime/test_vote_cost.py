@@ -1,4 +1,4 @@
-"""What a vote costs, from the door to the tool: statements, round trips and commits, counted on the wire."""
+"""The cost of a vote, from the click to the tool: statements, round trips and commits, counted on the wire."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def asked(on: Stage, what: str) -> CallView:
 
 
 async def click(votes: Votes, call: CallView) -> None:
-    """What the doors read, and the vote."""
+    """The reads before a vote, and the vote."""
     assert call.request_id is not None
     async with votes.db.connection() as connection:
         known = await views.vote_context(connection, call.request_id)

@@ -12,7 +12,7 @@ from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, show
 
 
 async def test_approved_by_key_shows_on_the_card(site: Street) -> None:
-    """200 with the review; the card says who approved; the record names the person, the door and the key."""
+    """200 with the review; the card names the approver; the log names the person, the path and the key."""
     pending = (await (await site.program()).ask()).json()
     answer = await (await site.reviewer()).decide("r-1", reason="fine")
     assert answer.status_code == 200, answer.text

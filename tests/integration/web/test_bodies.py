@@ -1,4 +1,4 @@
-"""Bodies at the door: nobody's is read before it is known who calls, and none has more values than can be read soon."""
+"""Bodies of requests: none is read before the caller is known, and none has more values than can be read soon."""
 
 from __future__ import annotations
 

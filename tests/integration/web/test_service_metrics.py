@@ -1,4 +1,4 @@
-"""`/metrics` and what `/readyz` counts: truthful, bounded, and cheap whatever lies in the tables."""
+"""`/metrics` and the counts of `/readyz`: correct, bounded, and cheap whatever the tables hold."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ LOOKUP = '[[facts]]\ntool = "refund"\nurl = "https://shop.example/facts"\n'
 
 
 def test_a_table_of_facts_names_a_tool_and_an_address() -> None:
-    """Policy knows where to look, for that tool only, and its digest includes it; without a source it stays the same."""
+    """Policy knows where to look, for that tool only, and its digest includes it; without a source it is unchanged."""
     policy, without = load(LOOKUP, filename="c.toml"), load("", filename="c.toml")
     found = policy.lookup("refund")
     assert found is not None

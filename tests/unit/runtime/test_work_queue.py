@@ -51,7 +51,7 @@ Workshops = Callable[[int], Workshop]
 
 @pytest.fixture
 async def workshop() -> AsyncIterator[Workshops]:
-    """Makes workshops with so many slots; what is at work in them in the end is cut off."""
+    """Makes workshops with this many slots; work that is still running at the end is cancelled."""
     made: list[Workshop] = []
 
     def make(slots: int) -> Workshop:

@@ -44,7 +44,7 @@ def test_what_is_no_length_of_time_says_what_one_is(length: Any) -> None:
 
 @pytest.mark.parametrize("length", [-1, timedelta(seconds=-1), "36501d", 1e15])
 def test_a_length_of_time_is_within_a_century(length: Any) -> None:
-    """Added to the present it is still a date, and it never lies in the past."""
+    """Added to the present it is still a date, and never in the past."""
     with pytest.raises(ValueError, match=r"must not be negative|must be at most 36500d"):
         seconds_of(length)
 
