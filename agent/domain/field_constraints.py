@@ -27,6 +27,10 @@ class FieldValue:
     def canonical(self) -> bytes:
         return canonical_bytes(self.value)
 
+    @cached_property
+    def number(self) -> Decimal | None:
+        return exact_number(self.value)
+
     def fits(self, pattern: str) -> bool:
         if pattern not in self._patterns:
             self._patterns[pattern] = isinstance(self.value, str) and matches_whole(pattern, self.value)
@@ -56,8 +60,7 @@ class Between:
     high: Decimal
 
     def allows(self, given: FieldValue) -> bool:
-        number = exact_number(given.value)
-        return number is not None and self.low <= number <= self.high
+        return given.number is not None and self.low <= given.number <= self.high
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from agent.domain.eligibility import Reviewed
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import (
     Constraint,
+    Exact,
     FieldValue,
     constraint_as_json,
     exact_number,
@@ -263,10 +264,14 @@ def _facts_mismatch(
 def _mismatch(root: str, granted: Mapping[str, Constraint], values: Mapping[str, FieldValue]) -> str | None:
     if granted.keys() != values.keys():
         return f"its {root} are others"
-    for name, constraint in granted.items():
+    for name, constraint in sorted(granted.items(), key=_is_exact):  # compares long texts last
         if not constraint.allows(values[name]):
             return f"{root}.{name} is not allowed by it"
     return None
+
+
+def _is_exact(named: tuple[str, Constraint]) -> bool:
+    return isinstance(named[1], Exact)
 
 
 def _field(path: str, call: CallToCover) -> Decimal | None:

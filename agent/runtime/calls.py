@@ -30,6 +30,7 @@ from agent.runtime.services import Services
 from agent.runtime.step_tools import SleepTool
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
+from agent.store.grants import GrantState
 from agent.store.views import OpenCallDetails, QuestionContext
 from agent.usecases import executions, grants, requests, runs
 from agent.usecases.executions import external_calls
@@ -123,7 +124,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
                     services, work, tool, action, uses, epoch=judgement.epoch, judgement=judgement
                 )
         return True
-    return await _ask(services, call, judgement, states, context or await _context(services, call))
+    return await _ask(services, call, judgement, states, context or await _context(services, call, judgement))
 
 
 async def _limited(
@@ -132,7 +133,7 @@ async def _limited(
     """Returns what the question needs, too, if read meanwhile. Limits checked by an immediate claim are skipped."""
     if judgement.verdict == "ask":
         limited, context = await asyncio.gather(
-            within_limits(services, call, judgement, uses), _context(services, call)
+            within_limits(services, call, judgement, uses), _context(services, call, judgement)
         )
         return *limited, context
     claimed_now = judgement.verdict == "run" and call.work.call.request_id is None and not call.tool.executor
@@ -141,8 +142,10 @@ async def _limited(
     return *await within_limits(services, call, judgement, uses), None
 
 
-async def _context(services: Services, call: CurrentCall) -> QuestionContext:
-    return await services.db.read(views.question_context, call.work.run.id, call.action.digest)
+async def _context(services: Services, call: CurrentCall, judgement: Judgement) -> QuestionContext:
+    checkpoint = judgement.rule.checkpoint_id if judgement.rule and services.policy.grants else None
+    about = (call.agent.name, call.tool.name, checkpoint)
+    return await services.db.read(views.question_context, call.work.run.id, call.action.digest, *about)
 
 
 async def _ask(
@@ -159,7 +162,9 @@ async def _ask(
     judgement = await after_rejections(services.db, call.agent.name, call.action, judgement)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
-    if await _run_under_grant(services, call, judgement, tuple(state.use for state in states)):
+    if await _run_under_grant(
+        services, call, judgement, context.grants, tuple(state.use for state in states)
+    ):
         return True
     new = question(services, call, judgement, states, context)
     try:
@@ -179,9 +184,13 @@ async def _ask(
 
 
 async def _run_under_grant(
-    services: Services, call: CurrentCall, judgement: Judgement, uses: tuple[Use, ...]
+    services: Services,
+    call: CurrentCall,
+    judgement: Judgement,
+    live: Sequence[GrantState],
+    uses: tuple[Use, ...],
 ) -> bool:
-    covers = await covers_of_call(services, call, judgement)
+    covers = await covers_of_call(services, call, judgement, live)
     if not covers:
         return False
     work, tool, action = call.work, call.tool, call.action
@@ -297,7 +306,7 @@ async def ready_call(
         return False
     _, states = await within_limits(services, call, judgement, uses)
     judgement = await with_rejection(services.db, agent.name, action, judgement)
-    new = question(services, call, judgement, states, await _context(services, call))
+    new = question(services, call, judgement, states, await _context(services, call, judgement))
     return await _void_and_ask(services, work, new, changed)
 
 

@@ -5,6 +5,8 @@ The unknown (Slack is away, the scan for secrets took too long) is not consent: 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.judgement import Judgement
 from agent.runtime.judgement import CurrentCall
@@ -19,8 +21,10 @@ MAX_KNOWN = 500
 """One may be as large as a call's arguments."""
 
 
-async def covers_of_call(services: Services, current: CurrentCall, judgement: Judgement) -> list[Cover]:
-    """None if people were asked, or rejected a similar call."""
+async def covers_of_call(
+    services: Services, current: CurrentCall, judgement: Judgement, live: Sequence[GrantState] | None = None
+) -> list[Cover]:
+    """None if people were asked, or rejected a similar call. ``live``: grants that were read already."""
     work, agent, tool = current.work, current.agent, current.tool
     asked = work.call.request_id is not None or work.call.repeats is not None
     if asked or judgement.rule is None or judgement.rejected is not None:
@@ -36,15 +40,17 @@ async def covers_of_call(services: Services, current: CurrentCall, judgement: Ju
         signature=tool.signature.digest,
         judgement=judgement,
     )
-    return await covers_of(services, call)
+    return await covers_of(services, call, live)
 
 
-async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
+async def covers_of(
+    services: Services, call: CallToCover, live: Sequence[GrantState] | None = None
+) -> list[Cover]:
     """Covers, earliest end first."""
     checks = services.grant_checks
     if checks is None or services.policy.grants is None or call.uncoverable is not None:
         return []
-    fitting = await _fitting(services, call)
+    fitting = await _fitting(services, call, live)
     if not fitting or not await checks.is_scanned(call):
         return []
     try:
@@ -56,15 +62,17 @@ async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
     return [Cover(each.id, call, standings) for each in fitting]
 
 
-async def _fitting(services: Services, call: CallToCover) -> list[StoredGrant]:
+async def _fitting(
+    services: Services, call: CallToCover, live: Sequence[GrantState] | None
+) -> list[StoredGrant]:
     """A grant known not to match is not read again."""
     known = services.known_grants
-    async with services.db.connection() as connection:
-        live = await stored_grants.live(connection, call.agent, call.action.tool, call.rule.checkpoint_id)
-        ids = [each.id for each in live if each.id not in known or _fits(each, known[each.id], call)]
-        found = await stored_grants.read(connection, ids) if ids else []
+    if live is None:
+        kind = (call.agent, call.action.tool, call.rule.checkpoint_id)
+        live = await services.db.read(stored_grants.live, *kind)
+    ids = [each.id for each in live if each.id not in known or _fits(each, known[each.id], call)]
     fitting = []
-    for each in found:
+    for each in await services.db.read(stored_grants.read, ids) if ids else []:
         if (allowed := grants.granted(each)) is not None:
             known[each.id] = allowed
             fitting += [each] if _fits(each, allowed, call) else []

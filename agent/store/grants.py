@@ -98,7 +98,7 @@ async def lock_count(connection: Connection, agent: str, tool: str) -> int:
 
 async def live(connection: Connection, agent: str, tool: str, checkpoint_id: str) -> Sequence[GrantState]:
     """Grants that might cover a call, earliest end first."""
-    rows = await fetch(connection, _LIVE, agent=agent, tool=tool, checkpoint=checkpoint_id, most=MAX_LIVE)
+    rows = await fetch(connection, LIVE, agent=agent, tool=tool, checkpoint=checkpoint_id, most=MAX_LIVE)
     return [GrantState(*row) for row in rows]
 
 
@@ -187,7 +187,7 @@ _TAKE = text("""
 SELECT request_id FROM approval_grant WHERE request_id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY request_id FOR NO KEY UPDATE
 """)
-_LIVE = text("""
+LIVE = text("""
 SELECT request_id AS id, uses, used_sum, clock_timestamp() AS at FROM approval_grant
 WHERE agent = :agent AND tool = :tool AND checkpoint_id = :checkpoint AND ended_at IS NULL
   AND until > (SELECT clock_timestamp()) AND uses < max_uses

@@ -10,8 +10,11 @@ from sqlalchemy import Row, and_, bindparam, case, select, text
 
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
+from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, Message, RunView
+from agent.store import grants
+from agent.store.grants import GrantState
 from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendants
@@ -53,17 +56,24 @@ class QuestionContext:
     """Of exactly this action in this run, as proposed or as edited."""
     messages: tuple[Message, ...]
     calls: tuple[CallView, ...]
+    grants: tuple[GrantState, ...]
+    """Those that might cover the call, earliest end first."""
 
 
-async def question_context(connection: Connection, run_id: UUID, digest: bytes) -> QuestionContext:
-    """What people asked about this action see of its run."""
-    rejected, said, proposed = await query(
-        connection, REJECTION, MESSAGES, _CALLS, runs=[run_id], run=run_id, digest=digest
+async def question_context(
+    connection: Connection, run_id: UUID, digest: bytes, agent: str, tool: str, checkpoint_id: str | None
+) -> QuestionContext:
+    """What people asked about this action see of its run, and grants that might spare them."""
+    statements = REJECTION, MESSAGES, _CALLS, grants.LIVE
+    about = {"agent": agent, "tool": tool, "checkpoint": checkpoint_id, "most": MAX_LIVE}
+    rejected, said, proposed, live = await query(
+        connection, *statements, runs=[run_id], run=run_id, digest=digest, **about
     )
     return QuestionContext(
         rejection=Rejection(*rejected[0]) if rejected else None,
         messages=tuple(map(message_of, said)),
         calls=tuple(map(_call, proposed)),
+        grants=tuple(GrantState(*row) for row in live),
     )
 
 
