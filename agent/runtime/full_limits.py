@@ -26,7 +26,7 @@ class FullLimits:
         for state in states:
             if state.verdict != "run":
                 self.add([state.use])
-            elif not self.may_have_room([state.use]):
+            elif self._refused and not self.may_have_room([state.use]):
                 del self._refused[state.use.key]
 
     def add(self, uses: Iterable[Use]) -> None:

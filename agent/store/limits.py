@@ -20,6 +20,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
+from agent.database.json_rows import json_rows
 from agent.database.transaction import Connection, Transaction, fetch, query
 from agent.domain.limits import LONGEST, LimitState, Use, add
 from agent.store.ids import digest_id
@@ -80,12 +81,11 @@ def parameters(uses: Iterable[Use], keys: Collection[UUID]) -> dict[str, Any]:
     """Sorted parameters, so that all transactions lock in the same order."""
     found = {use.key: use for use in uses}
     ordered = [found[key] for key in sorted(found)]
-    return {
-        "limits": [use.limit.name for use in ordered],
-        "of_whom": [use.subject for use in ordered],
-        "windows": [use.limit.within.total_seconds() for use in ordered],
-        "keys": list(keys),
-    }
+    limits = [
+        {"name": use.limit.name, "subject": use.subject, "seconds": use.limit.within.total_seconds()}
+        for use in ordered
+    ]
+    return {"limits": json_rows(limits), "keys": list(keys)}
 
 
 async def states(connection: Connection, key: UUID, uses: Sequence[Use]) -> list[LimitState]:
@@ -160,12 +160,12 @@ async def by_subject(connection: Connection, windows: dict[str, timedelta], most
 TAKE = text("""
 SELECT name, subject, pg_advisory_xact_lock(hashtextextended(
            'signoff use ' || current_schema() || ' ' || name || ' ' || subject, 0)) IS NOT NULL AS locked
-FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, subject)
+FROM json_to_recordset(CAST(:limits AS json)) AS named (name text, subject text)
 """)
 TRY = text("""
 SELECT name, subject, pg_try_advisory_xact_lock(hashtextextended(
            'signoff use ' || current_schema() || ' ' || name || ' ' || subject, 0)) AS locked
-FROM unnest(CAST(:limits AS text[]), CAST(:of_whom AS text[])) AS named (name, subject)
+FROM json_to_recordset(CAST(:limits AS json)) AS named (name text, subject text)
 """)
 # Separate from the lock, to see the previous holder's writes. Waiting requests count whatever their age: their action
 # begins only now. All parts use the same edge of the window. PostgreSQL must not see the number of limits: a plan for
@@ -175,8 +175,7 @@ SELECT named.name, named.subject, settled.amount + open.used - own.settled AS us
        nullif(open.own || own.amounts, '{}') AS own
 FROM (SELECT name, subject, (SELECT clock_timestamp()) - make_interval(secs => seconds) AS edge,
              ARRAY(SELECT unnest(CAST(:keys AS uuid[]))) AS keys
-      FROM unnest(ARRAY(SELECT unnest(CAST(:limits AS text[]))), ARRAY(SELECT unnest(CAST(:of_whom AS text[]))),
-                  ARRAY(SELECT unnest(CAST(:windows AS float[])))) AS named (name, subject, seconds) OFFSET 0) AS named
+      FROM json_to_recordset(CAST(:limits AS json)) AS named (name text, subject text, seconds float) OFFSET 0) AS named
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(amount), 0) AS amount FROM limit_settled(named.name, named.edge) AS part
     WHERE part.subject = named.subject
