@@ -90,7 +90,7 @@ class Person:
 
 
 class Risk(StrEnum):
-    """How much can go wrong. `high` and above ask for confirmation."""
+    """How much can go wrong, in ascending order. `high` and above ask for confirmation."""
 
     LOW = "low"
     MEDIUM = "medium"
