@@ -13,12 +13,13 @@ class Rank(IntEnum):
     """A lower rank goes first."""
 
     PERSON = 1
-    SWEEP = 2
-    BACKGROUND = 3
-    LAST = 4
+    TURN = 2
+    SWEEP = 3
+    BACKGROUND = 4
+    LAST = 5
 
 
-MOST = {Rank.PERSON: 0.0, Rank.SWEEP: 1.0, Rank.BACKGROUND: 1.0, Rank.LAST: 5.0}
+MOST = {Rank.PERSON: 0.0, Rank.TURN: 0.1, Rank.SWEEP: 1.0, Rank.BACKGROUND: 1.0, Rank.LAST: 5.0}
 """Seconds before each step: slowed down, never stopped."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
+from uuid import UUID
 
 import structlog
 
@@ -62,7 +63,7 @@ class Executor:
         give_way = partial(services.db.precedence.give_way, Rank.LAST)
         self._queues = {
             WakeupKind.CALL: WorkQueue(partial(advance_call, services), concurrency, self._feed, give_way),
-            WakeupKind.RUN: WorkQueue(partial(advance_run, services), concurrency, self._feed),
+            WakeupKind.RUN: WorkQueue(self._advance_run, concurrency, self._feed),
         }
         self._look = Look(services.db, self._agents, policy_epoch=lambda: services.policies.seen)
         self._loading: asyncio.Task[None] | None = None
@@ -73,6 +74,11 @@ class Executor:
         self._tasks: list[asyncio.Task[None]] = []
         self._heartbeat: asyncio.Task[None] | None = None
         self._leave: list[Callable[[], object]] = []
+
+    async def _advance_run(self, run_id: UUID) -> None:
+        """Four people who click without a pause would otherwise wait twice as long for their tools."""
+        await self._services.db.precedence.give_way(Rank.TURN)
+        await advance_run(self._services, run_id)
 
     @property
     def alive(self) -> bool:

@@ -8,7 +8,7 @@ from agent.database.precedence import Precedence, Rank
 
 
 async def test_lower_ranks_wait_until_a_person_has_been_served() -> None:
-    """Sweeps and background work begin when nothing before them is in progress any more."""
+    """Model turns, sweeps and background work begin when nothing before them is in progress any more."""
     precedence, began = Precedence(dict.fromkeys(Rank, 3600)), list[Rank]()
 
     async def begin(rank: Rank) -> None:
@@ -20,8 +20,8 @@ async def test_lower_ranks_wait_until_a_person_has_been_served() -> None:
             tasks = [asyncio.create_task(begin(rank)) for rank in Rank]
             await asyncio.sleep(0)
             assert began == [Rank.PERSON]
-        await asyncio.wait([tasks[1]])
-        assert began == [Rank.PERSON, Rank.SWEEP]
+        await asyncio.wait(tasks[1:3], return_when=asyncio.ALL_COMPLETED)
+        assert began == [Rank.PERSON, Rank.TURN, Rank.SWEEP]
     await asyncio.gather(*tasks)
     assert began == list(Rank)
 

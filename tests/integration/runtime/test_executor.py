@@ -17,6 +17,7 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from agent.database.pools import Database
+from agent.database.precedence import Precedence, Rank
 from agent.database.transaction import fetch
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.policy import Policy
@@ -132,6 +133,25 @@ async def test_a_process_that_serves_itself_announces_nothing(
 
         await s.until(ended)
     assert announced == []
+
+
+async def test_no_model_turn_begins_while_a_person_waits(
+    stage: Callable[..., Awaitable[Stage]], run: Run
+) -> None:
+    """A click goes first: a run that is due takes its turn when the click has been answered."""
+    s = await stage(AGENT)
+    s.db.precedence = Precedence(dict.fromkeys(Rank, NEVER))
+    executor = await run(s.services)
+    with s.db.precedence.at_work(Rank.PERSON):
+        run_id = await start_run(s.db)
+        executor.take([Wakeup.run(run_id, "refunds")])
+        for _ in range(100):  # round trips to the database, of which a turn takes a few
+            assert (await s.run(run_id)).turn == 0
+
+    async def answered() -> bool:
+        return (await s.run(run_id)).turn == 1
+
+    await s.until(answered)
 
 
 async def test_work_of_another_process_begins_at_once(
