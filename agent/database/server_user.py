@@ -30,7 +30,6 @@ class ServerUser:
         return cls(entry.pw_uid, entry.pw_gid)
 
     def process(self) -> dict[str, Any]:
-        """Arguments for `subprocess`."""
         if os.geteuid() != 0:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}

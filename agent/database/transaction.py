@@ -38,7 +38,6 @@ from agent.database.writes import Writes
 from signoff.errors import SignoffError
 
 Listener = Callable[[UUID, int], object]
-"""Gets a request and its number of audit events."""
 
 Wake = Callable[[Sequence[Wakeup]], object]
 
@@ -95,9 +94,8 @@ class Transaction:
         one. One text for all rows costs a fraction of an array per column. The flush raises ValueError for
         values other than JSON, UUIDs, times and bytes.
 
-        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them (all):
-        PostgreSQL expects a hundred in any text and would scan a large table to find one. The SELECT hides the
-        number, so the plan is kept.
+        A join with these rows takes ``LIMIT (SELECT CAST(:many AS int))`` of them (all): PostgreSQL expects a hundred
+        in any text and would scan a large table to find one. The SELECT hides the number, so the plan is kept.
         """
         self._writes.add_rows(statement, rows, last=last)
 
@@ -109,11 +107,11 @@ class Transaction:
         self._wakeups.update(dict.fromkeys(wakeups))
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """For logs, metrics and traces of facts. ``callback`` must be quick and not raise."""
+        """Call ``callback`` after COMMIT, for logs, metrics and traces of facts. It must be quick and not raise."""
         self._callbacks.append(callback)
 
     def begin_after_commit(self, callback: Callable[[], object]) -> None:
-        """Start work before the other callbacks."""
+        """Call ``callback`` before the others, to start work."""
         self._start_callbacks.append(callback)
 
     def ended(self, requests: Mapping[UUID, int]) -> None:

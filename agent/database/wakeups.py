@@ -74,12 +74,15 @@ class Wakeups:
         self._again = False
 
     def listen(self, listener: Listener) -> Callable[[], object]:
-        """Pass on what earlier listeners left. Returns an unsubscriber."""
+        """Call ``listener`` with what earlier ones left. Returns an unsubscriber."""
         self._listeners[listener] = None
         return partial(self._listeners.pop, listener, None)
 
     def on_announcement(self, look: Callable[[], object]) -> Callable[[], object]:
-        """Other processes may have left work. ``look`` must be quick and not raise. Returns an unsubscriber."""
+        """Call ``look`` when other processes may have left work.
+
+        It must be quick and not raise. Returns an unsubscriber.
+        """
         self._looks[look] = None
         return partial(self._looks.pop, look, None)
 

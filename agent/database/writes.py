@@ -1,5 +1,3 @@
-"""A transaction's writes, in sending order."""
-
 from __future__ import annotations
 
 from collections import Counter, deque
