@@ -10,6 +10,5 @@ def ancestor_names(above: Iterable[str], agent: str, label: str | None = None) -
 
 
 def label_of(text: str | None) -> str | None:
-    """One line, without curly quotation marks."""
     line = " ".join((text or "").replace("“", '"').replace("”", '"').split())
     return (line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…") or None

@@ -23,7 +23,6 @@ class Place:
     written: Any
 
     def has(self, key: str) -> bool:
-        """Whether the key is not inherited."""
         return isinstance(self.written, dict) and key in self.written
 
     def first(self, *keys: str) -> str | None:

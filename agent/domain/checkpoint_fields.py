@@ -47,7 +47,6 @@ def boolean(value: Any) -> bool:
 
 
 def checkpoint_id(value: Any) -> str:
-    """The id fits a log line."""
     if not isinstance(value, str) or not _ID.match(value):
         raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
     if value in RESERVED_IDS:
@@ -141,7 +140,6 @@ def email_facts(value: Any) -> tuple[str, ...]:
 
 
 def email(value: Any) -> tuple[str, ...]:
-    """The list may be empty."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _MAIL.match(entry):
             raise ValueError(f"{entry!r} is not an e-mail address such as finance@example.com")

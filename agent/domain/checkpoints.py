@@ -240,7 +240,6 @@ class _ReadRule:
 
 
 def _split(read: Iterable[_ReadRule | None]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
-    """Observed rules have their positions among the rules."""
     rules: list[Rule] = []
     observed: list[ObservedRule] = []
     for each in read:

@@ -51,17 +51,13 @@ class Reviewable(Reviewed, Protocol):
 
 
 class Doubtful(Reviewed, Protocol):
-    """An execution in doubt."""
-
     @property
-    def asked(self) -> bool: ...  # about the call
+    def asked(self) -> bool: ...  # people were asked about the call
     @property
     def requester(self) -> Person | None: ...
 
 
 class WaitingRequest(Protocol):
-    """A request that a run waits for."""
-
     @property
     def approvers(self) -> tuple[str, ...]: ...
     @property

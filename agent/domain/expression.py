@@ -58,8 +58,6 @@ class Applies:
 
 @dataclass(frozen=True)
 class Subject:
-    """An action, read once for all conditions."""
-
     args: Mapping[str, Any]
     facts: Mapping[str, Any] | None
     agent: str

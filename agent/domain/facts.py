@@ -45,7 +45,6 @@ class Facts:
 
     @property
     def on_record(self) -> dict[str, object]:
-        """Audit details of a program's facts."""
         if self.source is None:
             return {}
         return {"facts": self.canonical_digest, "facts_source": self.source.value}
@@ -80,7 +79,7 @@ class Coverage(StrEnum):
 
 
 def coverage(approved: ApprovedFacts, now: Facts | None, *, are_read: bool) -> Coverage:
-    """Compare approved facts with ``now``; ``None``: none were sent or looked up.
+    """``now`` is None: no facts were sent or looked up.
 
     A program must send facts again if they are too old and a rule reads them (``are_read``), or if they were missing
     when people decided. Signoff looks its own up for every claim.

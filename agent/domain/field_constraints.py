@@ -1,7 +1,7 @@
 """Which values of an argument or fact a grant covers.
 
 Values of unexpected types are not allowed; `allows` never raises. Up to 50 grants are compared with a call, whose
-arguments may be long, so expensive results are computed once per value.
+arguments may be long, so results are kept per value.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ def freeing_problem(
 
 
 def rule_of_grant(rule: Rule) -> Rule:
-    """A grant's request has the people and quorum of its calls."""
     return rule.model_copy(
         update={
             "when": None,

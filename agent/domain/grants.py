@@ -1,8 +1,7 @@
 """Grants: consent in advance, for calls like the one that reviewers approve.
 
-A grant is the action of its own request: its arguments say all that it allows, and it takes effect once approved. A
-call is covered only if each argument and fact matches; what cannot be compared does not. Objections name fields,
-never values.
+A grant is the action of its own request, which says all that it allows, and takes effect once approved. Each argument
+and fact of a covered call must match; what cannot be compared does not. Objections name fields, never values.
 """
 
 from __future__ import annotations
@@ -65,8 +64,6 @@ class CallKind:
 
 @dataclass(frozen=True)
 class CallToCover:
-    """A call, prepared once for comparison with all grants."""
-
     action: Action
     facts: Facts
     rule: Rule

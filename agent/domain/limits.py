@@ -1,8 +1,8 @@
 """Limits over time: how much may run in a sliding window without a person.
 
 A limit never loosens a policy: without room, an action that would run is asked about or denied. Approved actions
-count, but are not refused. Amounts are exact: JSON numbers are read as decimal digits. What cannot be counted (a
-missing field, text, boolean, NaN, infinity, negative number) is asked about.
+count, but are not refused. JSON numbers are read as exact decimals. What cannot be counted (a missing field, text,
+boolean, NaN, infinity, negative number) is asked about.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ _EXACT = Context(prec=2_000)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A maximum per subject and window."""
-
     name: str
     """Uses are counted under this name, whatever the policy."""
     action_pattern: str
@@ -83,7 +81,6 @@ class Limit:
         return f'limit "{self.name}": {written(self.max)} {what} in {length(self.within)} {whose}, then {self.then}'
 
     def snapshot(self) -> dict[str, Any]:
-        """JSON for the policy's digest."""
         return {
             "name": self.name,
             "action_pattern": self.action_pattern,
@@ -129,7 +126,6 @@ class LimitState:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The state stored with a request, for its card."""
         limit = self.use.limit
         numbers = {"used": str(self.used), "waiting": str(self.waiting), "max": str(limit.max)}
         about = {"name": limit.name, "of": limit.of, "within": limit.within.total_seconds()}
@@ -149,8 +145,6 @@ class LimitState:
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """A limit when people were asked."""
-
     name: str
     of: str
     within: timedelta
@@ -169,7 +163,6 @@ class LimitView:
 
 
 def add(*amounts: Decimal) -> Decimal:
-    """The exact sum."""
     return reduce(_EXACT.add, amounts, _NONE)
 
 

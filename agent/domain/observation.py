@@ -30,7 +30,6 @@ class ObservedCount:
     checkpoint_id: str
     version: str
     judged: int
-    """Calls whose tool it names."""
     asks: int = 0
     asked_anyway: int = 0
     """By another rule."""

@@ -71,7 +71,6 @@ class Policy:
 
     @property
     def in_file_order(self) -> tuple[Rule, ...]:
-        """All rules, observed ones included."""
         rules = list(self.rules)
         for each in reversed(self.observed):
             rules.insert(each.place, each.rule)
@@ -108,7 +107,6 @@ class Policy:
         )
 
     def explain(self, given: Inputs) -> list[tuple[Rule, bool, str]]:
-        """Whether each checkpoint that names the tool applies, and why, in file order."""
         subject = given.subject
         return [
             (rule, *_applies(rule, given, subject)) for rule in self.rules if rule.names(given.action.tool)
@@ -143,7 +141,6 @@ class Policy:
         return next((each for each in self.lookups if each.tool == tool), None)
 
     def reads_facts(self, tool: str) -> bool:
-        """A rule or limit that names the tool reads facts, to evaluate or to describe."""
         rules = any(rule.reads_facts for rule in self.rules if rule.names(tool))
         return rules or any(limit.reads_facts for limit in self.limits if limit.names(tool))
 

@@ -24,7 +24,6 @@ _GROUPED = re.compile(r"[0-9][0-9 .-]{6,38}[0-9]\Z")
 
 
 def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSpan]:
-    """Find values with their kinds, one value at a time."""
     for value, kind in hidden:
         if not value.strip() or (kind != BY_POLICY and len(value) < SHORTEST_NAMED):
             continue
@@ -39,7 +38,6 @@ def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSp
 
 @lru_cache(maxsize=256)
 def _forms(value: str) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
-    """The pattern allows other spaces or groups of digits."""
     as_json = json.dumps(value)[1:-1]
     unescaped = json.dumps(value, ensure_ascii=False)[1:-1]
     nested = json.dumps(unescaped, ensure_ascii=False)[1:-1]

@@ -1,5 +1,3 @@
-"""How long requests wait, how people decide, how closely they look."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -22,7 +20,6 @@ class Scale:
     names: tuple[str, ...]
 
     def counts(self, found: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-        """Count from pairs of class and number."""
         known = dict(found)
         return tuple(known.get(each, 0) for each in range(len(self.names)))
 
@@ -98,10 +95,8 @@ class ReviewerVotes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one reader may see."""
-
     days: int
-    everything: bool  # not limited to the reader
+    everything: bool
     waiting_by_age: tuple[int, ...]  # classes of AGES
     waiting_by_deadline: tuple[int, ...]  # classes of LEFT
     outcomes: Outcomes

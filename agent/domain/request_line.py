@@ -13,8 +13,6 @@ from signoff.values import Person, Risk
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """Enough to recognise a request and see its urgency."""
-
     id: UUID
     description: str
     agent: str
@@ -31,7 +29,7 @@ class RequestLine:
     excluded: tuple[Exclusion, ...] = field(default=(), kw_only=True)
     # On the current revision.
     voters: tuple[Person, ...] = field(default=(), kw_only=True)
-    above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
+    above: tuple[str, ...] = field(default=(), kw_only=True)
     label: str | None = field(default=None, kw_only=True)
     granted_to: Behalf | None = field(default=None, kw_only=True)  # for a grant's request
     revision: int = field(default=1, kw_only=True)
@@ -44,12 +42,10 @@ class RequestLine:
 
     @property
     def standing(self) -> RequestStatus | ApprovalState:
-        """The same as RequestView's."""
         return self.approval or self.status
 
     @property
     def behalf(self) -> Behalf:
-        """The requester, or that of a grant's calls."""
         return self.granted_to or Behalf(anyone=False, requester=self.requester)
 
 

@@ -40,8 +40,6 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionView:
-    """The latest attempt, and its settlement."""
-
     id: UUID
     attempt: int
     status: ExecutionStatus
@@ -107,7 +105,6 @@ class Behalf:
 
     @classmethod
     def read(cls, named: str | None) -> Behalf:
-        """Read a grant's ``requester`` argument."""
         team, _, user = (named or "").partition("/")
         return cls(named == ANYONE, Person(team, user) if user else None)
 
@@ -168,15 +165,15 @@ class RequestView:
     excluded: tuple[Exclusion, ...] = ()
     allow_edit: bool = False
     editor_may_approve: bool = False  # else no editor's approval counts
-    editor: Person | None = None  # of this revision
-    changes: tuple[Change, ...] = ()  # of that edit
+    editor: Person | None = None
+    changes: tuple[Change, ...] = ()
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
     reject_reasons: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()  # names or dotted paths, hidden from everyone
     email_facts: tuple[str, ...] = ()  # names or dotted paths
     allow_grants: bool = False  # similar calls in advance
     grant_free: tuple[tuple[str, str], ...] = ()  # may vary in a grant, with patterns
-    grant: GrantView | None = None  # for a grant's request
+    grant: GrantView | None = None
     escalated: bool = False
     paused_by: str | None = None  # nothing of a paused agent or its descendants begins
     paused_agent: str | None = None  # None: every agent
@@ -200,7 +197,6 @@ class RequestView:
 
     @property
     def needs_people(self) -> bool:
-        """A decision or a settlement is missing."""
         in_doubt = self.execution is not None and self.execution.awaits_settlement
         return self.status is RequestStatus.WAITING or in_doubt
 

@@ -149,8 +149,6 @@ class Defaults(Terms):
 
 
 class Rule(Terms):
-    """A complete checkpoint."""
-
     checkpoint_id: str
     action_pattern: str
     when: str | None = None
@@ -171,7 +169,6 @@ class Rule(Terms):
 
     @property
     def reads_facts(self) -> bool:
-        """Whether condition, templates or e-mails read facts."""
         templates = (self.description_template or "", self.link_template or "")
         filled_in = {path[0] for template in templates for path in placeholder_names(template)}
         judged = self.when is not None and compile_when(self.when).uses_facts

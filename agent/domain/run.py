@@ -46,7 +46,7 @@ class CallState(StrEnum):
     READY = "ready"
     REFUSED = "refused"
     CLAIMED = "claimed"
-    DELEGATED = "delegated"  # as a child run
+    DELEGATED = "delegated"
     IN_DOUBT = "in_doubt"
     ANSWERED = "answered"
 
@@ -140,10 +140,10 @@ class CallView:
     request_id: UUID | None
     repeats: UUID | None  # an expired or voided call
     edited: tuple[Change, ...] = ()  # before approval
-    notes: tuple[str, ...] = ()  # of its approvers
+    notes: tuple[str, ...] = ()
     created_at: datetime | None = None
     answered_at: datetime | None = None
-    place: str | None = None  # of a function agent
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

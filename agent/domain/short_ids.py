@@ -1,7 +1,7 @@
 """Short ids: 16 hexadecimal digits, which fit a line on a phone and work in every command.
 
 A UUIDv7 (RFC 9562) has the millisecond, a counter, and random bits; the short form is the millisecond and the last
-four digits. It gives a range of a primary key; two ids of one millisecond share a short form once in 65,536.
+four digits: a range of a primary key. Two ids of one millisecond share a short form once in 65,536.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which URLs a webhook may have. Guards against SSRF.
 
-Cloud machines get credentials from a link-local address; databases and sidecars listen on loopback. Both are refused
-after name resolution, unless an operator allows them; credential addresses always. Private networks, which have many
-receivers, are allowed.
+Cloud machines get credentials from a link-local address; databases and sidecars listen on loopback. After name
+resolution both are refused unless an operator allows them; credential addresses always. Private networks, which have
+many receivers, are allowed.
 """
 
 from __future__ import annotations
