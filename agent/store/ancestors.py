@@ -49,7 +49,6 @@ def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> li
 
 
 async def orphans(connection: Connection, limit: int = 100) -> list[UUID]:
-    """Running child runs of ended parents."""
     return list((await connection.execute(_ORPHANS, {"limit": limit})).scalars())
 
 

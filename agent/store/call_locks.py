@@ -59,7 +59,6 @@ class StoredCall:
     paused: bool
     request_id: UUID | None
     destination: Destination | None
-    """Place of the card."""
     subject: str
     """The request's, or without one the run's."""
     voided: bool
@@ -73,7 +72,6 @@ class StoredCall:
     editor: Person | None
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
-    """Of the approving votes."""
     attempts: int
     wanted_again: bool | None
     """The last attempt was settled as Retry."""

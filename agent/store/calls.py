@@ -67,7 +67,6 @@ def sleep_until_ready(tx: Transaction, call_id: UUID, action: Action, seconds: f
 
 
 def judge_again(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """Evaluate a call that policy had allowed."""
     tx.add(_JUDGE_AGAIN, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
@@ -78,7 +77,6 @@ def refuse(tx: Transaction, call_id: UUID, agent: str, answer: CallAnswer) -> No
 
 
 def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
-    """Call before ``on_pending`` runs for this action."""
     tx.add(_HOLD, call=call_id, action=action)
 
 
@@ -93,23 +91,19 @@ def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
 
 
 def stop(tx: Transaction, call_id: UUID, agent: str, reason: str = "the run has ended; nothing ran") -> None:
-    """The run has ended, or an operator called the unbegun call off."""
     tx.add(_STOP, call=call_id, reason=reason)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_announced(tx: Transaction, call_id: UUID) -> None:
-    """Call after ``on_pending`` has run for the pending action."""
     tx.add(_ANNOUNCE, call=call_id)
 
 
 def clear_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
-    """Call when the tool knows that this action is no longer pending."""
     tx.add(_CLEAR_PREPARED, call=call_id, action=action)
 
 
 def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
-    """Wake a tool that prepared for the previous action."""
     tx.add(_ADVANCE, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 

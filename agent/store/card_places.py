@@ -1,5 +1,3 @@
-"""Places where a request can be acted on: its channel card and others."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -31,7 +31,6 @@ class Room:
         return all(limit.name in self._locked for limit in limits)
 
     def take(self, limits: Collection[ConcurrencyLimit]) -> bool:
-        """Count one more call, if all its limits have room."""
         free = all(self._claimed[limit.name] < limit.most for limit in limits)
         if free:
             self._claimed.update({limit.name for limit in limits})

@@ -33,7 +33,6 @@ class Decision:
 
 
 def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
-    """Insert decisions, and update requests and calls."""
     tx.add_rows(_DECIDE, [columns(each) for each in decisions])
 
 
@@ -48,7 +47,6 @@ def add_run_lines(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -
 
 
 def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
-    """Redraw the first messages of these calls' runs and their ancestors."""
     rows = [{"call_id": call_id} for call_id in call_ids]
     if rows:
         tx.add_rows(_SHOW_RUNS, rows, last=True)

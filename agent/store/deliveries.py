@@ -13,7 +13,6 @@ from agent.store.outbox import Destination
 from agent.store.rows import row_as
 
 LINES_AT_ONCE = 10
-"""Thread lines per message."""
 
 MAX_TOGETHER = 3000
 """Characters of facts in a message of several lines; far below Slack's limit, wording included."""
@@ -21,8 +20,6 @@ MAX_TOGETHER = 3000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A delivery is one line of a message."""
-
     id: UUID
     body: Mapping[str, object]
     wanted: int
@@ -33,8 +30,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NextDelivery:
-    """The next message, or why none may go."""
-
     epoch: int | None
     """Number of its lease; ``None``: not leased."""
     kind: str
@@ -125,7 +120,6 @@ class StoredMessage:
     """``expired``: the expired request that the card asks again."""
 
     more: bool
-    """More to send."""
     wait: float | None
     """Seconds for which the pace allows none; ``None``: some may go now."""
     rests: bool

@@ -19,7 +19,7 @@ PAGE = 100
 
 class Lane(StrEnum):
     READY = "ready"  # may run
-    OTHER = "other"  # to evaluate, announce or refuse
+    OTHER = "other"
     RUNS = "runs"
     NOTICES = "notices"
     POLICY = "policy"

@@ -25,8 +25,6 @@ async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A locked attempt."""
-
     id: UUID
     status: ExecutionStatus
     attempt: int
@@ -41,23 +39,18 @@ class Attempt:
     """The request's, or without one the run's."""
     request_id: UUID | None
     destination: Destination | None
-    """Place of the request's card."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallAttempt(Attempt):
-    """``call`` has its answer."""
-
     run_id: UUID
     call: EndedCall
     idempotent: bool
     read_only: bool
     outside: bool
-    """Executed by a program."""
 
     @property
     def actor(self) -> str:
-        """The worker's name in the audit log."""
         return self.worker if self.outside else f"worker:{self.worker}"
 
 

@@ -1,5 +1,3 @@
-"""Calls that programs execute."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -35,7 +35,6 @@ class StoredGrant:
     at: datetime
     approvers: tuple[str, ...]
     destination: Destination
-    """Place of its card."""
     action: bytes
     decided_digest: bytes
     recorded_digest: bytes | None

@@ -1,9 +1,9 @@
 """Uses of limits over time, deleted once no window reaches back to them.
 
-A use is one row per limit and call (or program request), however often that is evaluated, asked about or attempted.
-Its state follows from the call and its attempts (view ``limit_use_open``), so no release is lost; ``settle_ended``
-stores only final states. A trigger sums uses per minute, hour and day (``limit_sum``); the function ``limit_settled``
-reads a window in few rows.
+A use is one row per limit and call (or program request), however often that is evaluated or attempted. Its state
+follows from the call and its attempts (view ``limit_use_open``), so no release is lost; ``settle_ended`` stores only
+final states. A trigger sums uses per minute, hour and day (``limit_sum``); ``limit_settled`` reads a window in few
+rows.
 
 Calls that would run without a person lock their limits by name and subject, sum up, and write their uses before
 COMMIT. Approved calls add theirs without the lock: they could as well have come a moment later.
@@ -127,12 +127,10 @@ def _row(use: Use, key: UUID | None, *, of_call: bool) -> dict[str, Any]:
 
 
 async def settle_ended(connection: Connection, limit: int) -> int:
-    """Settle uses of ended calls or requests."""
     return (await connection.execute(_SETTLE, {"limit": limit})).rowcount
 
 
 async def forget_old(connection: Connection, limit: int) -> int:
-    """Delete uses beyond all windows."""
     parameters = {"limit": limit, "seconds": LONGEST.total_seconds()}
     return (await connection.execute(_FORGET, parameters)).rowcount
 

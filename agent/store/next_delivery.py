@@ -164,6 +164,6 @@ A channel may have very many messages, so each kind is read in index order, only
 of it may go. While only new messages may go, unposted ones are read instead of the updates before them. A limit
 unknown at planning time (`NULL`: none) makes PostgreSQL expect few rows, so it does not sort all.
 
-Until the next ANALYZE after a flood PostgreSQL assumes few pending rows, and would read them all to find one by id.
-`IS NOT FALSE` keeps such lookups off the index of pending rows.
+After a flood, until the next ANALYZE, PostgreSQL assumes few pending rows and would read all to find one by id. `IS
+NOT FALSE` keeps such lookups off the index of pending rows.
 """

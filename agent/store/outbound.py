@@ -19,7 +19,6 @@ from agent.store.rows import columns, row_as
 
 
 def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) -> None:
-    """Notify webhooks, and the checkpoint's e-mail addresses."""
     _to_webhooks(tx, OutboundEvent.REQUEST_OPENED, requests=[request_id])
     recipients = list(addresses)
     if recipients:

@@ -24,7 +24,6 @@ from signoff.values import Person
 URGENT, CARD, LINE = 0, 1, 2
 
 _ANSWERS = frozenset({"answer", "failed", "denied", "cancelled"})
-"""Results for a run's requester."""
 
 GRANT_LINES_WAIT = 60.0
 

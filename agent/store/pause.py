@@ -1,10 +1,7 @@
 """The pause switch: rows that name what must not begin.
 
 A claim holds the switch shared until COMMIT, and a pause waits for such claims: once it has returned, nothing that it
-names begins.
-
-A pause of everything, a run's agent, or an ancestor's agent stops the run. Every statement that begins something has
-this check::
+names begins. Every statement that begins something has this check::
 
     EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
 """
@@ -23,14 +20,12 @@ from agent.store.outbox import Destination
 HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
 """For transactions that evaluate or claim; send it before the statement that reads the switch.
 
-Applying a policy takes the same switch, so a later statement sees the policy's epoch, which cannot change before
-COMMIT.
+Applying a policy takes the switch, too, so the policy's epoch cannot change before COMMIT.
 """
 
 TRY_HOLD = text("""
 SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0)) AS held
 """)
-"""``HOLD`` without waiting."""
 
 
 async def lock_switch(connection: Connection) -> None:

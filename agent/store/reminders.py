@@ -1,5 +1,3 @@
-"""Reminders of waiting requests, and escalation at the deadline."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence

@@ -17,8 +17,6 @@ from agent.store.runs import LockedRun
 
 @dataclass(frozen=True, slots=True)
 class ReportedAttempt:
-    """A locked attempt, with locked run and chain head."""
-
     run: LockedRun
     attempt: CallAttempt
     head: ChainHead

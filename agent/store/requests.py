@@ -61,7 +61,6 @@ class NewRequest:
     """Set if ``principal`` is a key."""
     facts_source: FactsSource | None = None
     limits: tuple[LimitState, ...] = ()
-    """Limits over time on its action."""
     policy_epoch: int = 0
     judgement: Judgement | None = None
     rejected_before: UUID | None = None

@@ -51,7 +51,6 @@ async def cutoff(connection: Connection, ago: timedelta) -> datetime:
 
 
 async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int, int]:
-    """Numbers of due runs, requests, deliveries, notices and evaluations."""
     parameters = {"before": before, "last": _last_id(before)}
     (row,) = await fetch(connection, _COUNT, **parameters)
     return row.runs, row.requests, row.deliveries, row.notices, row.judgements
@@ -77,7 +76,6 @@ async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
 
 
 async def erase_requests(connection: Connection, ids: Sequence[UUID]) -> None:
-    """Erase all revisions and results."""
     await _apply(connection, _OF_REQUESTS, ids)
 
 
@@ -90,12 +88,10 @@ async def _apply(connection: Connection, statements: Sequence[TextClause], ids: 
 
 
 async def forget_deliveries(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete what was sent or given up."""
     return await _forget(connection, _DELIVERIES, before, limit)
 
 
 async def forget_notices(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete what was sent or given up."""
     return await _forget(connection, _NOTICES, before, limit)
 
 
@@ -130,7 +126,6 @@ _BEFORE: ColumnElement[datetime] = bindparam("before")
 
 
 def _open_attempt(of: ColumnElement[bool]) -> ColumnElement[bool]:
-    """An attempt that is open, in doubt, or recently ended or settled."""
     return exists(
         select(1)
         .select_from(execution.outerjoin(settlement, settlement.c.execution_id == execution.c.id))

@@ -1,5 +1,3 @@
-"""Schedules, and the result of each due time."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -37,7 +35,6 @@ async def read(connection: Connection, schedule_id: UUID) -> Schedule:
 
 
 async def due(connection: Connection, limit: int = 100) -> list[DueSchedule]:
-    """Due schedules, longest due first."""
     rows = await fetch(connection, _DUE, limit=limit)
     return [DueSchedule(row_as(Schedule, row), row.now) for row in rows]
 

@@ -41,7 +41,6 @@ async def void(tx: Transaction, request_id: UUID) -> NewRequest:
 
 
 async def find_successor(connection: Connection, principal: str, client_id: str) -> UUID | None:
-    """The request that asks again for a void one."""
     key = {"principal": principal, "client": client_id.rpartition("#")[0]}
     found: UUID | None = (await connection.execute(_NAMED, key)).scalar_one_or_none()
     return found

@@ -1,7 +1,7 @@
 """Lock and read what any number of votes and edits need, in one round trip.
 
 Locks come first, level by level and by id, then reads: PostgreSQL evaluates a locking statement's own expressions
-before it waits. Many at once wait for nothing; a row locked elsewhere is then locked alone.
+before it waits. Many requests at once wait for nothing; a row locked elsewhere is then locked alone.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class AskedCall:
 @dataclass(frozen=True, slots=True)
 class ReviewedRequest(LockedRequest):
     digest: bytes  # of the current revision
-    editor: Person | None  # of this revision
+    editor: Person | None
     votes: tuple[StoredVote, ...]
     decided_by: Person | None
     place: StoredPlace | None
@@ -125,7 +125,6 @@ async def lock(
 
 
 def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) -> bool:
-    """Whether everything that an act may write is locked."""
     of_call = row.status != RequestStatus.WAITING or row.call_id is None or row.call_id in locked
     return row.id in locked and of_call and request_subject(row.id) in heads
 

@@ -16,7 +16,7 @@ digest_card = Table(
     Column("channel_id", Text, primary_key=True),
     Column("agent", Text, primary_key=True),
     Column("ts", Text, nullable=False),
-    Column("outdated", Boolean, nullable=False),  # to be posted again
+    Column("outdated", Boolean, nullable=False),
 )
 
 delivery = Table(

@@ -50,7 +50,7 @@ approval_request = Table(
     Column("handed_over_at", Timestamp),  # its asker has read the approval
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
     Column("limits", JSONB),  # when opened: [{name, used, …}, …]
-    Column("policy_epoch", Integer),  # of the evaluation
+    Column("policy_epoch", Integer),
     Column("rejected_before", Uuid),  # in which people rejected the same action
     Column("executor", Text),  # of a run's call, "*" for any
 )
@@ -117,6 +117,6 @@ card_place = Table(
     Column("channel_id", Text),
     Column("user_id", Text),
     Column("ts", Text),
-    Column("folded", Boolean, nullable=False),  # in a digest, without a card
+    Column("folded", Boolean, nullable=False),
     created(),
 )

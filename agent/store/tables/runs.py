@@ -32,7 +32,7 @@ agent_run = Table(
     Column("agent", Text, nullable=False),
     Column("agent_version", Text, nullable=False),
     Column("task", Text, nullable=False),
-    Column("principal", Text, nullable=False),  # key, command or service
+    Column("principal", Text, nullable=False),
     Column("api_key_id", Uuid),  # child runs have the same
     Column("start_key", Text),  # makes starting idempotent (Slack trigger, event id …)
     Column("session_id", Text),  # the program's id of the conversation
@@ -45,13 +45,13 @@ agent_run = Table(
     Column("status", run_status, nullable=False),
     Column("cause", Text),
     Column("answer", Text),
-    Column("progress", Text),  # by a function agent
-    Column("label", Text),  # beside the agent's name
+    Column("progress", Text),
+    Column("label", Text),
     Column("turn", Integer, nullable=False),
     Column("steps", Integer, nullable=False),
     Column("tokens", BigInteger, nullable=False),
     Column("tokens_before", BigInteger, nullable=False),  # at the last resumption
-    Column("inputs", Integer, nullable=False),  # for the model
+    Column("inputs", Integer, nullable=False),
     Column("heard", Integer, nullable=False),  # inputs read by the last turn
     Column("awaiting_calls", Integer, nullable=False),  # unanswered blocking calls
     Column("branches", Boolean, nullable=False),  # each answer wakes it
@@ -59,7 +59,7 @@ agent_run = Table(
     Column("lease_epoch", BigInteger, nullable=False),
     created(),
     Column("updated_at", Timestamp, nullable=False),
-    Column("erased_at", Timestamp),  # later content is there
+    Column("erased_at", Timestamp),
 )
 
 tool_call = Table(

@@ -36,7 +36,6 @@ def with_descendants(run_id: ColumnElement[UUID]) -> FromClause:
 
 
 def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
-    """Agents of waiting requests, oldest first."""
     below, asked = descendants(run_id), tool_call.alias("asked")
     return (
         select(func.array_agg(aggregate_order_by(below.c.agent, asked.c.id)))

@@ -12,8 +12,6 @@ from signoff.values import Risk
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """A digest card's content."""
-
     waiting: int = 0
     highest: Risk = Risk.LOW
     first_deadline: datetime | None = None

@@ -1,5 +1,3 @@
-"""Grants in force."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

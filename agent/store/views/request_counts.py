@@ -57,7 +57,6 @@ async def audience_counts(
 async def filter_choices(
     connection: Connection, person: Person, kind: RequestKind, among: int
 ) -> list[FilterChoice]:
-    """Values of the latest requests."""
     rows = await fetch(connection, _choices(kind, among), team=person.team_id, user=person.user_id)
     return [row_as(FilterChoice, row) for row in rows]
 

@@ -65,7 +65,6 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 
 
 def values(wanted: RequestFilter) -> dict[str, Any]:
-    """Parameters by name, without ``person``."""
     asked = wanted.requester
     given = {
         "agent": wanted.agent or None,
@@ -102,7 +101,6 @@ def comes_after(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
 
 
 def time_of(kind: RequestKind) -> Column[Any]:
-    """The time at which a request became one of this kind."""
     return request.c.decided_at if kind is RequestKind.DECIDED else request.c.created_at
 
 

@@ -187,8 +187,7 @@ ONE = _VIEW.where(_request.c.id == bindparam("id"))
 MANY = _VIEW.where(_request.c.id == any_(_ids))
 # Planning these joins takes longer than running them for few requests. PostgreSQL keeps a plan only if it expects it
 # to be as good as one for the actual values: for an array, only if it cannot know its length, hence ARRAY. OFFSET 0
-# keeps it from joining whole tables. A kept plan is only as good as the statistics at its time, so many requests get
-# a new one.
+# keeps it from joining whole tables. A kept plan is only as good as its statistics, so many requests get a new one.
 _asked = (
     func.unnest(func.array(select(func.unnest(_ids)).scalar_subquery()))
     .table_valued("id")

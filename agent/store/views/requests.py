@@ -1,5 +1,3 @@
-"""Requests for cards, lists and votes, one query each."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -48,14 +46,12 @@ class VoteContext:
 
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
-    """Who may decide, and whose votes are live."""
     for row in await fetch(connection, _VOTE_CONTEXT, id=request_id):
         return row_as(VoteContext, row, voters=_people(row.voters))
     return None
 
 
 async def request_view(connection: Connection, request_id: UUID) -> RequestView | None:
-    """Everything that may be shown of a request."""
     found = await fetch(connection, request_rows.ONE, id=request_id)
     return _view(found[0]) if found else None
 

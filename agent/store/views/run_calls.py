@@ -104,7 +104,6 @@ def transcripts(
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
-    """Pending calls that the run waits for."""
     rows = await fetch(connection, _ASKED_BELOW, run=run_id)
     return tuple(_call(row) for row in rows)
 

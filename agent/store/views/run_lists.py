@@ -83,7 +83,6 @@ async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
 
 
 async def run_of_session(connection: Connection, principal: str, session_id: str, agent: str) -> UUID | None:
-    """The agent's latest run in the conversation."""
     parameters = {"principal": principal, "session": session_id, "agent": agent}
     found: UUID | None = (await connection.execute(_OF_SESSION, parameters)).scalar_one_or_none()
     return found
@@ -184,7 +183,6 @@ def _asking(conditions: Sequence[ColumnElement[bool]], *, later: bool) -> Select
 
 
 def _delegating(of_team: Select[tuple[UUID]]) -> Select[tuple[UUID]]:
-    """The child run waits for people."""
     delegated = (
         select(tool_call.c.run_id).distinct().where(tool_call.c.state == CallState.DELEGATED).subquery()
     )

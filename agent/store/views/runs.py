@@ -42,13 +42,11 @@ async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
 async def recent_runs(
     connection: Connection, *, team_id: str | None = None, limit: int = 20
 ) -> list[RunView]:
-    """Runs, newest first."""
     rows = await fetch(connection, _OF_ALL if team_id is None else _OF_TEAM, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 
 async def running(connection: Connection, team_id: str, limit: int = 20) -> list[RunView]:
-    """Runs that work or wait for people, newest first."""
     rows = await fetch(connection, _RUNNING, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
@@ -74,7 +72,6 @@ async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext 
 
 
 async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
-    """Values of these runs' and their descendants' calls."""
     rows = (await connection.execute(_VALUES, {"ids": list(run_ids)})).all()
     return {
         row.root: RunValues(
@@ -141,7 +138,6 @@ RUN_VIEW = select(
     .label("paused_by"),
     select(func.min(pause.c.scope)).where(_pauses_run).scalar_subquery().label("paused_scope"),
 )
-"""What `run_of` reads."""
 
 _ids = func.unnest(bindparam("runs", type_=ARRAY(Uuid)))
 NAMED = func.any(func.array(select(_ids).scalar_subquery()))
@@ -193,4 +189,3 @@ MESSAGES = text("""
 SELECT run_id, seq, role::text AS role, turn, text, author_team_id, author_user_id, created_at
 FROM run_message WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) ORDER BY run_id, seq
 """)
-"""As `message_of` reads them."""

@@ -79,7 +79,6 @@ async def _newest(
 async def requests_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[UUID]:
-    """Requests opened or decided in this time, oldest first."""
     parameters = {"since": since, "until": until, "after": after or UUID(int=0), "limit": limit}
     return list((await connection.execute(_REQUESTS_BETWEEN, parameters)).scalars())
 
@@ -103,7 +102,6 @@ class CastVote:
 async def votes_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[CastVote]:
-    """Votes by id."""
     parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
     return [row_as(CastVote, row) for row in await connection.execute(_VOTES_BETWEEN, parameters)]
 
@@ -111,7 +109,6 @@ async def votes_between(
 async def events_between(
     connection: Connection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
 ) -> list[AuditEvent]:
-    """Audit events by time."""
     parameters = {
         "until": until,
         "at": after.at if after else since,
@@ -130,7 +127,6 @@ def _before(at: datetime) -> UUID:
 def _search(
     table: Table, status: RequestStatus | RunStatus | None, *, of_agent: bool, later: bool
 ) -> Select[tuple[UUID]]:
-    """Read the primary key, or the newest per agent and status."""
     conditions: list[ColumnElement[bool]] = []
     if later:
         conditions += [table.c.id >= bindparam("first"), table.c.created_at >= bindparam("since")]

@@ -47,7 +47,7 @@ async def waiting_for_others(
     wanted: RequestFilter,
     order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[HistoryLine]:
-    """Requests that this person may see but not, or no longer, decide. ``seen``: audiences they see."""
+    """Requests that this person may see but not (or no longer) decide. ``seen``: audiences they see."""
     given = request_filters.values(wanted)
     whose = _parameters(person, roles, channels, seen)
     rows = await fetch(connection, _page(frozenset(given), order, limit), **whose, **given)

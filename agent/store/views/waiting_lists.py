@@ -56,7 +56,7 @@ async def waiting_for(
     wanted: RequestFilter = EVERYTHING,
     order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[RequestLine]:
-    """The person has neither voted nor is excluded. ``roles``: user groups."""
+    """The person has not voted and is not excluded. ``roles``: user groups."""
     given = request_filters.values(wanted)
     rows = await fetch(
         connection,
@@ -95,7 +95,6 @@ async def count_waiting_for(
 
 
 async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
-    """Pairs of approvers and card channel: few."""
     rows = await fetch(connection, _AUDIENCES, team=team_id)
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
