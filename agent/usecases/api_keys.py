@@ -25,7 +25,6 @@ START = "signoff_"
 
 SHAPE = re.compile(START + r"[A-Za-z0-9_-]{43}\Z")
 SHOWN = len(START) + 4
-"""Stored, to tell keys apart."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
@@ -114,7 +113,7 @@ async def authenticate(db: Database, presented: str) -> Principal | None:
 
 
 async def forget_uses(db: Database) -> int:
-    """The deleted counts are not worth reporting: 0."""
+    """Returns 0: the deleted counts are not worth reporting."""
     async with db.transaction() as tx:
         await api_keys.forget_uses(tx)
     return 0

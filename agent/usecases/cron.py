@@ -60,7 +60,6 @@ class Cron:
         return found
 
     def latest(self, first: datetime, now: datetime, grace: timedelta) -> datetime | None:
-        """The latest scheduled time since ``first``, at most ``grace`` ago."""
         at: datetime | None = first
         if first < now - grace:
             at = self.after(now - grace - timedelta(microseconds=1))

@@ -115,7 +115,6 @@ async def _take(
 
 
 async def _fold(tx: Transaction, destination: Destination, cards_per_minute: int) -> None:
-    """One current digest per sender replaces cards that exceed the limit."""
     senders = await floods.fold(tx, destination, cards_per_minute)
     outbox.enqueue(tx, [outbox.digest(destination, sender) for sender in senders])
     await tx.flush()
@@ -130,7 +129,6 @@ async def bound_pauses(db: Database) -> int:
 
 
 async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> int:
-    """Post folded requests' cards that still wait, within the limit."""
     async with db.transaction() as tx:
         found = await floods.unfold(tx, cards_per_minute)
         outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there, _ in found])

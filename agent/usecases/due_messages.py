@@ -18,7 +18,7 @@ class DueMessage:
     request_id: UUID | None
     run_id: UUID | None
     agent: str | None  # of a digest: an agent, or `key:NAME`
-    turn: str  # for taking turns
+    turn: str
     bodies: tuple[Mapping[str, object], ...]
     wanted: int
     attempts: int
@@ -29,7 +29,6 @@ class DueMessage:
 
     @property
     def newer_digest(self) -> str | None:
-        """The message that replaced this digest, if outdated."""
         newer = self.bodies[0].get("digest") if self.kind == "digest" else None
         return str(newer) if newer else None
 

@@ -69,6 +69,5 @@ async def release(db: Database, begun: Reservation) -> None:
 
 
 async def delete_old(db: Database) -> int:
-    """Delete responses older than a day."""
     async with db.transaction() as tx:
         return await idempotency.delete_old(tx, _AT_ONCE)

@@ -13,8 +13,6 @@ from agent.database.transaction import Transaction
 
 
 class Skipped(Enum):
-    """The member has to run alone."""
-
     SKIPPED = "skipped"
 
 
@@ -28,8 +26,6 @@ Settled: TypeAlias = Result | Exception | Skipped
 
 
 class JointUseCase(ABC, Generic[Member, Found, Result]):
-    """Lock and read all members, then decide on each and write everything."""
-
     def __init__(self, db: Database) -> None:
         self._db = db
 

@@ -1,5 +1,3 @@
-"""Limits over time."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +56,6 @@ async def allow_use(
 
 
 async def settle_ended(db: Database) -> int:
-    """Settle uses, and delete those before every window."""
     settled = BATCH
     total = 0
     while settled == BATCH:

@@ -21,7 +21,7 @@ SUBJECT = "pause"
 
 
 async def pause(db: Database, agent: str | None, *, by: Person | str, reason: str | None = None) -> bool:
-    """``None``: all agents. Once it returns, nothing begins. False: already paused."""
+    """``None``: all agents. Once this returns, nothing begins. False: already paused."""
     return await _turn(db, agent, by, reason, stop=True)
 
 
@@ -35,7 +35,6 @@ async def active_pauses(db: Database) -> list[Pause]:
 
 
 async def known_agents(db: Database) -> list[str]:
-    """Agents with a run or request."""
     return await db.read(pauses.known_agents)
 
 

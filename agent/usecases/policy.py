@@ -25,7 +25,6 @@ SUBJECT = "policy"
 
 
 async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
-    """The policy in force, or this one if there was none."""
     found = await in_force(db)
     if found is not None:
         return found
@@ -37,7 +36,7 @@ async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
 
 
 async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
-    """Once it returns, nothing is evaluated or claimed under an earlier policy. The same text again changes nothing."""
+    """Once this returns, nothing is evaluated or claimed under an earlier policy. The same text changes nothing."""
     async with db.transaction() as tx:
         await pause.lock_switch(tx)
         now = await policies.in_force(tx)
@@ -94,7 +93,6 @@ async def find(db: Database, epoch: int) -> StoredPolicy:
 
 
 async def history(db: Database, limit: int) -> list[StoredPolicy]:
-    """Policies, newest first."""
     return await db.read(policies.history, limit)
 
 

@@ -1,4 +1,4 @@
-"""Who adds a schedule is the requester of its runs. Each time starts one run, across all processes."""
+"""The person who adds a schedule is the requester of its runs. Each time starts one run, across all processes."""
 
 from __future__ import annotations
 

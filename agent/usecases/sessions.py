@@ -31,7 +31,6 @@ class NewSession:
 
 
 async def create_link(db: Database, person: Person) -> str:
-    """The secret signs this person in once, within ``LINK_LIFE``."""
     secret = secrets.token_urlsafe(32)
     async with db.transaction() as tx:
         sessions.delete_old(tx)

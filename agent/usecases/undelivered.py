@@ -1,5 +1,3 @@
-"""Messages that Slack rejects."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -74,7 +72,6 @@ async def list_dead(db: Database, limit: int) -> Sequence[DeadMessage]:
 
 
 async def retry_dead(db: Database, delivery_id: UUID | None) -> int:
-    """Retry one message, or all."""
     async with db.transaction() as tx:
         channels = await undelivered.revive(tx, delivery_id)
         tx.wake(*(Wakeup.channel(channel_id) for channel_id in set(channels)))

@@ -1,5 +1,3 @@
-"""Attempts of workers (`internal`) and programs (`external`)."""
-
 from agent.usecases.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome
 from agent.usecases.executions.claims import CallToClaim, ClaimCalls, find_claim
 from agent.usecases.executions.internal import (

@@ -174,7 +174,6 @@ async def _claim(
 def _open_claim(
     found: ClaimableRequest, request_id: UUID, token_of: TokenOf, lease_seconds: float
 ) -> ExternalClaim | None:
-    """The repeated claim, while its attempt is open and its action is the decided one."""
     execution_id = found.open_execution
     if (
         execution_id is None
@@ -226,7 +225,7 @@ def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
 
 
 def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool) -> None:
-    """Raises ``ClaimRefused`` unless people approved exactly these facts."""
+    """Raises ``ClaimRefused``."""
     match coverage(found.approved_facts, facts, are_read=are_read):
         case Coverage.CHANGED:
             raise ClaimRefused(FACTS_CHANGED, "its facts have changed since people approved it")

@@ -32,7 +32,6 @@ async def hand_out(db: Database, call_id: UUID, seconds: float) -> bool:
 
 
 async def handed_out(db: Database, tools: Sequence[tuple[str, str]]) -> list[HandedOutCall]:
-    """The oldest claimable calls of these (agent, tool) pairs."""
     return await db.read(external_calls.handed_out, tools, PAGE)
 
 

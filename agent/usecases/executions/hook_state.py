@@ -25,7 +25,6 @@ async def mark_announced(db: Database, call_id: UUID, action: bytes) -> bool:
 
 
 async def is_superseded(db: Database, call_id: UUID, action: bytes) -> bool:
-    """The preparation was undone or replaced."""
     return await db.read(views.prepared_action, call_id) != action
 
 

@@ -1,7 +1,6 @@
-"""Attempts of workers.
+"""At most once: an attempt is claimed before its effect begins, and never silently repeated.
 
-At most once: an attempt is claimed before its effect begins, and never silently repeated. Exactly-once is impossible
-for arbitrary effects; an unknown outcome is *in doubt*.
+Exactly-once is impossible for arbitrary effects; an unknown outcome is *in doubt*.
 """
 
 from __future__ import annotations
@@ -145,7 +144,6 @@ def try_again(
 
 
 def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> None:
-    """The worker presumed lost has executed the call."""
     run, attempt = found.run, found.attempt
     attempts.write_end_of_doubt(tx, attempt, outcome, found.head, attempt.actor)
     call_answers.answer(tx, run, attempt.call, CallAnswer(AnswerKind.RESULT, outcome.text))

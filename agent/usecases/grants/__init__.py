@@ -1,5 +1,3 @@
-"""Grants: consent in advance."""
-
 from agent.usecases.grants.endings import end_all, revoke, revoke_as_operator
 from agent.usecases.grants.giving import GrantProposal, propose
 from agent.usecases.grants.uses import (

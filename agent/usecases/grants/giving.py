@@ -46,7 +46,6 @@ class GrantProposal:
     max_sum: Decimal | None = None
 
     def digest(self) -> bytes:
-        """A digest that identifies a repeated proposal."""
         hashed: dict[str, object] = {
             "arguments": {name: constraint_as_json(each) for name, each in self.arguments.items()},
             "facts": {name: constraint_as_json(each) for name, each in (self.facts or {}).items()},

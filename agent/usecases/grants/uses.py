@@ -252,7 +252,6 @@ def _objection(
 
 
 def granted(grant: StoredGrant) -> Grant | None:
-    """The approved terms, if the stored ones still match."""
     action = (
         attempts.approved_action(grant.action, grant.decided_digest, grant.recorded_digest)
         if grant.action

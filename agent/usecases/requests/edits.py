@@ -144,7 +144,6 @@ def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Differ
 
 
 def _is_repeated(request: ReviewedRequest, edit: Edit) -> bool:
-    """The applied edit is delivered again."""
     return (
         request.status is RequestStatus.WAITING
         and request.revision == edit.revision + 1

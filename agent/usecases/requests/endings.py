@@ -1,5 +1,3 @@
-"""Requests that end without a vote, and those that escalate."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -71,7 +69,6 @@ BATCH = 32
 
 
 async def expire_due(db: Database, *, batch_size: int = BATCH) -> int:
-    """Expire unanswered requests, or escalate them (once)."""
     due = open_requests.lock_due
     return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 

@@ -144,7 +144,6 @@ def content_digest(new: NewRequest) -> bytes:
 
 
 def _park(tx: Transaction, call: NewCall, new: NewRequest) -> None:
-    """The run waits for the call unless it may go on in the background."""
     released = call.blocking and new.background
     calls.mark_asked(tx, new, blocking=call.blocking and not new.background)
     if released:

@@ -73,7 +73,6 @@ def end_requests(
     earlier: Sequence[tuple[ChainHead, AuditEntry]] = (),
     later: Sequence[tuple[ChainHead, AuditEntry]] = (),
 ) -> None:
-    """``earlier`` and ``later`` audit entries surround the decisions'."""
     if not endings:
         return
     decided = [_decision(each) for each in endings]

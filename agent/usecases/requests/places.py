@@ -1,5 +1,3 @@
-"""Compare a click's card with the stored one."""
-
 from __future__ import annotations
 
 from agent.database.transaction import Transaction

@@ -23,7 +23,6 @@ _BROKEN = FailedItems("remind")
 
 
 async def _remind(tx: Transaction, due: Sequence[DueReminder]) -> None:
-    """After the deadline nobody is notified."""
     voters = await reminders.voters(tx, [row.id for row in due])
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in due])
     reminded = {row.id: _reminded(row, heads[request_subject(row.id)].at) for row in due}

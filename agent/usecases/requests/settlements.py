@@ -67,7 +67,6 @@ async def settle(
 
 
 async def _lock(connection: Connection, execution_id: UUID) -> tuple[runs.LockedRun | None, Doubt | None]:
-    """Lock the attempt behind its run; an external one has none."""
     run_id = await executions.run_of(connection, execution_id)
     run = await runs.lock(connection, run_id) if run_id else None
     return run, await doubts.lock(connection, execution_id)

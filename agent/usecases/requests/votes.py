@@ -219,7 +219,6 @@ def _decide_and_claim(
     earlier: Sequence[tuple[ChainHead, AuditEntry]],
     claimant: Claimant,
 ) -> None:
-    """Write the approval, and the attempt if the claimant takes it."""
     action = attempts.approved_action(call.action, call.digest_decided, decided.digest)
     terms = claimant.judge(call, action) if action else None
     if action is None or terms is None:

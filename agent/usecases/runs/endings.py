@@ -1,5 +1,3 @@
-"""Runs that end before their agents are done, and what ends with them."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +26,6 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """``facts`` go into the runs' threads."""
-
     status: RunStatus
     cause: str
     by: Person | None = None

@@ -1,5 +1,3 @@
-"""Start a run: its row, first message, audit chain and thread."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -202,7 +202,6 @@ async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> N
 
 
 async def show_at_work(db: Database, run_id: UUID) -> None:
-    """The first message shows a call that takes a while."""
     async with db.transaction() as tx:
         there = await runs.destination(tx, run_id)
         if there is not None:

@@ -1,5 +1,3 @@
-"""Withdraw what an agent no longer waits for."""
-
 from __future__ import annotations
 
 from uuid import UUID
