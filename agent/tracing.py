@@ -1,7 +1,7 @@
-"""OpenTelemetry traces of a run: one trace across all waits and processes.
+"""OpenTelemetry traces: one per run, across all waits and processes, and one per program's request.
 
 Nothing is stored: a run's id (uuid7) is its trace's id, its end the span's, and its first half gives the start time.
-Endings are noted here; the reader of `subscribe` reports them after COMMIT. A program's request has its own trace.
+Endings are noted here; the reader of `subscribe` reports them after COMMIT.
 
 Without a provider this does nothing. Attributes are ids, names, states and numbers, never arguments, texts or people.
 Nothing here raises.

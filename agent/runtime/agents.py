@@ -1,5 +1,3 @@
-"""The registry of agents served by this process."""
-
 import importlib
 import re
 import traceback
@@ -196,7 +194,6 @@ def load_agents(modules: Sequence[str]) -> Registry:
 
 
 def _is_in_module(filename: str) -> bool:
-    """The frame is in the loaded module, not in our code or the import system."""
     machinery = (Path(__file__).parent, Path(importlib.__file__).parent)
     return filename.endswith(".py") and Path(filename).parent not in machinery
 
@@ -206,7 +203,7 @@ def _import(name: str) -> ModuleType:
         raise LoadError(f'"{name}" is not the name of a module (write my_agents for the file my_agents.py)')
     try:
         return importlib.import_module(name)
-    except Exception as error:  # may be anything
+    except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             hint = " (write it without .py)" if name.endswith(".py") else ""
             raise LoadError(

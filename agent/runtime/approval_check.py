@@ -14,7 +14,7 @@ class ApprovedCall(Protocol):
     @property
     def digest_decided(self) -> bytes | None: ...
     @property
-    def digest_recorded(self) -> bytes | None: ...  # in the audit log
+    def digest_recorded(self) -> bytes | None: ...
     @property
     def signature_decided(self) -> bytes | None: ...  # of the tool's parameters; None: not compared
     @property
@@ -39,7 +39,7 @@ def changed(
     facts: Facts,
     rule: Rule | None,
 ) -> str | None:
-    """Why an approval covers no longer what would run. ``rule``: the one that matches now."""
+    """Why an approval no longer covers what would run. ``rule``: the one that matches now."""
     if not decided.digest == approval.digest_decided == approval.digest_recorded:
         return "the stored action is not the decided one"
     if decided.tool_version != now.tool_version:

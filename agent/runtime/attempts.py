@@ -48,7 +48,6 @@ async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Cl
 
 
 async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:
-    """The trace is below the approved request or the run."""
     about: tracing.Attributes = {
         "run_id": str(run.id),
         "request_id": str(claim.request_id) if claim.request_id else None,

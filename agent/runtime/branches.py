@@ -28,7 +28,6 @@ class Branch:
     tasks: list[asyncio.Task[Any]]
     """The function's, itself first."""
     moved: asyncio.Event
-    """A task has begun something or ended."""
     path: tuple[int, ...] = ()
     _made: int = field(default=0, init=False)
     _begun: int = field(default=0, init=False)

@@ -155,7 +155,6 @@ async def _ask(
     states: tuple[LimitState, ...],
     context: QuestionContext,
 ) -> bool:
-    """Ask people, unless they rejected it in this run or allowed it in advance."""
     work = call.work
     if (no := _earlier_rejection(context)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
@@ -229,7 +228,6 @@ async def _refuse(
 
 
 async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> None:
-    """A call that no program claims in time fails."""
     if work.claim_over:
         why = "no program claimed it in time; nothing was done"
         await claims.give_up(services, work, tool, why)
@@ -335,7 +333,6 @@ async def _void_and_ask(
 
 
 async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
-    """Log a refusal that stops the run, for it and its parents."""
     await hooks.refused(services, work, tool)
     stopped = await runs.answer_call(services.db, work.call.id)
     if stopped is not None:

@@ -1,5 +1,3 @@
-"""Claim a ready call and run its tool, or end it."""
-
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial

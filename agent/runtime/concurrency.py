@@ -27,8 +27,6 @@ def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[Concurre
 
 
 class Concurrency:
-    """``announce`` notifies processes with waiting calls."""
-
     def __init__(self, wake: Callable[[Sequence[Wakeup]], object], announce: Callable[[], object]) -> None:
         self._wake = wake
         self._announce = announce

@@ -15,7 +15,6 @@ def summary(function: Callable[..., Any]) -> str:
 
 
 def arguments(function: Callable[..., Any]) -> dict[str, str]:
-    """The `Args:` section (Google style)."""
     found: dict[str, str] = {}
     inside, indent, current = False, 0, ""
     for line in inspect.cleandoc(function.__doc__ or "").splitlines():

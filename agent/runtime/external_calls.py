@@ -1,7 +1,7 @@
-"""Calls whose tool an external program runs.
+"""Calls whose tool an external program runs; the service never calls its function.
 
-The service never calls such a tool's function. Approved or allowed calls wait for a program whose key has the scope
-`execute`; its claim is evaluated by the current policy and facts, like a worker's.
+Approved or allowed calls wait for a program whose key has the scope `execute`; its claim is evaluated by the current
+policy and facts, like a worker's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class ExternalCallClaim:
 
 
 async def handed_out(services: Services, principal: Principal) -> list[HandedOutCall]:
-    """The oldest calls that this key may claim."""
     tools = [
         (agent.name, tool.name)
         for agent in services.registry

@@ -50,7 +50,6 @@ class FunctionAgent(Agent):
             raise TypeError(f"Agent {self.name!r}: write `async def {self.name}(task: str)`")
 
     def tool(self, name: str) -> Tool | None:
-        """A tool of its own, or every function agent's sleep."""
         return super().tool(name) or (PAUSE if name == SLEEP else None)
 
     def begin(self, task: str) -> Coroutine[Any, Any, Any]:

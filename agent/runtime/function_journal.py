@@ -38,7 +38,6 @@ class Entry:
     call: CallView | None
     """Recorded earlier; None: new."""
     heard: asyncio.Future[CallView]
-    """Gets the answered call in its turn."""
     waiting: int = 0
     dropped: bool = False
     """The waiting task was cancelled."""
@@ -46,8 +45,6 @@ class Entry:
 
 @dataclass
 class FunctionJournal:
-    """The journal of one replay."""
-
     agent: FunctionAgent
     recorded: Sequence[CallView]
     repeats: Mapping[UUID | None, CallView]
@@ -237,7 +234,6 @@ class FunctionJournal:
         return call
 
     def _following(self, call: CallView) -> CallView | None:
-        """The first call after this one was answered."""
         if call.place is None and (number := self.recorded.index(call) + 1) < len(self._one_by_one):
             return self.recorded[number]
         if (at := call.answered_at) is None:
@@ -261,7 +257,6 @@ def _made_at(call: CallView) -> tuple[datetime | None, int, int]:
 
 
 def _is_answered(call: CallView, following: CallView | None) -> bool:
-    """Whether it was answered before ``following`` was proposed."""
     if call.answer is None or following is None:
         return call.answer is not None
     if call.answered_at is None or following.created_at is None:

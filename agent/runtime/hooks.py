@@ -108,6 +108,6 @@ async def _failure(
 ) -> str | None:
     try:
         await services.user_code.call(hook, arguments, name=f"hook of {tool.name}", within=TIMEOUT)
-    except Exception as error:  # may raise anything
+    except Exception as error:
         return stored_text.log_text(error, action.arguments)
     return None

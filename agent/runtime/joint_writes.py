@@ -1,5 +1,3 @@
-"""Joint writes for many runs."""
-
 from __future__ import annotations
 
 import asyncio

@@ -44,7 +44,6 @@ class Model:
     ) -> None:
         self.name = name
         self.last_problem: str | None = None
-        """The last request's error, for health checks."""
         self._make = partial(_provider, api_key, base_url, timeout)
         self._provider: Provider | None = None
 

@@ -32,7 +32,7 @@ _LOOKED_AT = re.compile(r"\b(args|facts)\.([A-Za-z_]\w*)")
 
 
 def lint_policy(policy: Policy, registry: Registry, filename: str, now: datetime | None = None) -> list[str]:
-    """Sorted lines `checkpoints.toml:12: …`. Names need loaded agents, ended observations ``now``."""
+    """Sorted lines `checkpoints.toml:12: …`; names only with loaded agents, ended observations only with ``now``."""
     lines = Lines(policy.source)
     found = [
         (lines.of(table, index, key), sentence) for table, index, key, sentence in _all(policy, registry)
@@ -94,7 +94,6 @@ def _bounds(policy: Policy) -> Iterator[_Bound]:
 
 
 def _claimed(text: str) -> str | None:
-    """The first argument that is money or a count by its name, unless facts are read, too."""
     paths = [match[0] for match in _PATH.finditer(text)]
     if any(path.startswith("facts.") for path in paths):
         return None

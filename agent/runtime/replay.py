@@ -46,7 +46,7 @@ async def advance_function(services: Services, leased: LeasedRun, agent: Functio
         answer = await services.user_code.call(
             look.journal.run, {"task": leased.run.task}, name=f"agent {agent.name}", within=agent.seconds
         )
-    except Exception as error:  # may be anything
+    except Exception as error:
         raised = error
     finally:
         journal.reset(token)
@@ -107,7 +107,6 @@ async def _left(look: _Look) -> None:
 
 
 async def _returned(look: _Look, answer: Any) -> None:
-    """The run ends when nothing is open."""
     if (missed := look.journal.missed) > 0:
         words = (
             f"the function ended {missed} recorded steps too early; it must take the same steps every time"

@@ -1,5 +1,3 @@
-"""Limits of a run without people."""
-
 from __future__ import annotations
 
 from agent.runtime import transcript

@@ -28,7 +28,6 @@ from signoff.values import Action, Person
 
 
 def worker_name() -> str:
-    """A name that shows where the process runs."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 

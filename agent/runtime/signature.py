@@ -182,7 +182,6 @@ _WORDS = frozenset({"title", "description", "examples"})
 
 
 def _filled(given: Any, dumped: Any) -> Any:
-    """Given values stay unchanged."""
     if isinstance(given, Mapping) and isinstance(dumped, Mapping):
         known = {key: _filled(value, dumped.get(key)) for key, value in given.items()}
         return known | {key: value for key, value in dumped.items() if key not in given}

@@ -134,7 +134,6 @@ class Tool(Generic[P, R]):
 
     @property
     def offered(self) -> dict[str, Any]:
-        """The tool in the Chat Completions API's format."""
         function: dict[str, Any] = {"name": self.name, "parameters": self.signature.schema}
         if self.description:
             function["description"] = self.description
@@ -159,7 +158,6 @@ class Tool(Generic[P, R]):
         return stored_text.result_text(value)
 
     def terms(self, rule: Rule, action: Action) -> Rule:
-        """The tool's author may set terms of a question."""
         return rule
 
     def pending(self, arguments: Mapping[str, Any]) -> str | None:

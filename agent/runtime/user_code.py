@@ -1,7 +1,7 @@
 """Run users' code (tools, facts, hooks, function agents) off the service's event loop.
 
-Async functions share one event loop for the life of the process, so a client bound to a loop works in every tool.
-Sync functions run in a bounded pool. Code that blocks can delay other user code, but no click, heartbeat or sweep.
+Async functions share one event loop for the life of the process, so a client bound to a loop works in every tool;
+sync functions run in a bounded pool. Blocking code can delay other user code, but no click, heartbeat or sweep.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ def with_context(arguments: Mapping[str, Any], context: object) -> dict[str, Any
 
 
 class UserCode:
-    """An event loop and threads, created on first use."""
-
     def __init__(self, watchdog: Watchdog | None = None, *, threads: int = THREADS) -> None:
         self.watchdog = watchdog or Watchdog()
         self._threads = _Threads(threads)

@@ -129,7 +129,6 @@ class ImmediateClaims:
         self._judged: dict[UUID, tuple[AskedCall, Tool]] = {}
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
-        """Returns terms if everything is as shown."""
         if len(self._judged) == self._slots:
             return None
         try:

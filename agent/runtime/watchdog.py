@@ -41,7 +41,6 @@ class _WatchedLoop:
                 self._report(self.asked_at)
 
     def _answer(self) -> None:
-        """Called in the loop."""
         with self.lock:
             asked_at, running = self.asked_at, self.running
             self.asked_at = self.running = None

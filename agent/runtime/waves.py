@@ -57,8 +57,8 @@ class Wave(Generic[Member, Result]):
     ``patience``: seconds until the next transaction begins beside one that is stuck.
 
     After a failed transaction each member is retried alone, so that only the faulty one fails, and later goes alone.
-    Members whose rows are locked go alone and wait. When the database is away, or does not confirm a COMMIT, every
-    member gets that error.
+    Members whose rows are locked go alone and wait. Every member gets an error of a database that is away or does not
+    confirm a COMMIT.
     """
 
     def __init__(

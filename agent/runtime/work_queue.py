@@ -33,8 +33,8 @@ _give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lam
 def give_back_slot() -> None:
     """Release the slot of a task that only has to write its result.
 
-    Writes are batched. With their slots kept, votes would find none free and have calls claimed alone, at 1.6 times
-    the processor time. At most as many tasks as slots write at a time, which bounds what a crash leaves in doubt.
+    Writes are batched. With their slots kept, votes would have calls claimed alone, at 1.6 times the processor time.
+    At most as many tasks as slots write at a time, which bounds what a crash leaves in doubt.
     """
     _give_back.get()()
 
