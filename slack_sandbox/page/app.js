@@ -2,7 +2,7 @@
 
 import { blocks } from "./blocks.js";
 import { composer } from "./composer.js";
-import { byId, el, toast } from "./dom.js";
+import { byId, el, toast, update } from "./dom.js";
 import { isGuide, loadGuide, showGuide } from "./guide.js";
 import { avatar, drawMessages } from "./messages.js";
 import { showViews } from "./modal.js";
@@ -71,24 +71,35 @@ function visible(place) {
 const title = (place) => (place.is_im ? `${workspace.bot.name ?? "App"} · Messages` : channelName(place.id));
 
 function drawSide() {
-  byId("channels").replaceChildren(...workspace.channels.filter(visible).map((each) => {
+  update(byId("channels"), workspace.channels.filter(visible).map((each) => {
     const here = !at.home && each.id === at.channel;
     const sign = each.is_im ? "•" : "#";
-    return el("li", {}, el("button", { type: "button", class: unread.has(each.id) ? "unread" : "", "aria-current": here ? "page" : undefined, onclick: () => openChannel(each.id), data: { channel: each.id } },
+    return el("li", {}, el("button", { type: "button", class: unread.has(each.id) ? "unread" : "", "aria-current": here ? "page" : undefined, data: { channel: each.id } },
       el("span", { class: "sign", "aria-hidden": "true" }, sign), title(each), each.is_private && el("span", { class: "badge" }, "private"), each.is_ext_shared && el("span", { class: "badge" }, "shared")));
   }));
-  byId("apps").replaceChildren(el("li", {}, el("button", { type: "button", id: "open-home", "aria-current": at.home ? "page" : undefined, onclick: () => (go({ home: true, thread: null }), openHome()) },
-    avatar(workspace.bot.user_id, workspace.bot.name, true), workspace.bot.name ?? "App", el("span", { class: "badge" }, "Home"))));
+  update(byId("apps"), [el("li", {}, el("button", { type: "button", id: "open-home", "aria-current": at.home ? "page" : undefined },
+    avatar(workspace.bot.user_id, workspace.bot.name, true), workspace.bot.name ?? "App", el("span", { class: "badge" }, "Home")))]);
   const cast = people().filter((each) => !start.cast?.length || start.cast.includes(each.id) || each.id === at.user);
   const others = people().filter((each) => !cast.includes(each));
   const isOpen = byId("others")?.open ?? false;
-  byId("people").replaceChildren(
+  update(byId("people"), [
     ...cast.map(drawPerson),
     ...(others.length ? [el("li", {}, el("details", { id: "others", open: isOpen }, el("summary", {}, `${others.length} others`), el("ul", {}, others.map(drawPerson))))] : []),
-  );
+  ]);
 }
 
-const drawPerson = (each) => el("li", {}, el("button", { type: "button", "aria-pressed": String(each.id === at.user), onclick: () => actAs(each.id), data: { person: each.id } },
+function onPress(list, selector, press) {
+  byId(list).addEventListener("click", (event) => {
+    const button = event.target.closest(selector);
+    if (button) press(button.dataset);
+  });
+}
+
+onPress("channels", "button", ({ channel: id }) => openChannel(id));
+onPress("apps", "button", () => (go({ home: true, thread: null }), openHome()));
+onPress("people", "button", ({ person }) => actAs(person));
+
+const drawPerson = (each) => el("li", {}, el("button", { type: "button", "aria-pressed": String(each.id === at.user), data: { person: each.id } },
     avatar(each.id, nameOf(each.id)),
     el("span", { class: "person" }, el("span", {}, nameOf(each.id)), el("span", { class: "badges" }, badges(each).map((badge) => el("span", { class: "badge" }, badge))))));
 

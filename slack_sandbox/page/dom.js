@@ -14,6 +14,26 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
+// Changes children in place: an element replaced between press and release would lose the click.
+export function update(parent, nodes) {
+  nodes.forEach((fresh, index) => {
+    const old = parent.childNodes[index];
+    if (!old) parent.append(fresh);
+    else if (old.nodeName !== fresh.nodeName) old.replaceWith(fresh);
+    else if (old.isEqualNode(fresh)) return;
+    else if (old.nodeType === Node.TEXT_NODE) old.data = fresh.data;
+    else {
+      for (const name of old.getAttributeNames()) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+      for (const { name, value } of fresh.attributes) {
+        if (name === "style") old.style.cssText = value; // the page's policy forbids style attributes
+        else if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+      }
+      update(old, [...fresh.childNodes]);
+    }
+  });
+  while (parent.childNodes.length > nodes.length) parent.lastChild.remove();
+}
+
 export const byId = (id) => document.getElementById(id);
 
 export function toast(text, kind = "error") {

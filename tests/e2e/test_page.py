@@ -245,6 +245,18 @@ async def actors(browser: Browser) -> AsyncIterator[Desk]:
     assert complaints == []
 
 
+async def test_a_click_outlives_a_redraw(actors: Desk) -> None:
+    """A channel opens even if a message arrives and marks it unread between the press and the release."""
+    there = actors.page.locator('[data-channel="C0REVIEW"]')
+    await there.hover()
+    await actors.page.mouse.down()
+    client = AsyncWebClient(token=actors.sandbox.bot_token, base_url=actors.sandbox.api_url)
+    await client.chat_postMessage(channel="C0REVIEW", text="a card")
+    await expect(there).to_have_class("unread")
+    await actors.page.mouse.up()
+    await expect(actors.page.locator("#place")).to_have_text("# refund-reviews")
+
+
 async def test_a_slash_command_reaches_the_app_as_the_acting_person(actors: Desk) -> None:
     """A command typed on the page, completed from the list, arrives as the person one acts as."""
     box = actors.page.locator("#composer textarea")
