@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis.configuration import storage_directory
 
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
@@ -70,7 +71,12 @@ async def _conform(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,
-        env={**os.environ, "SCHEMATHESIS_HOOKS": str(Path(__file__).with_name("short_waits.py"))},
+        env={
+            **os.environ,
+            "SCHEMATHESIS_HOOKS": str(Path(__file__).with_name("short_waits.py")),
+            # Tables of Unicode, which take seconds to compute, are kept outside the test's own folder.
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(storage_directory().path.resolve()),
+        },
     )
     said, _ = await process.communicate()
     assert process.returncode == 0, said.decode()
