@@ -532,6 +532,25 @@ async def test_a_busy_port_is_passed_over_and_sigterm_ends_with_0(serve: Serve) 
     assert not any(secret in serve.said(1000) for secret in SECRETS)
 
 
+async def test_a_ready_service_collects_garbage(serve: Serve) -> None:
+    """Garbage collection is off while the service starts, and on once it is ready."""
+    await serve.start()
+
+    def collected() -> float:
+        with urllib.request.urlopen(f"http://127.0.0.1:{serve.port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        (young,) = [each for each in lines if each.startswith('python_gc_collections_total{generation="0"}')]
+        return float(young.split()[-1])
+
+    before = await asyncio.to_thread(collected)
+
+    async def again() -> bool:
+        return await asyncio.to_thread(collected) > before
+
+    await until(again)
+    assert await serve.stop() == 0, serve.said()
+
+
 async def test_roles_without_the_web_need_no_way_in(serve: Serve) -> None:
     """A worker listens to nothing, so neither an app token nor a signing secret is asked for."""
     settings = {name: value for name, value in serve.settings.items() if name != "SLACK_APP_TOKEN"}
