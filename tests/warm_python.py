@@ -133,6 +133,8 @@ def _load_what_is_needed_later() -> None:
         for value in vars(import_module(found.name)).values():
             if isinstance(value, SelectBase | TextClause):
                 sql_of(value)
+    charmap = import_module("hypothesis.internal.charmap")  # not before pytest, which rewrites its assertions
+    charmap.intervals_from_codec("utf-8")  # for `st.text()`: seconds, unless an earlier run has kept it
 
 
 def _become(asked: socket.socket) -> str:
