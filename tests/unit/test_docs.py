@@ -6,6 +6,8 @@ import ast
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -111,6 +113,22 @@ def test_commands_exist_with_their_options(place: str, line: str) -> None:
     known = {option for each in shown for parameter in each.params for option in parameter.opts}
     given = {word.partition("=")[0] for word in words if word.startswith("--")}
     assert given <= known | {"--help"}
+
+
+def test_the_quickstart_starts_in_a_checkout(tmp_path: Path) -> None:
+    """Its commands up to the demo run as typed beside the repository's own files, and print what the page shows."""
+    (tmp_path / "checkpoints.toml").write_bytes((ROOT / "checkpoints.toml").read_bytes())
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    [block] = [each for each in blocks("docs/quickstart.md") if "signoff init" in each.code]
+    *typed, demo = block.commands
+    assert demo == "signoff demo --agents my_agents"
+    script = "\n".join(["set -e", *typed, "test -f my_agents.py"])
+    ended = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, check=False, text=True, timeout=60
+    )
+    assert ended.returncode == 0, ended.stderr
+    shown = [line for line in block.code.splitlines() if not line.startswith("$")]
+    assert ended.stdout.splitlines()[: len(shown)] == shown
 
 
 def _function(name: str) -> Callable[[str], str]:
