@@ -77,11 +77,10 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
         for tool in agent.tools:
             outcome = tool_outline.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
             table.add_row(agent.name, tool.name, outcome)
-    Console().print(
-        table
-        if table.row_count
-        else "no agents are loaded; name their modules, as in: SIGNOFF_AGENTS=my_agents signoff check"
-    )
+    if table.row_count:
+        Console().print(table)
+    else:  # not wrapped, so that the command can be copied
+        typer.echo("no agents are loaded; name their modules, as in: SIGNOFF_AGENTS=my_agents signoff check")
     lines = lint_policy(policy, registry, configured.checkpoints.name, datetime.now(UTC))
     for line in (*lines, *lint_tools(registry)):
         typer.echo(line, err=True)

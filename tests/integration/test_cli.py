@@ -390,6 +390,13 @@ def test_check_says_which_rule_catches_each_tool(signoff: Command) -> None:
     assert "policy digest" in ended.said
 
 
+def test_check_without_agents_prints_a_command_to_copy(signoff: Command) -> None:
+    """The hint is one line, however narrow the terminal is."""
+    ended = signoff("check", SIGNOFF_AGENTS=None, COLUMNS="40")
+    assert ended.status == 0, ended.said
+    assert "SIGNOFF_AGENTS=my_agents signoff check\n" in ended.said
+
+
 def test_check_names_what_fits_no_tool(signoff: Command) -> None:
     """A misspelt tool and a misspelt argument are said, each with its checkpoint; neither is an error."""
     (signoff.folder / "checkpoints.toml").write_text(
