@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -115,7 +116,16 @@ def opened(name: str) -> Any:
         around.add_typer(found, name=name)
     else:
         around.command(name, **getattr(module, "SHAPE", {}))(found)
-    return get_group(around).commands[name]
+    return _unwrap_help(get_group(around).commands[name])
+
+
+def _unwrap_help(command: Any) -> Any:
+    """Join the lines of each paragraph: typer keeps the line breaks of a docstring after its first paragraph."""
+    paragraphs = cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(each.split("\n")) for each in paragraphs)
+    for inner in getattr(command, "commands", {}).values():
+        _unwrap_help(inner)
+    return command
 
 
 class CommandGroup(TyperGroup):

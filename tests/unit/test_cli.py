@@ -51,6 +51,16 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     assert " ".join(own.split()) == COMMANDS[name][1]
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_wraps_at_the_width_of_the_terminal(name: str) -> None:
+    """Only paragraphs are kept from a docstring, not where its lines end in the source."""
+    commands = [opened(name)]
+    while commands:
+        command = commands.pop()
+        assert "\n" not in command.help.replace("\n\n", "")
+        commands += getattr(command, "commands", {}).values()
+
+
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [("gate --action a --lease 3x -- true", "--lease"), ("runs --since seven", "--since")],
