@@ -22,7 +22,7 @@ _WRITTEN = re.compile(
     r"|\bINSERT\s+INTO\s+(delivery)\b(?=.*\bON CONFLICT\b)",
     re.DOTALL,
 )
-_OF_RETENTION = re.compile(rf"""subjects?['"]: \[?['"]{RETENTION}['"]""")
+_OF_RETENTION = re.compile(rf"""subjects?['"]: ?\[?['"]{RETENTION}['"]""")
 _MADE = re.compile(r"\bINSERT\s+INTO\s+(\w+)")
 
 

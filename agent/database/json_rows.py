@@ -1,18 +1,38 @@
+"""Rows as one JSON text, for ``json_to_recordset``."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from types import NoneType
 from typing import Any
+from uuid import UUID
 
 from pydantic_core import to_json
 
 
 def json_rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Encode rows for PostgreSQL; bytes only as a column. ValueError for a value that JSON cannot show.
+    """Raises TypeError for values other than JSON, UUIDs, times and bytes.
 
-    pydantic's encoder writes UUIDs and times itself, in a third of the time that the standard library's takes.
+    pydantic's encoder writes UUIDs and times itself, in half the time of the standard library's.
     """
-    return to_json([_row(each) for each in rows]).decode()
+    return to_json([_checked(each) for each in rows]).decode()
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: f"\\x{value.hex()}" if type(value) is bytes else value for name, value in row.items()}
+_WRITTEN_AS_THEY_ARE = frozenset({str, int, float, bool, NoneType, UUID, datetime})
+
+
+def _checked(value: Any) -> Any:
+    if type(value) in _WRITTEN_AS_THEY_ARE:
+        return value
+    match value:
+        case bytes():
+            return f"\\x{value.hex()}"
+        case Mapping():
+            return {name: _checked(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_checked(each) for each in value]
+        case str() | UUID() | datetime():
+            return value
+        case _:
+            raise TypeError(f"no text for a value of type {type(value).__name__}")

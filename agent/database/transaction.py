@@ -91,7 +91,7 @@ class Transaction:
         """Collect rows for a statement that reads ``:rows`` with ``json_to_recordset``, for all members together.
 
         ``last``: after everything else, and without two rows for the same table row: an UPDATE would count only
-        one. One text for all rows costs a fraction of an array per column. The flush raises ValueError for
+        one. One text for all rows costs a fraction of an array per column. The flush raises TypeError for
         values other than JSON, UUIDs, times and bytes.
 
         A join with these rows takes ``LIMIT (SELECT CAST(:many AS int))`` of them (all): PostgreSQL expects a hundred
