@@ -40,7 +40,8 @@ def hook(
         bool, typer.Option("--print", help="Print the settings with the hook, and write nothing.")
     ] = False,
     user: Annotated[
-        bool, typer.Option("--user", help="In your own settings, for all projects, not in this folder's.")
+        bool,
+        typer.Option("--user", help="Use your own settings, for all projects, instead of this folder's."),
     ] = False,
     match: Annotated[
         str, typer.Option(help="Which tools people are asked about: a regular expression for the whole name.")

@@ -28,9 +28,9 @@ FILES = {
 """The variable that moves a user's settings, the folder, the file."""
 
 NEXT = {
-    Name.CLAUDE: "Sessions that already run take it up when they are started again.",
+    Name.CLAUDE: "Restart running sessions to pick it up.",
     Name.CODEX: "Codex skips a hook until you trust it: start Codex and enter /hooks.",
-    Name.CURSOR: "Start Cursor again if it does not show the hook in its settings.",
+    Name.CURSOR: "Restart Cursor if its settings do not show the hook.",
 }
 
 _CURSOR_FILE_TOOLS = ("Write", "StrReplace", "Edit", "Delete")

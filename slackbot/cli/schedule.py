@@ -60,7 +60,7 @@ def add(
     ] = f"{int(GRACE.total_seconds())}s",
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Start an agent at these times from now on."""
+    """Add a schedule: from now on, start an agent at these times."""
     configured = read_settings()
     if channel is not None and not _CHANNEL.match(channel):
         raise typer.BadParameter("must be a channel's id: C…", param_hint="--channel")
@@ -86,7 +86,7 @@ def add(
 
 @commands.command("list")
 def list_schedules(use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
-    """List the schedules, with the result of each last time."""
+    """List the schedules, each with the result of its last start."""
     found = with_database(read_settings(), use_embedded, schedules.list_schedules)
     if use_json:
         for each in found:
@@ -107,16 +107,16 @@ def remove(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
 
 @commands.command()
 def pause(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
-    """Pause a schedule: its times pass, and none is made up for later."""
+    """Pause a schedule; starts that fall due in the meantime are skipped."""
     found, turned = with_database(read_settings(), use_embedded, _act, schedule_id, schedules.pause)
     typer.echo(f"schedule {found} {'is' if turned else 'was already'} paused")
 
 
 @commands.command()
 def resume(schedule_id: ScheduleId, use_embedded: EmbeddedFlag = False) -> None:
-    """Resume a paused schedule with its next time."""
+    """Resume a paused schedule; it starts at its next time."""
     found, turned = with_database(read_settings(), use_embedded, _act, schedule_id, schedules.resume)
-    typer.echo(f"schedule {found} {'goes on' if turned else 'was not paused'}")
+    typer.echo(f"schedule {found} {'is resumed' if turned else 'was not paused'}")
 
 
 async def _act(db: Database, id_prefix: str, act: Callable[..., Awaitable[T]]) -> tuple[UUID, T]:

@@ -24,7 +24,7 @@ def test_from_adding_to_removing(signoff: Command) -> None:
     schedule_id = record["id"]
     assert "is paused" in signoff("schedule", "pause", schedule_id).said
     assert "was already paused" in signoff("schedule", "pause", schedule_id[:13]).said
-    assert "goes on" in signoff("schedule", "resume", schedule_id).said
+    assert "is resumed" in signoff("schedule", "resume", schedule_id).said
     assert "is removed" in signoff("schedule", "remove", schedule_id).said
     assert "no schedule begins with" in signoff.is_wrong("schedule", "remove", schedule_id)[0]
 
