@@ -147,7 +147,7 @@ def open_span(
         tracer = _following.provider.get_tracer("signoff")
         return Span(tracer.start_span(name, above, kind, _known(attributes), start_time=at_ns))
     except Exception:
-        log.exception("a span was not made", action="tracing.failed")
+        log.exception("span could not be created", action="tracing.failed")
         return Span(trace.INVALID_SPAN)
     finally:
         wanted_span.reset(span)

@@ -61,7 +61,12 @@ async def _step(services: Services, call_id: UUID) -> bool:
         return False
     agent = services.registry.find(work.run.agent)
     if agent is None:
-        log.warning("not served here", action="call.unserved", agent=work.run.agent, call_id=str(call_id))
+        log.warning(
+            "agent not loaded in this process",
+            action="call.unserved",
+            agent=work.run.agent,
+            call_id=str(call_id),
+        )
         return False
     tool = agent.tool(work.call.tool)
     match work.call.state:
@@ -234,7 +239,12 @@ async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> No
         return
     within = work.policy["execute_within"] if work.policy else external_calls.CLAIM_WITHIN
     if await external_calls.hand_out(services.db, work.call.id, within):
-        log.info("handed out", action="call.handed_out", call_id=str(work.call.id), executor=tool.executor)
+        log.info(
+            "call offered to external programs",
+            action="call.handed_out",
+            call_id=str(work.call.id),
+            executor=tool.executor,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +333,7 @@ async def _void_and_ask(
     except Conflict:
         return True
     log.info(
-        "asked anew",
+        "asked again",
         action="call.asked_anew",
         call_id=str(work.call.id),
         request_id=str(opened.request_id),

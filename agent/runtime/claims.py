@@ -176,7 +176,7 @@ async def _delegate(
     )
     if below is not None:
         log.info(
-            "handed down",
+            "call delegated",
             action="call.delegated",
             run_id=str(work.run.id),
             call_id=str(work.call.id),

@@ -54,7 +54,7 @@ async def _advance(services: Services, leased: LeasedRun) -> None:
     record = partial(services.joint_writes.turns.join, MadeTurn(leased.lease, turn))
     await until_answered(record, "run.turn_unwritten")  # a repeated model call would be paid twice
     log.info(
-        "turn made",
+        "model turn recorded",
         action="run.turn",
         run_id=str(leased.run.id),
         calls=[call.tool for call in reply.calls],
@@ -90,7 +90,7 @@ async def _failed(services: Services, leased: LeasedRun, error: ModelError) -> N
     wait = retry_in(error, leased.failures, random.random())  # noqa: S311 - jitter
     await runs.record_model_failure(services.db, leased.lease, str(error), wait)
     log.warning(
-        "no turn",
+        "model turn failed",
         action="run.failed" if wait is None else "run.retrying",
         run_id=str(leased.run.id),
         error=str(error),

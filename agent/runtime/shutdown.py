@@ -22,4 +22,8 @@ async def end_tasks(tasks: Iterable[asyncio.Task[None]], seconds: float) -> None
         for task in under_way:
             task.cancel()
     if under_way:
-        log.error("left running", action="service.left", tasks=sorted(task.get_name() for task in under_way))
+        log.error(
+            "tasks still running at exit",
+            action="service.left",
+            tasks=sorted(task.get_name() for task in under_way),
+        )

@@ -159,9 +159,14 @@ class WorkQueue:
             is_database = isinstance(error, DatabaseError)
             self._rest(wakeup.key, FIRST_REST if is_database else self._count_failure(wakeup.key))
             if isinstance(error, SignoffError):  # a later poll finds it again
-                log.warning("put off", action="work.failed", error=str(error), **_names(wakeup))
+                log.warning(
+                    "work failed; a later poll retries it",
+                    action="work.failed",
+                    error=str(error),
+                    **_names(wakeup),
+                )
             else:
-                log.exception("put off", action="work.broken", **_names(wakeup))
+                log.exception("work failed; a later poll retries it", action="work.broken", **_names(wakeup))
 
     def _free_slot(self, key: UUID | str) -> None:
         if key in self._at_work and len(self._without_slot) < self._slots:

@@ -55,7 +55,13 @@ class FailedItems:
     def note(self, item: UUID, error: Exception) -> None:
         self._until[item] = self._clock() + AGAIN
         why = f"{type(error).__name__}: {in_one_line(error)}"
-        log.error("left out for now", action="sweep.item_failed", work=self._work, item=str(item), error=why)
+        log.error(
+            "item skipped; the next sweep retries it",
+            action="sweep.item_failed",
+            work=self._work,
+            item=str(item),
+            error=why,
+        )
 
 
 async def isolate_failures(

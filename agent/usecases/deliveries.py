@@ -185,7 +185,7 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
     tx.after_commit(
         partial(
             log.info,
-            "told",
+            "message sent",
             action="delivery.sent",
             kind=due.kind,
             request_id=str(due.request_id) if due.request_id else None,

@@ -129,7 +129,7 @@ async def _together(
             raise
         if len(ids) == 1:
             why = in_one_line(error)  # the rest of the message, or a traceback, could show the row
-            log.error("not erased", action="retention.failed", item=str(ids[0]), error=why)  # noqa: TRY400
+            log.error("content could not be erased", action="retention.failed", item=str(ids[0]), error=why)  # noqa: TRY400
             return ErasureCounts(broken=1)
     found = ErasureCounts()
     for each in ids:

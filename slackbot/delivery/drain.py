@@ -177,11 +177,16 @@ class Drain:
         outcome = await self._failures.outcome(due, error)
         if isinstance(outcome, Postponed):
             self.problem = outcome.error
-            log.warning("not sent yet", action="delivery.postponed", error=outcome.error, **_names(due))
+            log.warning(
+                "message not sent; will be retried",
+                action="delivery.postponed",
+                error=outcome.error,
+                **_names(due),
+            )
         elif isinstance(outcome, Dead):
-            log.error("cannot be sent", action="delivery.dead", error=outcome.error, **_names(due))
+            log.error("message given up", action="delivery.dead", error=outcome.error, **_names(due))
         else:
-            log.info("the message is gone", action="delivery.gone", **_names(due))
+            log.info("message to update no longer exists", action="delivery.gone", **_names(due))
         return outcome
 
     async def _send(self, due: DueMessage, began: float) -> str | None:
@@ -214,7 +219,12 @@ class Drain:
         except SlackRefused as error:
             if error.meaning is not Meaning.MESSAGE:
                 raise
-            log.error("said plainly", action="delivery.plain", error=error.code, **_names(due))  # noqa: TRY400
+            log.error(  # noqa: TRY400
+                "Slack refused the message; sending a plain version",
+                action="delivery.plain",
+                error=error.code,
+                **_names(due),
+            )
             plain = await self._drawing.draw_plainly(due, card, error.code)
             await self._hold(due, 0.0)
             said = await self._messenger.say(here, plain, ts=ts, thread_ts=thread_ts)

@@ -96,7 +96,7 @@ class DeliveryPoller:
                 self._ended = None
                 rest = AFTER_FAILURE
                 log.warning(
-                    "a round failed", action="rounds.failed", error=str(error) or type(error).__name__
+                    "delivery poll failed", action="rounds.failed", error=str(error) or type(error).__name__
                 )
             await asyncio.sleep(rest)
             with suppress(TimeoutError):

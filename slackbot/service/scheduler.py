@@ -145,4 +145,4 @@ class Scheduler:
             return
         self._swept = monotonic()
         if found:
-            log.info("swept", action="sweep.found", sweep=name, count=found)
+            log.info("sweep found work", action="sweep.found", sweep=name, count=found)

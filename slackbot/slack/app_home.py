@@ -191,7 +191,9 @@ class AppHomes:
                 await self._publish_notice(viewer)
         except Exception as error:
             viewer.stale = True
-            log.warning("a Home was not drawn: %s", type(error).__name__, extra={"action": "home_failed"})
+            log.warning(
+                "App Home could not be rendered: %s", type(error).__name__, extra={"action": "home_failed"}
+            )
 
     async def _publish_notice(self, viewer: HomeViewer) -> None:
         view = {"type": "home", "blocks": notice_modal("Home", NOT_SHOWN)["blocks"]}
@@ -207,7 +209,7 @@ class AppHomes:
                 del self._viewers[viewer.person]
             return
         viewer.not_before = self._clock() + (error.seconds or (15 if error.status else 1) * self._pace)
-        log.warning("a Home was not published: %s", error, extra={"action": "home_failed"})
+        log.warning("App Home could not be published: %s", error, extra={"action": "home_failed"})
 
     def _forget(self) -> None:
         oldest = self._clock() - REMEMBERED

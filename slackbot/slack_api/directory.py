@@ -293,5 +293,5 @@ async def _answer(look_up: Awaitable[V], deadline: float) -> V | Refusal:
     except RateLimited:
         return Refusal.RATE_LIMITED_LOOKUP
     except Exception as error:
-        log.warning("looking somebody up failed: %s", type(error).__name__, extra={"action": "lookup_failed"})
+        log.warning("user lookup failed: %s", type(error).__name__, extra={"action": "lookup_failed"})
         return Refusal.LOOKUP_FAILED

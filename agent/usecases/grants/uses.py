@@ -216,7 +216,7 @@ async def _covering(
         why = _objection(grant, allowed, cover, involved, used)
     if why is None:
         return allowed
-    log.info("not covered", action="grant.unused", grant=str(grant.id), because=why)
+    log.info("grant does not cover the call", action="grant.unused", grant=str(grant.id), because=why)
     if why == LOST_REVIEWER:
         head = await audit.lock_head(tx, grant.subject)
         write_end(tx, [(grant.id, grant.destination, head)], by=audit.SYSTEM, because=why)

@@ -185,7 +185,7 @@ def _note(ended: Sequence[tuple[RequestEnding, ChainHead]]) -> None:
 
 def _log_one(ending: RequestEnding, head: ChainHead) -> None:
     log.info(
-        "a request has its outcome",
+        "request closed",
         action=f"request.{ending.outcome.word}",
         request_id=str(ending.request.id),
         revision=ending.request.revision,

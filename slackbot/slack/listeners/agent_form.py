@@ -63,7 +63,9 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
                     by="slack:/agent",
                 )
         except Exception as error:
-            log.exception("a start failed", extra={"action": "listener_failed", "kind": type(error).__name__})
+            log.exception(
+                "starting a run failed", extra={"action": "listener_failed", "kind": type(error).__name__}
+            )
             await ack(response_action="errors", errors={AGENT_BLOCK: NOT_KNOWN})
             return
         if isinstance(begun, str):

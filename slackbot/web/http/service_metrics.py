@@ -90,7 +90,7 @@ class ServiceMetrics:
                 return await views.service_counts(connection)
         except Exception as error:  # whatever it is, answer with what is available
             log.warning(
-                "figures could not be read", action="figures.failed", error=str(error) or type(error).__name__
+                "metrics could not be read", action="figures.failed", error=str(error) or type(error).__name__
             )
             return None
 
