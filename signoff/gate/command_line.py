@@ -6,9 +6,11 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from typer.main import get_group
 
 from signoff.errors import SignoffError
 from signoff.gate.gate_command import SHAPE, gate
+from signoff.gate.help_text import unwrap_help
 from signoff.gate.hook_command import SHAPE as HOOK_SHAPE
 from signoff.gate.hook_command import hook
 from signoff.gate.mcp_command import mcp
@@ -42,10 +44,13 @@ def signoff(
     """Options before a command."""
 
 
+command = unwrap_help(get_group(cli))
+
+
 def main() -> None:
     """Usage errors print one line and exit with code 2."""
     try:
-        cli(prog_name="signoff")
+        command(prog_name="signoff")
     except SignoffError as error:
         typer.echo(f"signoff: {error}", err=True)
         raise SystemExit(WRONG) from None

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -19,6 +18,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from signoff.errors import SignoffError
+from signoff.gate.help_text import unwrap_help
 from signoff.storable_text import unstorable
 
 GROUPS = {
@@ -116,16 +116,7 @@ def opened(name: str) -> Any:
         around.add_typer(found, name=name)
     else:
         around.command(name, **getattr(module, "SHAPE", {}))(found)
-    return _unwrap_help(get_group(around).commands[name])
-
-
-def _unwrap_help(command: Any) -> Any:
-    """Join the lines of each paragraph: typer keeps the line breaks of a docstring after its first paragraph."""
-    paragraphs = cleandoc(command.help or "").split("\n\n")
-    command.help = "\n\n".join(" ".join(each.split("\n")) for each in paragraphs)
-    for inner in getattr(command, "commands", {}).values():
-        _unwrap_help(inner)
-    return command
+    return unwrap_help(get_group(around).commands[name])
 
 
 class CommandGroup(TyperGroup):

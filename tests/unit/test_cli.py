@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from signoff.gate import command_line
 from slackbot.cli import COMMANDS, main, opened
 
 ASK = """
@@ -51,10 +52,10 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     assert " ".join(own.split()) == COMMANDS[name][1]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, "signoff-client"])
 def test_help_wraps_at_the_width_of_the_terminal(name: str) -> None:
     """Only paragraphs are kept from a docstring, not where its lines end in the source."""
-    commands = [opened(name)]
+    commands = [command_line.command if name == "signoff-client" else opened(name)]
     while commands:
         command = commands.pop()
         assert "\n" not in command.help.replace("\n\n", "")
