@@ -106,11 +106,16 @@ class Approval:
     digest: str | None = None
     notes: tuple[str, ...] = ()
 
-    def __setstate__(self, state: Sequence[Any]) -> None:
-        """Pickles of earlier versions have fewer fields."""
-        given = iter(state)
-        for each in fields(self):
-            object.__setattr__(self, each.name, next(given, each.default))
+
+def _restore(approval: Approval, state: Sequence[Any]) -> None:
+    """Pickles of earlier versions have fewer fields."""
+    given = iter(state)
+    for each in fields(approval):
+        object.__setattr__(approval, each.name, next(given, each.default))
+
+
+# In the class, `dataclass` of Python 3.11.2 would replace it.
+Approval.__setstate__ = _restore  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
