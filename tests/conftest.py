@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -38,6 +39,11 @@ _PROCESSORS = structlog.get_config()["processors"]
 FILES = "PYTEST_SERVER_FILES"
 """The folder whose files each test process copies for its server."""
 OF_THE_MACHINE = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
+
+
+# Some tests hold hundreds of connections; many accounts may open only 1,024 files until they ask for more.
+_, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
 
 
 def pytest_collection_finish() -> None:
