@@ -79,6 +79,11 @@ class Terminal:
         while words and re.match(r"[A-Z_]+=", words[0]):
             self.monkeypatch.setenv(*words.pop(0).split("=", 1))
         program, *arguments = words
+        if program == "cd":
+            self.monkeypatch.chdir(arguments[0])
+            return ""
+        if program == ".":  # the virtual environment of these tests
+            return ""
         if program == "export":
             for each in arguments:
                 self.monkeypatch.setenv(*each.split("=", 1))
@@ -182,6 +187,7 @@ async def test_every_command_of_the_pages_runs(terminal: Terminal) -> None:
         policies = [each.code for each in blocks(page) if each.language == "toml"]
         for name in ("checkpoints.toml", "new.toml") if page == POLICY else ():
             (terminal.folder / name).write_text(policies[0])
+        terminal.monkeypatch.chdir(terminal.folder)
         for block in found:
             for line in block.commands:
                 if reason_not_to_run(line) is None:
