@@ -35,7 +35,7 @@ class Wakeup:
     first: bool = False
     """A person waits."""
     last: bool = False
-    """Nobody waits."""
+    """Goes after all other work: no person waits for it."""
 
     @classmethod
     def run(cls, run_id: UUID, agent: str) -> Self:

@@ -246,7 +246,7 @@ class RequestView:
 
     @property
     def own_words_exclude(self) -> bool:
-        """Whoever writes own words may not approve the run's next proposals."""
+        """A person who adds their own words may not approve the run's next proposals."""
         return self.run_id is not None and self.prevent_self_review and not self.editor_may_approve
 
     @property

@@ -115,7 +115,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
 
 
 def _check_lease(services: Services, claim: Claim) -> None:
-    """Begin only under a valid lease: after it somebody may have settled the attempt."""
+    """Begin only under a valid lease: once it has ended, a person may have settled the attempt."""
     if not services.heartbeat.holds_lease(claim.execution_id):
         raise NotDone("the worker was delayed for longer than its lease before the call began; nothing ran")
 

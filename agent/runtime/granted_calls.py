@@ -24,7 +24,7 @@ MAX_KNOWN = 500
 async def covers_of_call(
     services: Services, current: CurrentCall, judgement: Judgement, live: Sequence[GrantState] | None = None
 ) -> list[Cover]:
-    """None if people were asked, or rejected a similar call. ``live``: grants that were read already."""
+    """Empty if people were asked, or rejected a similar call. ``live``: grants that were read already."""
     work, agent, tool = current.work, current.agent, current.tool
     asked = work.call.request_id is not None or work.call.repeats is not None
     if asked or judgement.rule is None or judgement.rejected is not None:
