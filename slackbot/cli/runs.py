@@ -121,12 +121,12 @@ async def _one(db: Database, prefix: str) -> _Seen:
     """Raises SignoffError."""
     found = await _id(db, prefix)
     async with db.connection() as connection:
-        run = await views.run_view(connection, found)
+        seen = await views.run_and_values(connection, found)
         messages = await views.messages(connection, found)
         calls = await views.calls(connection, found)
-        values = (await views.values_of(connection, [found])).get(found)
-    if run is None:
+    if seen is None:
         raise SignoffError(f"there is no run {found}")
+    run, values = seen
     hidden = hidden_in_run(values)
     return _Seen(
         await clean_run(run, hidden),

@@ -40,21 +40,23 @@ class MessageDrawing:
             return await self._draw_request(due, due.request_id)
         if due.agent is not None:
             return await self._draw_digest(due, due.agent)
-        hidden = await self._hidden(due) if _quotes(due) else ()
         if due.kind == "run_root" and due.run_id:
-            return await self._draw_root(due, due.run_id, hidden)
+            return await self._draw_root(due, due.run_id)
+        hidden = await self._hidden(due) if _quotes(due) else ()
         draw = (
             cards.thread_line if due.kind == "thread_line" else cards.run_line
         )  # also for words to operators
         bodies = await masking.clean_value([dict(body) for body in due.bodies], hidden)
         return cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
 
-    async def _draw_root(self, due: DueMessage, run_id: UUID, hidden: masking.Hidden) -> Card | None:
+    async def _draw_root(self, due: DueMessage, run_id: UUID) -> Card | None:
         async with self._db.connection() as connection:
-            run = await views.run_view(connection, run_id)
-            card = await views.waiting_card(connection, run_id) if run and run.waiting else None
-        if run is None:
+            found = await views.run_and_values(connection, run_id)
+            card = await views.waiting_card(connection, run_id) if found and found[0].waiting else None
+        if found is None:
             return None
+        run, values = found
+        hidden = masking.hidden_in_run(values)
         link = (await self._permalinks.of([card])).get(card) if card else None
         return cards.run_root(await masking.clean_run(run, hidden), card=link, delivery_id=due.id)
 

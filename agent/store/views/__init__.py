@@ -67,6 +67,7 @@ from agent.store.views.runs import (
     messages,
     recent_runs,
     root_of_run,
+    run_and_values,
     run_in_thread,
     run_view,
     running,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Row, Uuid, any_, bindparam, func, or_, select, text
+from sqlalchemy import ARRAY, Row, Uuid, any_, bindparam, column, func, or_, select, text
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.pause import EVERYTHING
@@ -73,14 +73,20 @@ async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext 
 
 async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
     rows = (await connection.execute(_VALUES, {"ids": list(run_ids)})).all()
-    return {
-        row.root: RunValues(
-            arguments=(*row.raw_arguments, *map(bytes, row.actions or ())),
-            facts=tuple(map(bytes, row.facts or ())),
-            redact=tuple(dict.fromkeys(name for names in row.redact or () for name in names or ())),
-        )
-        for row in rows
-    }
+    return {row.root: _values(row) for row in rows}
+
+
+async def run_and_values(connection: Connection, run_id: UUID) -> tuple[RunView, RunValues] | None:
+    rows = await fetch(connection, _RUN_AND_VALUES, id=run_id, ids=[run_id])
+    return (run_of(rows[0]), _values(rows[0])) if rows else None
+
+
+def _values(row: Row[Any]) -> RunValues:
+    return RunValues(
+        arguments=(*(row.raw_arguments or ()), *map(bytes, row.actions or ())),
+        facts=tuple(map(bytes, row.facts or ())),
+        redact=tuple(dict.fromkeys(name for names in row.redact or () for name in names or ())),
+    )
 
 
 async def run_in_thread(connection: Connection, team_id: str, channel_id: str, thread_ts: str) -> UUID | None:
@@ -182,6 +188,12 @@ LEFT JOIN approval_request AS r ON r.call_id = c.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id
 GROUP BY f.root
 """)
+_values_of_run = _VALUES.columns(
+    column("root", Uuid), *map(column, ("raw_arguments", "actions", "facts", "redact"))
+).subquery("of_run")
+_RUN_AND_VALUES = _RUN.add_columns(*(each for each in _values_of_run.c if each.name != "root")).join_from(
+    agent_run, _values_of_run, _values_of_run.c.root == agent_run.c.id, isouter=True
+)
 _IN_THREAD = text("""
 SELECT id FROM agent_run WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
 """)

@@ -53,10 +53,10 @@ async def _answer(ctx: ListenerContext, person: Person, run_id: UUID, turn: int,
     """Raises Refused for people who may not see the run."""
     await check_member(ctx.directory, person)
     async with ctx.db.connection() as connection:
-        run = await views.run_view(connection, run_id)
+        found = await views.run_and_values(connection, run_id)
         messages = await views.messages(connection, run_id)
-        values = (await views.values_of(connection, [run_id])).get(run_id)
     text = next((each.text for each in messages if (each.role, each.turn) == ("assistant", turn)), None)
-    if text is None or run is None or not await visible_runs(ctx.directory, person, [run]):
+    if text is None or found is None or not await visible_runs(ctx.directory, person, [found[0]]):
         return notice_modal(HEADING, NOT_VISIBLE)
+    _, values = found
     return answer_modal(run_id, turn, await clean_text(text, hidden_in_run(values)), page)

@@ -139,17 +139,17 @@ async def _rows(
     ctx: WebContext, run_id: UUID
 ) -> tuple[RunView, tuple[CallView, ...], dict[UUID | None, RequestView], Hidden]:
     async with ctx.db.connection() as connection:
-        run = await views.run_view(connection, run_id)
+        found = await views.run_and_values(connection, run_id)
         calls = (
             *await views.calls(connection, run_id),
             *await views.waiting_descendant_calls(connection, run_id),
         )
         asked = [call.request_id for call in calls if call.request_id]
         asked_views = await views.request_views(connection, asked) if asked else []
-        values = await views.values_of(connection, [run_id])
-    if run is None:
+    if found is None:
         raise NotFound(NO_SUCH_RUN)
-    return run, calls, {view.id: view for view in asked_views}, hidden_in_run(values.get(run_id))
+    run, values = found
+    return run, calls, {view.id: view for view in asked_views}, hidden_in_run(values)
 
 
 async def _tool(call: CallView, view: RequestView | None, hidden: Hidden) -> AgnoTool:
