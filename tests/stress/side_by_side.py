@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.databases import TEMPLATE, Postgres
 from tests.stress import rounds
 
-AT_ONCE = 3 * len(os.sched_getaffinity(0))
+AT_ONCE = 4 * len(os.sched_getaffinity(0))
 """A service that dies and restarts takes a fifth of a core."""
 SECONDS = 300.0
 """A round takes less than a minute."""
