@@ -9,6 +9,7 @@ RUN python -m venv /opt/signoff
 WORKDIR /src
 # Dependencies first: they change less often than the code.
 COPY constraints.txt pyproject.toml README.md LICENSE manifest.yml ./
+COPY packages packages
 COPY signoff signoff
 COPY agent agent
 COPY slackbot slackbot
