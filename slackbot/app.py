@@ -34,10 +34,10 @@ from slackbot.outbound.webhook_post import WebhookPoster
 from slackbot.reviewing.grant_checks import SlackGrantChecks
 from slackbot.service.scheduled_starts import ScheduledStarts
 from slackbot.service.scheduler import Scheduler
+from slackbot.service.slack_service import SlackService
 from slackbot.service.telemetry import Telemetry
 from slackbot.settings import Role, Settings
 from slackbot.slack_api.manifest import EVENTS_PATH
-from slackbot.slack_service import SlackService
 from slackbot.web import (
     ChangeWatch,
     HttpServer,
