@@ -35,8 +35,9 @@ def rows(result: Result) -> None:
     _fill(
         ROOT / "README.md",
         "ratios",
-        f"Against DBOS `recv` in the same run: {times} of its time from vote to tool (p50), {rates} times its rate\n"
-        "with eight voters ([all rows](docs/benchmarks/rows.md)).\n\n"
+        f"Compared with DBOS `recv` in the same run, Signoff takes {times} times as long from vote to tool (p50)\n"
+        f"and handles {rates} times as many calls per second with eight voters "
+        "([all rows](docs/benchmarks/rows.md)).\n\n"
         f"![{title}](docs/benchmarks/vote.svg)",
     )
 
