@@ -5,7 +5,7 @@ reveals any change. Details hold ids and digests, never arguments.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,8 +14,6 @@ from uuid import UUID
 
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
-
-FIRST_SEQ = 1
 
 DIRECT = "direct"
 """`path` when a program called the use case."""
@@ -91,7 +89,7 @@ class AuditEvent:
 
 @dataclass(frozen=True)
 class Head:
-    """A saved head; `seq` 0: no event."""
+    """The last event of a chain, stored or saved; `seq` 0: no event."""
 
     subject: str
     seq: int
@@ -147,58 +145,71 @@ def event_hash(
     return hashlib.sha256(canonical_bytes(content)).digest()
 
 
-def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list[ChainProblem]:
-    """Check one chain, in stored order.
+def beginning(subject: str) -> Head:
+    """The end of a chain without events."""
+    return Head(subject, 0, genesis(subject))
+
+
+def verify_chain(
+    events: Iterable[AuditEvent], head: Head | None = None, after: Head | None = None
+) -> list[ChainProblem]:
+    """Check one chain, in stored order, or the part of it that follows `after`.
 
     Only `head` reveals a cut end or a chain rewritten from some point on. After a problem the check continues from
-    the stored hashes: one edit is one problem.
+    the stored numbers and hashes: one edit is one problem.
     """
-    chain = list(events)
-    if not chain:
-        missing = head is not None and head.seq > 0
-        return [ChainProblem(head.subject, head.seq, "the whole chain is gone")] if head and missing else []
-    subject = head.subject if head else chain[0].subject
-    previous, problems = genesis(subject), []
-    for seq, event in enumerate(chain, FIRST_SEQ):
-        what = _fault(event, subject, seq, previous)
-        if what:
-            problems.append(ChainProblem(subject, event.seq, what))
-        previous = event.hash
-    return problems + _against_head(chain[-1], subject, head)
+    problems: list[ChainProblem] = []
+    end = after or (beginning(head.subject) if head else None)
+    for event in events:
+        end = end or beginning(event.subject)
+        if what := _fault(event, end):
+            problems.append(ChainProblem(end.subject, event.seq, what))
+        end = Head(end.subject, event.seq, event.hash)
+    return problems + (_against_head(end, head) if end and head else [])
 
 
-def against_kept(chain: Sequence[AuditEvent], kept: Head | None) -> list[ChainProblem]:
-    """Check a chain that once had this head and may only have grown."""
-    if kept is None or kept.seq < FIRST_SEQ:
+def against_kept(events: Iterable[AuditEvent], kept: Head | None) -> list[ChainProblem]:
+    """Check a chain, or a part of it, that once had this head."""
+    return [
+        ChainProblem(kept.subject, kept.seq, "is not the event of the saved head")
+        for event in events
+        if kept and event.seq == kept.seq and event.hash != kept.hash
+    ]
+
+
+def cut_since(kept: Head | None, end: Head) -> list[ChainProblem]:
+    """Check the end of a chain that once had this head and may only have grown."""
+    if kept is None or kept.seq <= end.seq:
         return []
-    if len(chain) < kept.seq:
-        return [ChainProblem(kept.subject, len(chain), f"is cut behind this; the saved head is #{kept.seq}")]
-    same = chain[kept.seq - FIRST_SEQ].hash == kept.hash
-    return [] if same else [ChainProblem(kept.subject, kept.seq, "is not the event of the saved head")]
+    left = "is the last event left" if end.seq else "no event is left"
+    return [ChainProblem(kept.subject, end.seq, f"{left}; the saved head is #{kept.seq}")]
 
 
-def _fault(event: AuditEvent, subject: str, seq: int, previous: bytes) -> str | None:
-    if event.subject != subject:
+def _fault(event: AuditEvent, before: Head) -> str | None:
+    if event.subject != before.subject:
         return f"belongs to {event.subject}"
-    if event.seq != seq:
-        return f"is at the place of #{seq}"
+    if event.seq != before.seq + 1:
+        return f"is stored where #{before.seq + 1} is expected"
     try:
-        expected = event_hash(previous, subject, seq, event.at, event.actor, event.event, event.detail)
+        expected = event_hash(
+            before.hash, event.subject, event.seq, event.at, event.actor, event.event, event.detail
+        )
     except (MalformedArguments, ValueError) as error:
         return f"cannot be read: {error}"
-    if event.previous != previous:
+    if event.previous != before.hash:
         return "does not follow the event before it"
     return None if expected == event.hash else "does not match its hash"
 
 
-def _against_head(last: AuditEvent, subject: str, head: Head | None) -> list[ChainProblem]:
-    if head is None or (last.seq, last.hash) == (head.seq, head.hash):
+def _against_head(end: Head, head: Head) -> list[ChainProblem]:
+    subject = end.subject
+    if (end.seq, end.hash) == (head.seq, head.hash):
         return []
-    if last.seq < head.seq:
-        return [ChainProblem(subject, last.seq, f"the chain is cut here; its head is #{head.seq}")]
-    if last.seq > head.seq:
-        return [ChainProblem(subject, last.seq, f"comes after the head, which is #{head.seq}")]
-    return [ChainProblem(subject, last.seq, "is not the event named by the head")]
+    if end.seq < head.seq:
+        return [ChainProblem(subject, end.seq, f"the chain is cut here; its head is #{head.seq}")]
+    if end.seq > head.seq:
+        return [ChainProblem(subject, end.seq, f"comes after the head, which is #{head.seq}")]
+    return [ChainProblem(subject, end.seq, "is not the event named by the head")]
 
 
 def _rfc3339(at: datetime) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, bindparam, select, text
+from sqlalchemy import BigInteger, Row, bindparam, select, text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis
@@ -17,6 +17,9 @@ from agent.store.tables import audit_event
 from signoff.values import Person
 
 SYSTEM = "signoff"
+
+PAGE = 2000
+"""Events in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,18 @@ async def next_subject(connection: Connection, after: str) -> str | None:
 
 
 async def events(connection: Connection, subject: str) -> list[AuditEvent]:
+    """The whole chain, of a request: chains of keys can be too long for this."""
     return [AuditEvent(*row) for row in await fetch(connection, _EVENTS, subject=subject)]
+
+
+async def pages(connection: Connection, subject: str, page: int = PAGE) -> AsyncIterator[list[AuditEvent]]:
+    """The chain in stored order, whatever its events' numbers; no page is empty."""
+    after = _BELOW_ALL
+    while rows := await fetch(connection, _PAGE, subject=subject, after=after, page=page):
+        yield [AuditEvent(*row) for row in rows]
+        if len(rows) < page:  # most chains are short: one statement each
+            return
+        after = rows[-1].seq
 
 
 _FOUND = text(
@@ -159,3 +173,7 @@ ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
 _HEADS = text("SELECT subject, seq, hash FROM audit_head")
 _NEXT_SUBJECT = text("SELECT min(subject) FROM audit_event WHERE subject > :after")
 _EVENTS = select(audit_event).where(audit_event.c.subject == bindparam("subject")).order_by(audit_event.c.seq)
+# With ties: whoever owns the table can store two events with one number.
+_AFTER = bindparam("after", type_=BigInteger)
+_PAGE = _EVENTS.where(audit_event.c.seq > _AFTER).fetch(bindparam("page"), with_ties=True)
+_BELOW_ALL = -(2**31) - 1
