@@ -67,10 +67,12 @@ class Heartbeat:
             return
         asked_at = lease_clock()
         try:
-            await executions.renew_leases(self._db, self._worker, list(self._executions), list(self._runs))
+            renewed = await executions.renew_leases(
+                self._db, self._worker, list(self._executions), list(self._runs)
+            )
         except Exception as error:  # a dead heartbeat loses every lease
             log.warning("leases were not extended", action="heartbeat.failed", error=str(error))
             return
-        for execution_id in self._executions:
-            if self.holds_lease(execution_id):  # an expired lease is not extended
+        for execution_id in renewed:
+            if self.holds_lease(execution_id):  # an expired lease is not extended, nor one released meanwhile
                 self._executions[execution_id] = asked_at + executions.LEASE_SECONDS

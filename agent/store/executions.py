@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction, query
+from agent.database.transaction import Connection, Transaction, fetch, query
 from agent.domain.call_answers import EndedCall
 from agent.domain.changes import approval_note, between
 from agent.domain.request import ExecutionStatus
@@ -139,8 +139,12 @@ def want_retry(tx: Transaction, execution_id: UUID, by: Person, note: str | None
     tx.add(_WANT_RETRY, execution=execution_id, team=by.team_id, user=by.user_id, note=note)
 
 
-def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, lease_seconds: float) -> None:
-    tx.add(_BEAT, ids=list(execution_ids), worker=worker, seconds=lease_seconds)
+async def renew_leases(
+    connection: Connection, execution_ids: Collection[UUID], worker: str, lease_seconds: float
+) -> list[UUID]:
+    """Returns which were renewed: of the rest, the lease is lost or the row is locked."""
+    rows = await fetch(connection, _BEAT, ids=list(execution_ids), worker=worker, seconds=lease_seconds)
+    return [row.id for row in rows]
 
 
 _BEGIN = text("""
@@ -181,6 +185,7 @@ _BEAT = text("""
 UPDATE execution SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id IN (SELECT id FROM execution WHERE id = ANY(:ids) AND worker = :worker AND status = 'claimed'
              FOR NO KEY UPDATE SKIP LOCKED)
+RETURNING id
 """)
 _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction, query
+from agent.database.transaction import Connection, Transaction, fetch, query
 from agent.domain.audit import run_subject
 from agent.domain.run import RunLease, Turn
 from agent.store import audit, runs, views
@@ -95,8 +95,9 @@ def _held_run(run: Row[Any], calls: Row[Any] | None, head: Row[Any] | None) -> H
     )
 
 
-def renew(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None:
-    tx.add(
+async def renew(connection: Connection, leases: Collection[RunLease], seconds: float) -> None:
+    await fetch(
+        connection,
         _BEAT,
         ids=[lease.run_id for lease in leases],
         epochs=[lease.epoch for lease in leases],

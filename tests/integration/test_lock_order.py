@@ -44,7 +44,7 @@ async def run_after_card(tx: Transaction, asked: Asked) -> None:
 
 
 async def destination_after_delivery(tx: Transaction, asked: Asked) -> None:
-    undelivered.mark_dead(tx, [UUID(int=1)], "no")
+    undelivered.mark_dead(tx, [UUID(int=1)], "no", ambiguous=False)
     await tx.flush()
     await deliveries.release(tx, Destination("T0TEST", "C0REVIEW"), 1)
 

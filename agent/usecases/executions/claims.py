@@ -94,7 +94,7 @@ async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UU
                 head = await audit.lock_head(tx, attempt.subject)
                 attempts.write_late(tx, attempt, _NOT_STARTED, head, f"worker:{attempt.worker}")
             return None
-        executions.renew_leases(tx, [execution_id], attempt.worker, LEASE_SECONDS)
+        await executions.renew_leases(tx, [execution_id], attempt.worker, LEASE_SECONDS)
     return Claim(execution_id, call.id, call.run_id, attempt.attempt, action, call.request_id, attempt.worker)
 
 

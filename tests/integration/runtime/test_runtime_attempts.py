@@ -237,21 +237,6 @@ async def test_a_tool_that_could_not_begin_in_time_is_not_in_doubt(stage) -> Non
     assert ([row[0] for row in await attempts(on)], paid) == (["failed"], [])
 
 
-async def test_a_lease_is_surely_held_as_long_as_beats_extend_it_in_time(stage, monkeypatch) -> None:
-    """A beat that comes after the lease may have been over proves nothing, so the tool does not begin."""
-    on = await stage(agent())
-    heart, now = on.services.heartbeat, lease_clock()
-    for late, extended in ((7.0, True), (11.0, False)):
-        execution_id = uuid4()
-        with heart.holding_execution(execution_id, now):
-            monkeypatch.setattr("agent.runtime.heartbeat.lease_clock", lambda at=late: now + at)
-            assert heart.holds_lease(execution_id) is extended
-            await heart.beat()
-            monkeypatch.setattr("agent.runtime.heartbeat.lease_clock", lambda at=late: now + at + 8)
-            assert heart.holds_lease(execution_id) is extended
-        assert not heart.holds_lease(execution_id)
-
-
 @pytest.mark.skipif(
     not hasattr(time, "CLOCK_BOOTTIME"), reason="this platform has no clock that counts sleep"
 )
