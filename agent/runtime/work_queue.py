@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 FIRST_REST, LONGEST_REST = 2.0, 60.0
 """Seconds that polling skips a failed item, doubled each time except for database errors. Wake-ups retry at once."""
 
+LAST_EVERY = 8
+"""While both wait, at least one of so many items taken has the lowest priority: slowed down, never stopped."""
+
 MAX_FAILURES = 10_000
 """Then all counts start over."""
 
@@ -57,6 +60,7 @@ class WorkQueue:
         self._waiting = FairQueue()
         self._waiting_last = FairQueue()
         self._last_at_work: set[Any] = set()
+        self._passed_over = 0
         self._at_work: dict[Any, Wakeup | None] = {}
         self._resting: set[Any] = set()
         self._failures: dict[Any, int] = {}
@@ -136,8 +140,13 @@ class WorkQueue:
         await self._work(wakeup.key)  # type: ignore[arg-type]
 
     def _next(self) -> Wakeup | None:
-        room = len(self._last_at_work) < max(1, self._slots // 4)
-        return self._waiting.pop() or (self._waiting_last.pop() if room else None)
+        if not self._waiting_last or len(self._last_at_work) >= max(1, self._slots // 4):
+            return self._waiting.pop()
+        if self._passed_over < LAST_EVERY - 1 and (wakeup := self._waiting.pop()):
+            self._passed_over += 1
+            return wakeup
+        self._passed_over = 0
+        return self._waiting_last.pop()
 
     def _start(self, wakeup: Wakeup, work: Awaitable[None]) -> None:
         self._at_work[wakeup.key] = None

@@ -113,6 +113,19 @@ async def test_what_nobody_waits_for_has_a_quarter_of_the_slots_and_goes_last(wo
     assert shop.begun[-2:] == [2, 3]
 
 
+async def test_what_nobody_waits_for_is_slowed_down_and_never_stopped(workshop: Workshops) -> None:
+    """However many calls of people wait, every eighth that begins is one that nobody waits for, while there is any."""
+    shop = workshop(1)
+    for number in range(100):
+        shop.queue.take(call(number))
+    for number in (1000, 1001):
+        shop.queue.take(Wakeup.call(UUID(int=number), "a", last=True))
+    await settle()
+    for _ in range(17):
+        await shop.end(shop.begun[-1])
+    assert shop.begun == [*range(8), 1000, *range(8, 15), 1001, 15]
+
+
 async def test_what_is_at_work_is_looked_at_once_more(workshop: Workshops) -> None:
     """Woken twice while at work, a call is looked at once more when it ends, and never twice at a time."""
     shop = workshop(2)
