@@ -82,8 +82,10 @@ def coverage(approved: ApprovedFacts, now: Facts | None, *, are_read: bool) -> C
     """``now`` is None: no facts were sent or looked up.
 
     A program must send facts again if they are too old and a rule reads them (``are_read``), or if they were missing
-    when people decided. Signoff looks its own up for every claim.
+    when people decided. Signoff looks its own up for every claim; a program's do not replace them.
     """
+    if now is not None and (approved.source, now.source) == (FactsSource.SIGNOFF, FactsSource.PROGRAM):
+        return Coverage.NEEDED
     if now is not None and not now.failed:
         return Coverage.COVERED if now.canonical == approved.canonical else Coverage.CHANGED
     if approved.source is None and now is None:

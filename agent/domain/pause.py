@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from signoff.errors import Conflict
+
 EVERYTHING = "*"
+PAUSED = "the agent is paused: nothing begins until it is resumed"
+
+
+class AgentPaused(Conflict):
+    """Nothing of the agent begins until it is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +24,9 @@ class Pause:
     by: str
     reason: str | None
     since: datetime
+
+
+def check_not_paused(pauses: Iterable[Pause], agent: str) -> None:
+    """Raises AgentPaused."""
+    if any(each.agent in {None, agent} for each in pauses):
+        raise AgentPaused(PAUSED)

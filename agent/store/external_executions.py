@@ -1,19 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, query
-from agent.domain.facts import ApprovedFacts, FactsSource
+from agent.domain.facts import ApprovedFacts, Facts, FactsSource
 from agent.domain.request import RequestStatus
 from agent.store import pause
 from agent.store.executions import Attempt, NewExecution
 from agent.store.outbox import Destination
 from agent.store.rows import columns, row_as
+from signoff.canonical import parse_canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,16 @@ class ClaimableRequest:
     facts_age: float
     facts_max_age: float | None
     ask_no: int
+    policy: Mapping[str, Any]
+    """The rule that it was asked under."""
+
+    @property
+    def facts_shown(self) -> Facts:
+        """To those who approved; failed if there should have been some."""
+        values = None if self.facts is None else parse_canonical(bytes(self.facts))
+        return Facts(
+            values, failed=values is None and self.facts_source is not None, source=self.facts_source
+        )
 
     @property
     def approved_facts(self) -> ApprovedFacts:
@@ -126,7 +138,7 @@ SELECT r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
        v.action, v.erased_at IS NOT NULL AS erased, v.editor_user_id IS NOT NULL AS edited,
        s.verdict::text AS settled_as, r.client_id, r.ask_no, r.voided_at IS NOT NULL AS voided,
-       v.facts, v.facts_source, extract(epoch FROM clock_timestamp() - v.created_at)::float AS facts_age,
+       v.facts, v.facts_source, r.policy, extract(epoch FROM clock_timestamp() - v.created_at)::float AS facts_age,
        (r.policy ->> 'facts_max_age')::float AS facts_max_age,
        coalesce(e.attempt, 0) AS attempts, e.claim_hash,
        CASE WHEN e.status = 'claimed' AND e.lease_until > clock_timestamp() THEN e.id END AS open_execution,

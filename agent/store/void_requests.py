@@ -5,7 +5,9 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
+from agent.domain.people import Exclusion
 from agent.domain.rules import Rule
+from agent.store import exclusions
 from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
 from agent.store.rows import person
@@ -13,12 +15,15 @@ from agent.store.views.requests import stored_changes
 from signoff.values import Action
 
 
-async def void(tx: Transaction, request_id: UUID) -> NewRequest:
-    """Returns the void request's question, to be asked again under the same client id."""
+async def void(tx: Transaction, request_id: UUID) -> tuple[NewRequest, tuple[Exclusion, ...]]:
+    """Returns the void request's question, to be asked again under the same client id.
+
+    Also returns whose approval did not count, earlier editors included: their values may still be in the action.
+    """
     row = (await tx.execute(_QUESTION, {"id": request_id})).one()
     # At once: the request that asks again takes over this client id.
     await tx.execute(_VOID, {"id": request_id})
-    return NewRequest(
+    question = NewRequest(
         rule=Rule.from_snapshot(row.policy),
         action=Action.from_canonical(row.action),
         facts=None,
@@ -38,6 +43,7 @@ async def void(tx: Transaction, request_id: UUID) -> NewRequest:
         content=row.content,
         api_key_id=row.api_key_id,
     )
+    return question, exclusions.from_json(row.excluded)
 
 
 async def find_successor(connection: Connection, principal: str, client_id: str) -> UUID | None:
@@ -48,7 +54,7 @@ async def find_successor(connection: Connection, principal: str, client_id: str)
 
 _QUESTION = text("""
 SELECT r.policy, r.team_id, r.channel_id, r.principal, r.client_id, r.source, r.content_digest AS content, r.api_key_id,
-       r.agent, r.agent_version, r.requester_team_id, r.requester_user_id, r.requester_asserted,
+       r.agent, r.agent_version, r.requester_team_id, r.requester_user_id, r.requester_asserted, r.excluded,
        v.action, v.description, v.rationale, v.context, v.editor_team_id, v.editor_user_id, v.changes
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.id = :id

@@ -8,8 +8,9 @@ from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Limit, LimitState, Use
+from agent.domain.pause import check_not_paused
 from agent.domain.policy import check_epoch
-from agent.store import audit, judgements, limits
+from agent.store import audit, judgements, limits, pause
 from agent.store import policy as policies
 from agent.store.limits import SubjectUse, question_key
 
@@ -34,14 +35,17 @@ async def allow_use(
     uses: Sequence[Use],
     detail: Mapping[str, object],
     judged: Judgement | None = None,
+    *,
+    agent: str,
 ) -> tuple[LimitState, ...]:
     """Record and count that a program may proceed without a person, if its limits have room.
 
     If not, nothing is written and the limits are returned. A key is one use and one evaluation while its windows
-    last. Raises ``OutdatedPolicy``.
+    last. Raises ``OutdatedPolicy`` and ``AgentPaused``.
     """
     async with db.transaction() as tx:
         check_epoch(judged.epoch if judged else 0, await policies.lock_epoch(tx))
+        check_not_paused(await pause.active_pauses(tx), agent)
         room = await limits.lock(tx, key, uses)
         if not room.has_room(key, uses):
             return tuple(room.states(key, uses))

@@ -1,7 +1,7 @@
 """The stop switch.
 
-Nothing of a paused agent or of agents below it begins: no model turn, tool call or external claim. Running calls
-finish, and people can keep voting.
+Nothing of a paused agent or of agents below it begins: no model turn, tool call or action of a program. Running
+calls finish, as does a model turn that was just beginning, and people can keep voting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SUBJECT = "pause"
 
 
 async def pause(db: Database, agent: str | None, *, by: Person | str, reason: str | None = None) -> bool:
-    """``None``: all agents. Once this returns, nothing begins. False: already paused."""
+    """``None``: all agents. Once this returns, no call or action begins. False: already paused."""
     return await _turn(db, agent, by, reason, stop=True)
 
 

@@ -260,8 +260,8 @@ async def test_an_operator_revokes_from_the_command_line(database: Database) -> 
 @pytest.mark.parametrize(
     ("standings", "because"),
     [
-        ([Standing(GRACE)], "somebody who gave it is no reviewer any more"),
-        ([Standing(GRACE, refusal=Refusal.DEACTIVATED)], "somebody who gave it is no reviewer any more"),
+        ([Standing(GRACE)], "somebody who gave it is no longer a reviewer"),
+        ([Standing(GRACE, refusal=Refusal.DEACTIVATED)], "somebody who gave it is no longer a reviewer"),
         ([Standing(GRACE, refusal=Refusal.LOOKUP_FAILED)], None),
         ([], None),
     ],
@@ -537,7 +537,7 @@ async def key_call(database: Database, name: str = "r-1", content: bytes = b"c" 
             database, "agency", frozenset({Scope.REQUEST}), by="cli:root", owner=Person(TEAM, "U0OWNER")
         )
     [key_id] = await column(database, "SELECT id FROM api_key")
-    return ProgramCall("key:agency", name, content, key_id)
+    return ProgramCall("key:agency", name, content, key_id, "agency")
 
 
 async def test_a_programs_question_is_one_use(database: Database) -> None:
@@ -619,7 +619,7 @@ async def ask_as_program(database: Database, **terms: Any) -> Asked:
         ({"arguments": {"order_id": Between(Decimal(1), Decimal(2))}}, "would not be covered"),
         ({"arguments": {}}, "would not be covered"),
         ({"facts": None}, "would not be covered"),
-        ({"by": LINUS}, "whose approval of this request stands"),
+        ({"by": LINUS}, "whose approval of this request counts"),
     ],
 )
 async def test_what_cannot_be_allowed_is_refused_not_clamped(
@@ -655,7 +655,7 @@ async def test_where_no_grant_can_be_given(
 async def test_an_edited_or_undecided_call_is_no_model(database: Database) -> None:
     """What a reviewer made of a call, and a call that they have not approved, cannot be allowed in advance."""
     asked = await ask(database, granting_rule(allow_edit=True))
-    with pytest.raises(GrantRefused, match="approval of this request stands"):
+    with pytest.raises(GrantRefused, match="approval of this request counts"):
         await propose(database, grant_proposal(asked))
     action = Action("process_refund", "1", {"order_id": 5})
     changed = Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "Refund 1", "slack_edit")
@@ -676,7 +676,7 @@ async def test_an_approval_that_does_not_stand_is_no_model(database: Database, h
     if how == "void":
         anew = question(asked.run_id, asked.call_id, terms, client_id="anew")
         await executions.void_and_ask(database, asked.call_id, anew)
-    with pytest.raises(GrantRefused, match="approval of this request stands"):
+    with pytest.raises(GrantRefused, match="approval of this request counts"):
         await propose(database, grant_proposal(asked))
 
 

@@ -92,7 +92,10 @@ async def test_twenty_at_once_take_the_last_unit_once(
         # A tenth is left of the first, and one of the second; each takes both, in whatever order.
         both = [use(f"tenths {n}", "0.3", "0.1"), use(f"units {n}", "2")]
         taken = [use(f"tenths {n}", "0.3", "0.2"), use(f"units {n}", "2", "1")]
-        assert await limits.allow_use(database, BILLING, new_id(), taken, {"request": "earlier"}) == ()
+        assert (
+            await limits.allow_use(database, BILLING, new_id(), taken, {"request": "earlier"}, agent="crm")
+            == ()
+        )
 
         async def claim(at: int, uses: list[Use]) -> Claim | None:
             db, joint = workers[at % 2]
@@ -100,7 +103,9 @@ async def test_twenty_at_once_take_the_last_unit_once(
             return await (alone.alone(ClaimCalls(db), member) if at % 5 else joint.claims.join(member))
 
         async def tell(at: int, uses: list[Use]) -> bool:
-            return not await limits.allow_use(workers[at][0], BILLING, new_id(), uses, {"request": "r"})
+            return not await limits.allow_use(
+                workers[at][0], BILLING, new_id(), uses, {"request": "r"}, agent="crm"
+            )
 
         claims, allowed = await asyncio.gather(
             asyncio.gather(*(claim(at, both) for at in range(len(calls)))),

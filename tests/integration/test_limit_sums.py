@@ -91,11 +91,11 @@ async def test_what_has_left_the_window_is_taken_again(database: Database) -> No
     limit = Limit("refunds", "refund", "args.amount", "all", timedelta(hours=1), Decimal(10))
     mine, key = Use(limit, "all", Decimal(4)), uuid4()
     for use in (key, uuid4()):
-        assert await limits.allow_use(database, PROGRAM, use, [mine], {}) == ()
+        assert await limits.allow_use(database, PROGRAM, use, [mine], {}, agent="crm") == ()
     await write(database, "UPDATE limit_use SET at = at - interval '2 h' WHERE key = :key", key=key)
     [state] = await limits.states(database, key, [mine])
     assert state.used == 4
-    assert await limits.allow_use(database, PROGRAM, key, [mine], {}) == ()
+    assert await limits.allow_use(database, PROGRAM, key, [mine], {}, agent="crm") == ()
     [other] = await limits.states(database, uuid4(), [mine])
     assert other.used == 8
     assert await invariants.broken(database) == []

@@ -85,11 +85,13 @@ async def _claim(db: Database) -> Act:
 
 async def _record(db: Database) -> Act:
     detail = {"request": "1"}
-    return lambda: external.record_judgement(db, PROGRAM, AuditKind.REVIEW_NOT_REQUIRED, detail, JUDGED)
+    return lambda: external.record_judgement(
+        db, PROGRAM, AuditKind.REVIEW_NOT_REQUIRED, detail, JUDGED, agent="crm"
+    )
 
 
 async def _let_go_ahead(db: Database) -> Act:
-    return lambda: limits.allow_use(db, PROGRAM, new_id(), (), {"request": "1"}, JUDGED)
+    return lambda: limits.allow_use(db, PROGRAM, new_id(), (), {"request": "1"}, JUDGED, agent="crm")
 
 
 async def _approved_for_program(db: Database) -> UUID:

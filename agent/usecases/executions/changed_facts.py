@@ -14,13 +14,15 @@ from agent.domain.policy import check_epoch
 from agent.domain.rules import Rule
 from agent.store import audit, exclusions, external_executions, outbox, void_requests
 from agent.store.audit import AuditEntry
+from agent.store.external_executions import ClaimableRequest
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
-from agent.usecases.executions.external import claimable_action
+from agent.usecases.executions.external import asks_more, claimable_action
 from agent.usecases.requests.opening import write_request
 from signoff.errors import Conflict
 
-BECAUSE = "its facts have changed"
+FACTS = "its facts have changed"
+POLICY = "policy is stricter than before"
 
 
 async def void_and_ask(
@@ -34,11 +36,11 @@ async def void_and_ask(
     judgement: Judgement,
     limits: tuple[LimitState, ...] = (),
 ) -> UUID:
-    """Void an approval whose facts have changed, and ask people again. Idempotent.
+    """Void an approval whose facts have changed, or under a stricter policy, and ask people again. Idempotent.
 
     ``rule``, ``destination`` and ``limits`` come from the new evaluation. Without a rule the earlier one applies: the
     same people are asked, even if policy would now let the action run. Returns the new request's id. Raises
-    ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (same facts).
+    ``NotFound``, ``ClaimRefused``, ``OutdatedPolicy`` and ``Conflict`` (the approval still covers it).
     """
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)
@@ -51,9 +53,8 @@ async def void_and_ask(
             return again
         check_epoch(judgement.epoch, found.policy_epoch)
         claimable_action(found, None)
-        if coverage(found.approved_facts, facts, are_read=True) is not Coverage.CHANGED:
-            raise Conflict("the facts are those that were approved")
-        question = await void_requests.void(tx, request_id)
+        because = _because(found, facts, rule)
+        question, excluded = await void_requests.void(tx, request_id)
         new = replace(
             question,
             rule=rule or question.rule,
@@ -69,11 +70,21 @@ async def void_and_ask(
             new = replace(new, description=new.rule.describe(new.action, new.facts))
         again = new_id()
         old = await audit.lock_head(tx, request_subject(request_id))
-        detail = {"because": BECAUSE, "anew": str(again)}
+        detail = {"because": because, "anew": str(again)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
         at, involved = await exclusions.involved(tx, None, new.api_key_id)
         head = audit.new_head(request_subject(again), at.now)
-        write_request(tx, again, new, found.ask_no + 1, head, involved)
+        people = list(dict.fromkeys([*involved, *excluded]))
+        write_request(tx, again, new, found.ask_no + 1, head, people)
         line = outbox.request_line(found.destination, request_id, "voided")
         outbox.enqueue(tx, [outbox.card(found.destination, request_id), line])
     return again
+
+
+def _because(found: ClaimableRequest, facts: Facts, rule: Rule | None) -> str:
+    """Raises ``Conflict`` if the approval still covers it."""
+    if coverage(found.approved_facts, facts, are_read=True) is Coverage.CHANGED:
+        return FACTS
+    if asks_more(found, rule):
+        return POLICY
+    raise Conflict("facts and policy are those of the approval")

@@ -18,10 +18,12 @@ from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.facts import Coverage, Facts, coverage
 from agent.domain.judgement import Judgement
+from agent.domain.pause import PAUSED, check_not_paused
 from agent.domain.policy import check_epoch
 from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.rules import Rule, stricter
 from agent.fault_points import point
-from agent.store import audit, external_executions, judgements, outbox
+from agent.store import audit, external_executions, judgements, outbox, pause
 from agent.store import policy as policies
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.executions import NewExecution
@@ -41,8 +43,11 @@ LONGEST_LEASE = 86_400.0
 TokenOf = Callable[[UUID], str]
 """Only the token's hash is stored."""
 
+JudgeAgain = Callable[[Action, Facts], Judgement]
+"""What the policy in force says of an approved action and its approved facts."""
+
 FACTS_CHANGED = "facts-changed"
-"""After this refusal people are asked again."""
+"""After this refusal people are asked again. Also if policy became stricter: programs know this word."""
 
 
 class ClaimRefused(Conflict):
@@ -84,12 +89,23 @@ class ExternalClaim:
 
 
 async def record_judgement(
-    db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object], judged: Judgement
+    db: Database,
+    principal: Principal,
+    kind: AuditKind,
+    detail: Mapping[str, object],
+    judged: Judgement,
+    *,
+    agent: str | None = None,
 ) -> None:
-    """The key's audit chain records evaluations without a request. Raises ``OutdatedPolicy``."""
+    """The key's audit chain records evaluations without a request.
+
+    ``agent``: its action may begin once this returns. Raises ``OutdatedPolicy``, and then ``AgentPaused``.
+    """
     subject = principal.name
     async with db.transaction() as tx:
         check_epoch(judged.epoch, await policies.lock_epoch(tx))
+        if agent is not None:
+            check_not_paused(await pause.active_pauses(tx), agent)
         await audit.create_head(tx, subject)
         await audit.record(tx, subject, kind, principal.name, {**detail, "policy": judged.epoch})
         judgements.insert(tx, judged, principal=subject)
@@ -97,7 +113,7 @@ async def record_judgement(
 
 async def withdraw(db: Database, request_id: UUID, principal: Principal) -> bool:
     """False: already decided. Raises ``NotFound``."""
-    words = f"taken back by the program that asked ({principal.name})"
+    words = f"withdrawn by the program that asked ({principal.name})"
     return await requests.withdraw(db, request_id, None, words, principal=principal.name)
 
 
@@ -112,16 +128,27 @@ async def claim(
     facts: Facts | None = None,
     facts_are_read: bool = False,
     policy_epoch: int = 0,
+    judge: JudgeAgain | None = None,
 ) -> ExternalClaim:
     """Claim an approved action once, under the request's lock and by the database's clock.
 
     An open attempt is returned again if ``token_of`` gives its token: the first answer was lost. ``digest``: of the
     action that the executor expects. ``facts`` were sent or looked up for this claim; ``facts_are_read``: by a rule
-    for this tool of the policy ``policy_epoch``. Raises ``NotFound``, ``ClaimRefused`` and ``OutdatedPolicy``.
+    for this tool of the policy ``policy_epoch``, which ``judge`` applies to what was approved. Raises ``NotFound``,
+    ``ClaimRefused`` and ``OutdatedPolicy``.
     """
     with tracing.span_within("claim", request_id, request_id, {"request_id": str(request_id)}) as span:
         claimed = await _claim(
-            db, request_id, principal, token_of, digest, lease_seconds, facts, facts_are_read, policy_epoch
+            db,
+            request_id,
+            principal,
+            token_of,
+            digest,
+            lease_seconds,
+            facts,
+            facts_are_read,
+            policy_epoch,
+            judge,
         )
         span.set(execution_id=str(claimed.execution_id), attempt=claimed.attempt)
     point("after_claim")
@@ -138,6 +165,7 @@ async def _claim(
     facts: Facts | None,
     facts_are_read: bool,
     policy_epoch: int,
+    judge: JudgeAgain | None,
 ) -> ExternalClaim:
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)
@@ -148,6 +176,8 @@ async def _claim(
         check_epoch(policy_epoch, found.policy_epoch)
         action = claimable_action(found, digest)
         _check_facts(found, facts, are_read=facts_are_read)
+        if judge is not None:
+            _check_policy(found, judge(action, found.facts_shown))
         execution_id, attempt = new_id(), found.attempts + 1
         token = token_of(execution_id)
         new = NewExecution(
@@ -206,21 +236,22 @@ def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
         raise ClaimRefused("not-approved", f"the request is {found.status.word}, not approved")
     if found.voided:
         raise ClaimRefused(
-            FACTS_CHANGED, "its facts have changed since people approved it; they are asked again"
+            FACTS_CHANGED,
+            "the approval is void, because facts or policy have changed; people are asked again",
         )
     if found.attempts and found.settled_as != "retry":
-        raise ClaimRefused("claimed", "the approval was claimed already")
+        raise ClaimRefused("claimed", "the approval was already claimed")
     if found.lapsed or found.erased or found.action is None:
         raise ClaimRefused("lapsed", "the approval was not claimed in time and has lapsed")
     if found.paused:
-        raise ClaimRefused("paused", "the agent is paused: nothing of it may begin until it is resumed")
+        raise ClaimRefused("paused", PAUSED)
     if digest is not None and digest != found.digest:
         raise ClaimRefused(
-            "other-digest", "what was approved is another action; a reviewer may have changed it"
+            "other-digest", "the approved action is a different one; a reviewer may have changed it"
         )
     action = Action.from_canonical(found.action)
     if not action.digest == found.digest == found.recorded_digest:
-        raise ClaimRefused("altered", "what is stored is not what was approved")
+        raise ClaimRefused("altered", "the stored action is not the approved one")
     return action
 
 
@@ -230,10 +261,25 @@ def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool
         case Coverage.CHANGED:
             raise ClaimRefused(FACTS_CHANGED, "its facts have changed since people approved it")
         case Coverage.NEEDED:
-            words = "the claim must tell the facts of now in `facts`: those that people saw are too old or missing"
+            words = (
+                "the claim must include the current `facts`: the facts that people saw are too old or missing"
+            )
             raise ClaimRefused("facts-needed", words)
         case Coverage.COVERED:
             pass
+
+
+def _check_policy(found: ClaimableRequest, judged: Judgement) -> None:
+    """Raises ``ClaimRefused``."""
+    if judged.verdict == "deny":
+        raise ClaimRefused("denied", f"policy denies this now: {judged.because}")
+    if asks_more(found, judged.rule):
+        raise ClaimRefused(FACTS_CHANGED, "policy is stricter than when people approved it")
+
+
+def asks_more(found: ClaimableRequest, rule: Rule | None) -> bool:
+    """``rule``: the one that matches now."""
+    return rule is not None and stricter(Rule.from_snapshot(dict(found.policy)), rule)
 
 
 async def report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
@@ -248,7 +294,7 @@ async def _report(db: Database, request_id: UUID, principal: Principal, token: s
         execution_id = await external_executions.find_by_token(tx, request_id, hash_of(token))
         attempt = await external_executions.lock(tx, execution_id) if execution_id else None
         if attempt is None or attempt.worker != principal.name:
-            raise ReportRefused("wrong-token", "this is not the token of a claim of this request")
+            raise ReportRefused("wrong-token", "this token does not belong to a claim of this request")
         if attempts.is_repeated(attempt, outcome):
             return
         if attempt.status in (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED):

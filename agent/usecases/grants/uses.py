@@ -50,7 +50,7 @@ from signoff.values import Person
 
 log = structlog.get_logger(__name__)
 
-LOST_REVIEWER = "somebody who gave it is no reviewer any more"
+LOST_REVIEWER = "somebody who gave it is no longer a reviewer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class ProgramCall:
     client_id: str
     content: bytes
     api_key_id: UUID
+    agent: str
     uses: tuple[Use, ...] = ()
 
     @property
@@ -211,7 +212,7 @@ async def _covering(
     """The terms, if they cover the call now. Ends a grant whose granter is no longer a reviewer."""
     allowed = None if grant.ended else granted(grant)
     if allowed is None:
-        why: str | None = "it has ended, or what is stored is not what was approved"
+        why: str | None = "it has ended, or the stored grant is not the approved one"
     else:
         why = _objection(grant, allowed, cover, involved, used)
     if why is None:

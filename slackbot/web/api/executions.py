@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from agent.usecases.executions.external import (
 )
 from signoff.canonical import canonical_bytes
 from slackbot.web.api import request_lookup
-from slackbot.web.api.facts import ask_again, check_may_send_facts, facts_at_claim
+from slackbot.web.api.facts import ask_again, check_may_send_facts, facts_at_claim, judge_again
 from slackbot.web.api.request_lookup import RequestId
 from slackbot.web.api.shapes import ActionOut, Length, RequestModel, ResponseModel, ReviewOut, review
 from slackbot.web.http.api_keys import Asker
@@ -128,10 +129,10 @@ async def claim_request(
     token_of: ClaimTokens,
     body: ClaimIn = NOTHING_KNOWN,
 ) -> ClaimOut:
-    """Claim an approved action to carry it out now: once, only by the key that asked, and before the approval lapses.
+    """Claim an approved action to execute it now: once, only by the key that asked, and before the approval lapses.
 
-    If facts have changed since the approval, the response is 409 `facts-changed`: the approval is void, people are
-    asked again, `id` is the request to wait for, and `changes` lists the differences.
+    If facts have changed since the approval, or policy has become stricter, the response is 409 `facts-changed`: the
+    approval is void, people are asked again, `id` is the request to wait for, and `changes` lists different facts.
     """
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
@@ -153,16 +154,18 @@ async def claim_request(
                 facts=facts,
                 facts_are_read=policy.reads_facts(view.action.tool),
                 policy_epoch=policy.epoch,
+                judge=partial(judge_again, policy, view),
             )
         except ClaimRefused as refused:
             if refused.kind != FACTS_CHANGED:
                 raise
-        raise await ask_again(ctx, principal, view, facts or Facts())
+        raise await ask_again(ctx, principal, view, facts or Facts(view.facts, source=view.facts_source))
 
     try:
         claimed = await ctx.services.policies.judged(claim)
     except ClaimRefused as refused:
-        raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
+        status = 403 if refused.kind == "denied" else 409
+        raise ProblemRaised(status, refused.kind, "Cannot be claimed", f"{refused}.") from None
     action = claimed.action
     about = {"id": view.id, "request_id": view.client_id, "digest": action.digest.hex()}
     return ClaimOut.copy_of(claimed, action=ActionOut.of(action), **about)

@@ -6,8 +6,9 @@ from uuid import UUID
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.changes import differences
 from agent.domain.facts import Facts, FactsSource, read_facts
-from agent.domain.judgement import ToolTraits
-from agent.domain.request import RequestStatus
+from agent.domain.judgement import Judgement, ToolTraits
+from agent.domain.policy import Policy
+from agent.domain.request import EXTERNAL, RequestStatus
 from agent.domain.request_view import RequestView
 from agent.domain.rules import Rule
 from agent.runtime.judgement import with_rejection
@@ -16,6 +17,7 @@ from agent.usecases.executions import changed_facts
 from agent.usecases.executions.external import FACTS_CHANGED
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.json_paths import format_path
+from signoff.values import Action
 from slackbot.masking import clean_view
 from slackbot.web.api.request_lookup import not_found
 from slackbot.web.http.context import WebContext
@@ -67,15 +69,20 @@ async def facts_at_claim(ctx: WebContext, view: RequestView, given: dict[str, An
     return facts
 
 
+def judge_again(policy: Policy, view: RequestView, action: Action, facts: Facts) -> Judgement:
+    """A question that named no action asks always."""
+    requester = view.requester.user_id if view.requester else None
+    traits = ToolTraits(action.tool, action.tool_version, requires_approval=action.tool == EXTERNAL)
+    return policy.judge(traits, action, facts.values, view.agent, requester, facts_failed=facts.failed)
+
+
 async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, facts: Facts) -> ProblemRaised:
     """Ask people again with current facts, and return the claim's answer.
 
     Raises ProblemRaised (403: policy now denies it; 503: Slack is unavailable), OutdatedPolicy, NotFound and
     ClaimRefused.
     """
-    requester = view.requester.user_id if view.requester else None
-    traits = ToolTraits(view.action.tool, view.action.tool_version)
-    judged = ctx.services.policy.judge(traits, view.action, facts.values, view.agent, requester)
+    judged = judge_again(ctx.services.policy, view, view.action, facts)
     if judged.verdict == "deny":
         raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this now: {judged.because}.")
     judged = await with_rejection(ctx.db, view.agent, view.action, judged)
@@ -109,9 +116,10 @@ async def _asked_again(ctx: WebContext, request_id: UUID) -> ProblemRaised:
         {"path": format_path(steps), "before": before, "after": after}
         for steps, before, after in made[:MAX_DIFFERENCES]
     ]
-    words = (
-        "Its facts have changed since people approved it. That approval is void, and people are asked again."
-    )
+    cause = (
+        "Its facts have changed" if changes else "Its facts or the policy have changed"
+    )  # masked ones look alike
+    words = f"{cause} since people approved it. That approval is void, and people are asked again."
     return ProblemRaised(
         409,
         FACTS_CHANGED,

@@ -11,6 +11,7 @@ from agent.domain.api_keys import Principal
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
 from agent.domain.judgement import Judgement, ToolTraits
+from agent.domain.pause import AgentPaused
 from agent.domain.request import API, EXTERNAL, FactValues
 from agent.domain.rules import Rule
 from agent.runtime.judgement import after_rejections
@@ -155,8 +156,9 @@ async def ask(
 ) -> OpenedRequest | NotRequiredOut:
     """Open a request, unless it exists or policy needs none; ``size`` of the body in bytes.
 
-    Raises ProblemRaised (403: policy denies it, or the key may not ask this; 429: too many requests are open; 503:
-    Slack is unavailable), OutdatedPolicy, Conflict and MalformedArguments.
+    Raises ProblemRaised (403: policy denies it, or the key may not ask this; 409: nobody has to be asked, but the
+    agent is paused; 429: too many requests are open; 503: Slack is unavailable), OutdatedPolicy, Conflict and
+    MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
     if body.mentions_facts:
@@ -173,7 +175,10 @@ async def ask(
             raise Conflict(f"request {body.request_id!r} exists with other content")
         return OpenedRequest(id=found.request_id, created=False)
     judge = partial(_judge_and_open, ctx, principal, body, action, content, facts, agent, requester, waiting)
-    return await ctx.services.policies.judged(judge)
+    try:
+        return await ctx.services.policies.judged(judge)
+    except AgentPaused as paused:
+        raise ProblemRaised(409, "paused", "Agent paused", f"{paused}.") from None
 
 
 async def _judge_and_open(
@@ -199,7 +204,7 @@ async def _judge_and_open(
         facts_failed=facts.failed,
     )
     uses = policy.uses(action, facts.values, agent, requester.person)
-    asked = ProgramCall(principal.name, body.request_id, content, principal.key_id, uses)
+    asked = ProgramCall(principal.name, body.request_id, content, principal.key_id, agent, uses)
     judged, states = await within_limits(ctx, principal, asked, body.traits, action, facts, judged)
     judged = await after_rejections(ctx.db, agent, action, judged)
     if judged.rule is None:

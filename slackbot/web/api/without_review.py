@@ -73,7 +73,9 @@ async def within_limits(
     if judged.verdict == "ask":
         return judged, await limits.states(ctx.db, asked.limit_key, asked.uses)
     detail = _detail(asked, action, facts)
-    states = await limits.allow_use(ctx.db, principal, asked.limit_key, asked.uses, detail, judged)
+    states = await limits.allow_use(
+        ctx.db, principal, asked.limit_key, asked.uses, detail, judged, agent=asked.agent
+    )
     return ctx.services.policy.within_limits(judged, states, tool, action, facts.values), states
 
 
@@ -85,7 +87,8 @@ async def without_review(
     if denied or not asked.uses:  # otherwise recorded with its uses
         kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
         detail = _detail(asked, action, facts)
-        await external.record_judgement(ctx.db, principal, kind, detail, judged)
+        begins = None if denied else asked.agent
+        await external.record_judgement(ctx.db, principal, kind, detail, judged, agent=begins)
     because = await clean_value(judged.because)
     if denied:
         raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this action: {because}.")

@@ -251,13 +251,15 @@ async def _open_of_program(db: Database, epoch: int) -> None:
 async def _record(db: Database, epoch: int) -> None:
     principal = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
     judged = Judgement("run", None, "it is allowed", "", epoch)
-    await external.record_judgement(db, principal, AuditKind.REVIEW_NOT_REQUIRED, {"request": "1"}, judged)
+    await external.record_judgement(
+        db, principal, AuditKind.REVIEW_NOT_REQUIRED, {"request": "1"}, judged, agent="crm"
+    )
 
 
 async def _let_go_ahead(db: Database, epoch: int) -> None:
     principal = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
     judged = Judgement("run", None, "it is allowed", "", epoch)
-    await limits.allow_use(db, principal, new_id(), (), {"request": "1"}, judged)
+    await limits.allow_use(db, principal, new_id(), (), {"request": "1"}, judged, agent="crm")
 
 
 @pytest.mark.parametrize("act", [_pass, _refuse, _open, _open_of_program, _record, _let_go_ahead])

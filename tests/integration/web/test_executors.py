@@ -8,9 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from agent.domain.checkpoints import load
 from agent.usecases import pause
+from agent.usecases import policy as policies
 from tests.integration.asking import column
-from tests.integration.web.conftest import GRACE, Program, Street, shown, until
+from tests.integration.web.conftest import GRACE, POLICY, Program, Street, shown, until
 
 
 async def approved(site: Street, program: Program, request_id: str = "r-1", **changes: Any) -> dict[str, Any]:
@@ -156,7 +158,9 @@ async def test_an_approval_lapses(site: Street, read: str | None) -> None:
     outcome = "Handed over" if read else "Lapsed"
     await site.house.slack.wait_for(lambda: outcome in shown(site.house.now(card)))
     assert ("will not be run" in shown(site.house.now(card))) is not bool(read)
-    await site.house.says("Handed over, outcome not reported" if read else "Approval lapsed", "C0REVIEW")
+    await site.house.says(
+        "read the approval but has not reported an outcome" if read else "Approval lapsed", "C0REVIEW"
+    )
     assert (await program.get("/pending/r-1")).json()["status"] == "approved"
 
 
@@ -265,4 +269,51 @@ async def test_a_paused_agent_begins_nothing(site: Street) -> None:
     await pause.pause(site.db, "crm", by=GRACE)
     assert kind(await claim(program)) == (409, "paused")
     await pause.resume(site.db, "crm", by=GRACE)
+    assert (await claim(program)).status_code == 200
+
+
+STRICTER = POLICY.replace(
+    'checkpoint_id = "deletions"', 'checkpoint_id = "deletions"\napprovals_required = 2'
+)
+DENIED = POLICY.replace("[[checkpoint]]", 'unmatched = "deny"\n[[checkpoint]]', 1).replace(
+    '"delete_*"', '"drop_*"'
+)
+
+
+async def test_a_stricter_policy_reaches_what_was_approved_before(site: Street) -> None:
+    """An approval that policy now finds too weak is void, and people are asked under the new rule; a denied action does
+    not begin."""
+    program = await site.program()
+    first = await approved(site, program)
+    await policies.apply(site.db, load(STRICTER, filename="stricter"), by="cli:ada")
+    again = await claim(program)
+    assert kind(again) == (409, "facts-changed")
+    assert "Its facts or the policy have changed" in again.json()["detail"]
+    now = (await program.get("/pending/r-1")).json()
+    assert (now["id"], now["status"], now["approvals_required"]) == (again.json()["id"], "waiting", 2)
+    assert (await program.get(f"/pending/{first['id']}")).json()["voided"]
+    last = (await site.events(f"request:{first['id']}"))[-1]
+    assert (last[1], last[2]["because"]) == ("request.reopened", "policy is stricter than before")
+
+
+async def test_an_approved_action_that_policy_now_denies_does_not_begin(site: Street) -> None:
+    """The claim is refused with the reason, and the approval stays as it is."""
+    program = await site.program()
+    await approved(site, program)
+    await policies.apply(site.db, load(DENIED, filename="denied"), by="cli:ada")
+    refused = await claim(program)
+    assert kind(refused) == (403, "denied")
+    assert "policy denies this now" in refused.json()["detail"]
+    assert (await program.get("/pending/r-1")).json()["status"] == "approved"
+    assert await column(site.db, "SELECT count(*) FROM execution") == [0]
+
+
+async def test_a_looser_policy_changes_nothing_about_an_approval(site: Street) -> None:
+    """What policy would now let run without people is claimed under the approval that it has."""
+    program = await site.program()
+    await approved(site, program)
+    looser = POLICY.replace('"delete_*"', '"drop_*"').replace(
+        "[[checkpoint]]", 'unmatched = "allow"\n[[checkpoint]]', 1
+    )
+    await policies.apply(site.db, load(looser, filename="looser"), by="cli:ada")
     assert (await claim(program)).status_code == 200

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.domain.checkpoints import load
-from agent.usecases import limits, requests
+from agent.usecases import limits, pause, requests
 from tests.integration.asking import column, write
 from tests.integration.web.conftest import Program, Street, shown
 from tests.integration.web.test_executors import claim, kind, report
@@ -129,3 +129,17 @@ async def test_programs_at_once_share_a_limit_that_denies(site: Street) -> None:
     denied = next(each for each in answers if each.status_code == 403).json()["detail"]
     assert 'limit "deletes": 3 of 3 used in 1h, and this adds one' in denied
     assert await used(site, "deletes") == [(Decimal(3), Decimal(0))]
+
+
+async def test_a_paused_agent_does_not_go_ahead(site: Street) -> None:
+    """While its agent is paused, an action that needs no person does not begin and does not count, limit or not."""
+    program = await billing(site)
+    for paused in ("billing", None):
+        await pause.pause(site.db, paused, by="cli:ada")
+        assert kind(await refund(program, "r-1", 600)) == (409, "paused")
+        assert kind(await program.ask("r-2", action="read", arguments={})) == (409, "paused")
+        await pause.resume(site.db, paused, by="cli:ada")
+    assert await column(site.db, "SELECT count(*) FROM limit_use") == [0]
+    assert [event for _, event, _ in await site.events("key:billing")] == ["key.created"]
+    assert (await refund(program, "r-1", 600)).json()["status"] == "not_required"
+    assert (await program.ask("r-2", action="read", arguments={})).json()["status"] == "not_required"

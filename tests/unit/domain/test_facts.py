@@ -38,6 +38,8 @@ def facts(values: dict[str, Any] | None, source: FactsSource | None = PROGRAM) -
         (CHEAP, SIGNOFF, 999, facts(CHEAP, SIGNOFF), True, "covered"),
         (CHEAP, SIGNOFF, 0, Facts(failed=True, source=SIGNOFF), True, "needed"),
         (CHEAP, SIGNOFF, 0, facts(None, None), True, "changed"),  # policy looks them up no more
+        (CHEAP, SIGNOFF, 0, facts(CHEAP), True, "needed"),  # the program's own do not replace them
+        (CHEAP, SIGNOFF, 0, facts(DEAR), True, "needed"),
     ],
 )
 def test_an_approval_covers_just_the_facts_that_were_shown(
