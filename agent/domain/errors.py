@@ -104,7 +104,7 @@ DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
 OUTDATED = frozenset({Refusal.EXPIRED, Refusal.ALREADY_DECIDED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
 
 _SENTENCES: dict[Refusal, str] = {
-    Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your answer does not count.",
+    Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your vote does not count.",
     Refusal.SELF_REVIEW: (
         "You asked for this action yourself, and its checkpoint does not let people review "
         "their own requests (`prevent_self_review = true`)."
@@ -129,7 +129,7 @@ _SENTENCES: dict[Refusal, str] = {
         "Please try again in a minute."
     ),
     Refusal.NO_REVIEWERS: "The list of reviewers is empty right now, so nobody can decide this request.",
-    Refusal.EXPIRED: "The time to decide this request has run out; your answer came too late to count.",
+    Refusal.EXPIRED: "The time to decide this request has run out; it is too late to vote.",
     Refusal.WITHDRAWN: "This request has been withdrawn; there is nothing left to decide.",
     Refusal.STALE_REVISION: (
         "This request has changed since the card that you answered was drawn. "
@@ -137,9 +137,9 @@ _SENTENCES: dict[Refusal, str] = {
     ),
     Refusal.WRONG_PLACE: "This button does not belong to the place where it was pressed, so nothing was recorded.",
     Refusal.UNKNOWN_REQUEST: "There is no such request, or you may not see it.",
-    Refusal.SAME_VOTE: "You have already given this answer; it is counted once.",
+    Refusal.SAME_VOTE: "You have already cast this vote; it counts once.",
     Refusal.REASON_REQUIRED: (
-        "This answer needs a reason (`reason_required` of its checkpoint); nothing was recorded without one."
+        "This vote needs a reason (`reason_required` of its checkpoint); nothing was recorded without one."
     ),
     Refusal.EDIT_NOT_ALLOWED: (
         "The checkpoint of this request does not let reviewers change it (`allow_edit = false`)."
@@ -158,8 +158,8 @@ _SENTENCES: dict[Refusal, str] = {
         "You edited this action, so someone else has to approve it (`editor_may_approve = false`)."
     ),
     Refusal.ADVISED: (
-        "The agent read a reason or note of yours before it proposed this action, so someone else has to approve "
-        "it (`editor_may_approve = false`). You can still reject or edit it."
+        "The agent read a reason, note or edit of yours before it proposed this action, so someone else has to "
+        "approve it (`editor_may_approve = false`). You can still reject or edit it."
     ),
     Refusal.UNREADABLE: "Not all of this request can be shown now, so nobody can approve it. You can still reject it.",
     Refusal.NOT_AN_ADMINISTRATOR: "Only administrators of this workspace can do this; nothing was changed.",
@@ -193,7 +193,7 @@ def sentence(code: Refusal, **facts: object) -> str:
     if code is Refusal.ALREADY_DECIDED:
         return _already_decided(facts.get("outcome"), facts.get("by"), at)
     if code is Refusal.EXPIRED and at:
-        return f"The time to decide this request ran out{at}; your answer came too late to count."
+        return f"The time to decide this request ran out{at}; it is too late to vote."
     return _SENTENCES[code]
 
 
@@ -209,7 +209,7 @@ class Refused(SignoffError):
 def _already_decided(outcome: object, by: object, at: str) -> str:
     what = f"was already {outcome}" if outcome else "was already decided"
     who = f" by {by}" if by else ""
-    return f"This request {what}{who}{at}; your answer was not counted."
+    return f"This request {what}{who}{at}; further votes do not count."
 
 
 def _moment(at: object) -> str:

@@ -45,9 +45,9 @@ _MOMENT = text(
     "SELECT clock_timestamp() AS now, coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch"
 )
 # Messages and calls carry turn numbers, ordered by the run's lock, so no clock is needed. Reasons and notes have
-# times, compared with the proposal's. A repeated call has the original's turn. The agent reads an approval's note
-# with the call's answer. In parent runs, only what came before the delegating call counts; if that call is unknown,
-# everything.
+# times, compared with the proposal's. A repeated call has the original's turn. The agent reads an approval's note and
+# an edit with the call's answer. In parent runs, only what came before the delegating call counts; if that call is
+# unknown, everything.
 _INVOLVED = text("""
 WITH RECURSIVE asked AS (
     SELECT id, repeats FROM tool_call WHERE id = :call
@@ -88,6 +88,12 @@ FROM proposal JOIN tool_call AS c ON c.run_id = proposal.run_id AND c.answered_a
 JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no AND r.status = 'approved'
 JOIN vote AS b ON b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
 WHERE b.verdict = 'approve' AND btrim(b.reason) <> ''
+UNION
+SELECT 'adviser', v.editor_team_id, v.editor_user_id
+FROM proposal JOIN tool_call AS c ON c.run_id = proposal.run_id AND c.answered_at < proposal.at
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no AND r.status = 'approved'
+JOIN request_revision AS v ON v.request_id = r.id AND v.n <= r.revision
+WHERE v.editor_user_id IS NOT NULL
 UNION
 SELECT 'editor', v.editor_team_id, v.editor_user_id
 FROM asked JOIN approval_request AS r ON r.call_id = asked.id JOIN request_revision AS v ON v.request_id = r.id

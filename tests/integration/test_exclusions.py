@@ -189,6 +189,20 @@ async def test_own_words_exclude_from_what_is_proposed_later(database: Database)
     assert await refusals(database, last) == {ADA.user_id: Refusal.SELF_REVIEW} | advised
 
 
+async def test_an_edit_excludes_from_what_is_proposed_later(database: Database) -> None:
+    """The agent reads what an editor changed, so the editor may not approve what the agent proposes next."""
+    run_id = await begin(database)
+    edited = await ask_about(database, run_id, 1)
+    await edit(database, edited, EVE, 2)
+    await alone.vote(database, ballot(edited, reviewer(LINUS), revision=2))
+    claim = await alone.claim(database, edited.call_id, worker="w", idempotent=False)
+    assert claim is not None
+    await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
+    later = await ask_about(database, run_id, 3)
+    assert await excluded(database, later) == {(ADA.user_id, "requester"), (EVE.user_id, "adviser")}
+    assert (await refusals(database, later))[EVE.user_id] is Refusal.ADVISED
+
+
 async def test_own_words_count_below(database: Database) -> None:
     """Advice to a run excludes its author from what a run below proposes that was started after it."""
     top = await begin(database)
