@@ -8,6 +8,7 @@ from uuid import UUID
 
 import structlog
 
+from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState, Use
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
@@ -29,12 +30,13 @@ from agent.runtime.judgement import (
 from agent.runtime.services import Services
 from agent.runtime.step_tools import SleepTool
 from agent.runtime.tool import NotDone, Tool
-from agent.store import views
+from agent.store import judgements, views
 from agent.store.grants import GrantState
 from agent.store.views import OpenCallDetails, QuestionContext
 from agent.usecases import executions, grants, requests, runs
 from agent.usecases.executions import external_calls
 from agent.usecases.grants import Cover
+from signoff.canonical import parse_checked
 from signoff.errors import CollaborationError, Conflict, MalformedArguments
 from signoff.values import Action
 
@@ -111,7 +113,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         await runs.sleep_until_ready(services.db, work.call.id, action, float(action.arguments["seconds"]))
         return False
     try:
-        facts = await look_up(services, tool, action)
+        facts = await _look_up(services, work, tool, action)
     except NotDone as nothing:
         return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
     judgement = judge(services, work.run, tool, action, facts)
@@ -130,6 +132,19 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
                 )
         return True
     return await _ask(services, call, judgement, states, context or await _context(services, call, judgement))
+
+
+async def _look_up(services: Services, work: OpenCallDetails, tool: Tool, action: Action) -> Facts:
+    """Raises NotDone. A further attempt is then judged by the facts of the first."""
+    try:
+        return await look_up(services, tool, action)
+    except NotDone:
+        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its facts.
+        if not (work.attempts and tool.repeatable) or await grants.has_used(services.db, work.call.id):
+            raise
+    if work.action_decided:
+        return Facts(parse_checked(work.facts) if work.facts else None)
+    return await services.db.read(judgements.facts_that_let_run, work.call.id)
 
 
 async def _limited(
@@ -282,14 +297,11 @@ async def ready_call(
         action = (
             approval_check.as_of_now(tool, decided) if decided else read_action(tool, work.call.raw_arguments)
         )
-        facts = await look_up(services, tool, action)
+        facts = await _look_up(services, work, tool, action)
     except MalformedArguments as error:
         await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
         return False
     except NotDone as nothing:
-        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its facts.
-        if work.attempts and tool.repeatable and not await grants.has_used(services.db, work.call.id):
-            return ReadyToRun(decided, (), services.policy.epoch)
         await claims.give_up(services, work, tool, str(nothing))
         return False
     judgement = judge(services, work.run, tool, action, facts)

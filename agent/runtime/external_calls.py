@@ -6,8 +6,9 @@ policy and facts, like a worker's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from agent.domain.api_keys import Principal
@@ -18,9 +19,10 @@ from agent.runtime import claims
 from agent.runtime.agents import Agent
 from agent.runtime.calls import NEEDS_APPROVAL, ready_call
 from agent.runtime.services import Services
+from agent.runtime.step_tools import StepTool
 from agent.runtime.tool import Tool
 from agent.store import views
-from agent.store.external_calls import HandedOutCall
+from agent.store.external_calls import ExternalCallAttempt, HandedOutCall
 from agent.store.ids import new_id
 from agent.store.views import OpenCallDetails
 from agent.usecases.executions import Claim, ClaimTerms, Outcome, Report, external_calls
@@ -79,17 +81,28 @@ async def claim(
 
 
 async def report(
-    services: Services, call_id: UUID, principal: Principal, token: str, outcome: Outcome
+    services: Services, call_id: UUID, principal: Principal, token: str, outcome: Outcome, result: Any = None
 ) -> None:
-    """Write a claimed call's outcome, once, and answer its run. Raises ReportRefused."""
+    """Write a claimed call's outcome, once, and answer its run. Raises ReportRefused.
+
+    ``outcome`` has ``result`` as a model reads it; a step returns the value.
+    """
     attempt = await external_calls.find_attempt(services.db, call_id, token)
     if attempt is None or attempt.worker != principal.name:
         raise ReportRefused("wrong-token", "this token does not belong to a claim of this call")
+    tool = _tool(services, attempt)
+    if outcome.status is ExecutionStatus.SUCCEEDED and isinstance(tool, StepTool):
+        outcome = replace(outcome, text=tool.stored_result(result))
     if await services.joint_writes.reports.join(Report(attempt, outcome)):
         return
     if attempt.status in (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED):
         raise ReportRefused("reported", "another result was already reported and remains valid")
     raise ReportRefused("late", "the claim had expired: the result is recorded, and a person settles it")
+
+
+def _tool(services: Services, attempt: ExternalCallAttempt) -> Tool | None:
+    agent = services.registry.find(attempt.agent)
+    return agent.tool(attempt.tool) if agent else None
 
 
 async def _claim(

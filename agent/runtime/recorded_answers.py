@@ -25,7 +25,7 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
     """Raises StepFailed and CollaborationError."""
     kind, words = _answer(call)
     if kind is AnswerKind.RESULT:
-        return words if isinstance(tool, Delegate) else from_json(words)
+        return words if isinstance(tool, Delegate) else _value(call, words)
     if kind is AnswerKind.DONE_BY_PERSON:
         return None
     if kind in (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN):
@@ -33,6 +33,13 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
     if kind is AnswerKind.STOPPED:
         raise _stopped(call, words)
     raise StepFailed(f"{call.tool}: {words or kind.value}")
+
+
+def _value(call: CallView, words: str) -> Any:
+    try:
+        return from_json(words)
+    except ValueError:  # it ran, and the words say why its result was not stored
+        raise StepFailed(f"{call.tool}: {words}") from None
 
 
 def decision(call: CallView, asked: RequestView | None) -> Decision:

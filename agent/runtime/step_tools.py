@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -59,27 +59,11 @@ class StepTool(Tool):
         if not isinstance(given, Tool):
             return cls(given)
         said = {name: getattr(given, name) for name in _SAID}
-        return cls(given.function, plain=False, **said)
+        return cls(plain=False, **said)
 
 
-_SAID = (
-    "name",
-    "description",
-    "requires_approval",
-    "risk",
-    "read_only",
-    "idempotent",
-    "facts",
-    "on_pending",
-    "on_refused",
-    "timeout",
-    "retries",
-    "backoff",
-    "retry_on",
-    "concurrency",
-    "across_processes",
-    "version",
-)
+# A step waits for its result, and no model reads about it. Any other option counts, also one that is new.
+_SAID = {each.name for each in fields(Tool) if each.init} - {"background", "pending_text"}
 
 
 @dataclass(frozen=True, eq=False)

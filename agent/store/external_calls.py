@@ -32,6 +32,8 @@ class ExternalCallAttempt:
     call_id: UUID
     run_id: UUID
     request_id: UUID | None
+    agent: str
+    tool: str
     worker: str
     status: ExecutionStatus
 
@@ -93,7 +95,7 @@ SELECT id AS execution_id, attempt, worker, claim_hash FROM execution
 WHERE call_id = :call AND status = 'claimed' AND claim_hash IS NOT NULL AND lease_until > clock_timestamp()
 """)
 _BY_TOKEN = text("""
-SELECT e.id AS execution_id, e.call_id, c.run_id, e.request_id, e.worker, e.status::text AS status
+SELECT e.id AS execution_id, e.call_id, c.run_id, e.request_id, c.agent, c.tool, e.worker, e.status::text AS status
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
 WHERE e.call_id = :call AND e.claim_hash = :hash
 """)

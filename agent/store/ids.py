@@ -22,6 +22,11 @@ def id_at(at: datetime) -> UUID:
     return UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
 
 
+def lowest_after(made: UUID) -> UUID:
+    """The lowest id that another process may have made after this one."""
+    return UUID(int=max(0, made.int - (int(SKEW.total_seconds() * 1000) << 80)))
+
+
 def digest_id(*parts: str) -> UUID:
     return UUID(bytes=sha256("\0".join(parts).encode()).digest()[:16])
 

@@ -8,10 +8,11 @@ from uuid import UUID
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, fetch
+from agent.domain.facts import Facts
 from agent.domain.judgement import Inputs, Judgement, ToolTraits
 from agent.domain.observation import Observation
 from agent.domain.replay import RecordedJudgement
-from agent.store.ids import SKEW, id_at, new_id
+from agent.store.ids import SKEW, id_at, lowest_after, new_id
 from signoff.canonical import canonical_bytes, parse_checked
 from signoff.values import Action, Risk
 
@@ -87,6 +88,15 @@ async def recorded(
         after = rows[-1].id
 
 
+async def facts_that_let_run(connection: Connection, call_id: UUID) -> Facts:
+    """The facts with which policy let the call run; failed if they are erased."""
+    rows = await fetch(connection, _LET_RUN, call=call_id, after=lowest_after(call_id))
+    if not rows:
+        return Facts(failed=True)
+    facts = rows[0].facts
+    return Facts(None if facts is None else parse_checked(bytes(facts)), failed=rows[0].failed)
+
+
 def _recorded(row: Row[Any]) -> RecordedJudgement | None:
     if not row.action:
         return None
@@ -123,6 +133,11 @@ FROM json_to_recordset(:rows) AS t (
     traits jsonb, action bytea, facts bytea, facts_failed boolean, verdict text, checkpoint_id text, because text,
     revision int, grant_id uuid, ruled text, ruled_by text, observed jsonb)
 LIMIT (SELECT CAST(:many AS int))
+""")
+# By primary key from the call's creation: it has no index of its own.
+_LET_RUN = text("""
+SELECT facts, facts_failed OR action IS NULL AS failed FROM judgement
+WHERE call_id = :call AND id > :after AND verdict = 'run' ORDER BY id LIMIT 1
 """)
 # OFFSET 0 keeps PostgreSQL, which does not know the page's size, from reading whole tables.
 _RECORDED = text("""

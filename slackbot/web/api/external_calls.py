@@ -46,7 +46,7 @@ class HandedOut(ResponseModel):
 
 
 class CallClaimed(ResponseModel):
-    """The right to carry out the call once, with the decided arguments in full.
+    """The right to execute the call once, with the decided arguments in full.
 
     Send `token` with the result. `idempotency_key` is the same for every attempt: pass it on to APIs that accept one.
     """
@@ -117,7 +117,7 @@ async def claim_execution(
     token_of: ClaimTokens,
     body: CallClaimIn = NOTHING_KNOWN,
 ) -> CallClaimed:
-    """Claim a call to carry it out now, once. It is first judged again by current policy and facts.
+    """Claim a call to execute it now, once. It is first judged again by current policy and facts.
 
     If something has changed since the approval, the response is 409: people are asked again, and the call is offered
     again once they approve.
@@ -142,7 +142,7 @@ async def report_execution(request: Request, call_id: UUID, caller: Executor, bo
     """Report how a claimed call ended; the agent receives the result. Repeating a report has no effect."""
     ctx = web_context(request)
     try:
-        await external_calls.report(ctx.services, call_id, caller, body.token, body.outcome)
+        await external_calls.report(ctx.services, call_id, caller, body.token, body.outcome, body.result)
     except ReportRefused as refused:
         status = 403 if refused.kind == "wrong-token" else 409
         raise ProblemRaised(status, refused.kind, "Result not accepted", f"{refused}.") from None

@@ -23,9 +23,10 @@ from agent.runtime.tool import Tool, tool
 from agent.runtime.votes import Votes
 from agent.usecases import judgements, limits, requests, runs
 from agent.usecases.requests import EditAttempt
-from signoff import function_agent, step
+from signoff import StepFailed, function_agent, step
 from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from slackbot.cards import status
 from tests.integration import alone
 from tests.integration.invariants import broken
 from tests.integration.runtime.conftest import REVIEWER, Stage
@@ -275,6 +276,33 @@ async def test_functions_of_children_and_background_calls(stage: Staged) -> None
         ("agent:child", Decimal(2), Decimal(0)),
     ]
     assert await broken(on.db) == []
+
+
+@pytest.mark.parametrize("result", [object(), "x" * 2**20], ids=["not JSON", "too large"])
+async def test_a_step_whose_result_cannot_be_stored_has_run(stage: Staged, result: Any) -> None:
+    """Its effect counts and its card says so; the step raises, and says what is wrong with the result."""
+
+    @tool(name="pay")
+    def pay_oddly(amount: int) -> Any:
+        done.append(amount)
+        return result
+
+    @function_agent(tools=[pay_oddly])
+    async def steps(task: str) -> str:
+        try:
+            return str(await step(pay_oddly, amount=5))
+        except StepFailed as error:
+            return str(error)
+
+    on = await stage(steps, policy=policy(unmatched="review"))
+    run_id = await on.go("steps", "pay")
+    [call] = await on.calls(run_id)
+    await on.approve(call)
+    answer = (await on.run(run_id)).answer
+    assert answer is not None
+    assert answer.startswith("pay: it ran, but its result cannot be stored: ValueError: it returned ")
+    assert await used(on) == [("all", Decimal(5), Decimal(0))]
+    assert "Done" in str(status.parts(await on.request(call)))
 
 
 async def test_an_edit_changes_what_is_reserved_and_used(stage: Staged) -> None:

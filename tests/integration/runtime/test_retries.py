@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from agent.domain.limits import Limit
 from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus
-from agent.domain.rules import Defaults
-from agent.domain.run import RunStatus
+from agent.domain.rules import Defaults, Rule
+from agent.domain.run import CallState, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.usecases import runs
 from signoff import function_agent, step, tool
 from slackbot.cards import status
+from tests.integration.runtime.test_limits import used
 from tests.integration.runtime.test_runtime_attempts import proposing
 
 ALLOW = Policy(defaults=Defaults(unmatched="allow"))
 ASK = Policy(defaults=Defaults(unmatched="review"))
+DENY = Policy(defaults=Defaults(unmatched="deny"))
+LARGE = Rule(
+    checkpoint_id="large",
+    action_pattern="pay",
+    when="facts.price > 1000.0",
+    approvals_required=2,
+    on_reject="tell_model",
+)
+ALL = Rule(checkpoint_id="all", action_pattern="pay", on_reject="tell_model")
 ATTEMPTS = "SELECT status::text FROM execution ORDER BY started_at"
 
 
@@ -34,6 +47,25 @@ def flaky(failures: int, error: BaseException, **options: Any) -> tuple[Tool[...
         return "charged"
 
     return charge, keys
+
+
+def lost() -> tuple[Tool[..., Any], list[int]]:
+    """A tool whose first attempt raises after its effect; then its facts say that nothing is left to do."""
+    paid: list[int] = []
+
+    def facts(amount: int) -> dict[str, Any]:
+        if paid:
+            raise NotDone("it is paid already")
+        return {"price": amount}
+
+    @tool(idempotent=True, facts=facts, retries=1, backoff=60)
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        if len(paid) == 1:
+            raise ConnectionError("the answer was lost")
+        return "paid"
+
+    return pay, paid
 
 
 async def later(on: Any) -> None:
@@ -107,6 +139,72 @@ async def test_an_approval_covers_the_retries(stage) -> None:
     await later(on)
     assert (len(keys), (await on.request(call)).execution.attempt) == (2, 2)
     assert (await on.run(run_id)).answer == "Charged."
+
+
+@pytest.mark.parametrize(
+    ("now", "answer", "attempts"),
+    [
+        (Policy(rules=(LARGE,)), "paid", 2),
+        (DENY, "Error: policy denies this now", 1),
+        (Policy(rules=(ALL,)), "Error: this needs approval now", 1),
+    ],
+    ids=["lets it run", "denies", "asks"],
+)
+async def test_a_retry_without_facts_is_judged_by_those_of_the_first_attempt(
+    stage, now: Policy, answer: str, attempts: int
+) -> None:
+    """Facts that find nothing left to do stop no retry of what ran unasked, but the policy of now may."""
+    pay, paid = lost()
+    on = await stage(Agent("cashier", "Pay.", [pay]), policy=ALLOW)
+    on.model.script(proposing("pay", amount=5), "I see.")
+    await on.go("cashier", "go")
+    on.go_by(now)
+    await later(on)
+    assert on.model.requests[1]["messages"][-1]["content"].startswith(answer)
+    assert len(paid) == attempts
+
+
+@pytest.mark.parametrize(
+    ("now", "state", "attempts"),
+    [
+        (Policy(rules=(LARGE, ALL)), CallState.ANSWERED, 2),
+        (DENY, CallState.ANSWERED, 1),
+        (Policy(rules=(ALL.model_copy(update={"approvals_required": 2}),)), CallState.ASKED, 1),
+    ],
+    ids=["unchanged", "denies", "stricter"],
+)
+async def test_an_approved_retry_without_facts_is_judged_by_those_approved(
+    stage, now: Policy, state: CallState, attempts: int
+) -> None:
+    """People are asked again only if policy is stricter now, and what it denies does not run."""
+    pay, paid = lost()
+    on = await stage(Agent("cashier", "Pay.", [pay]), policy=Policy(rules=(LARGE, ALL)))
+    on.model.script(proposing("pay", amount=5), "I see.")
+    run_id = await on.go("cashier", "go")
+    [call] = await on.calls(run_id)
+    await on.approve(call)
+    on.go_by(now)
+    await later(on)
+    [again] = await on.calls(run_id)
+    assert (again.state, len(paid)) == (state, attempts)
+    assert (again.request_id != call.request_id) == (state is CallState.ASKED)
+
+
+async def test_a_retry_without_facts_needs_room_in_its_limits(stage) -> None:
+    """Its amount is that of the first attempt: a limit added since asks about it, and counts it once approved."""
+    pay, paid = lost()
+    on = await stage(Agent("cashier", "Pay.", [pay]), policy=ALLOW)
+    on.model.script(proposing("pay", amount=5), "Paid.")
+    run_id = await on.go("cashier", "go")
+    limit = Limit("pays", "pay", "facts.price", "all", timedelta(days=1), Decimal(1))
+    on.go_by(Policy(defaults=ALLOW.defaults, limits=(limit,)))
+    await later(on)
+    [call] = await on.calls(run_id)
+    assert (call.state, len(paid)) == (CallState.ASKED, 1)
+    assert await used(on) == [("all", Decimal(5), Decimal(0))]
+    await on.approve(call)
+    assert (len(paid), (await on.run(run_id)).answer) == (2, "Paid.")
+    assert await used(on) == [("all", Decimal(5), Decimal(0))]
 
 
 async def test_nobody_tries_again_for_a_run_that_was_cancelled(stage) -> None:

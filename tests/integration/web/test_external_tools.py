@@ -15,7 +15,7 @@ import pytest
 from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
 from agent.usecases import executions, requests
-from signoff import Agent, tool
+from signoff import Agent, function_agent, step, tool
 from tests.integration.asking import write
 from tests.integration.service.conftest import until
 from tests.integration.web.living import GRACE, Living, living
@@ -52,10 +52,15 @@ def count_stock(shelf: str) -> str:
 AGENT = Agent("shop", "Ship and count.", tools=[ship_order, count_stock])
 
 
+@function_agent(tools=[count_stock])
+async def counting(task: str) -> str:
+    return repr(await step(count_stock, shelf=task))
+
+
 @pytest.fixture
 async def service(database_url: str) -> AsyncIterator[Living]:
-    """The service with one agent, whose tools are executed elsewhere."""
-    async with living(database_url, [AGENT], POLICY) as opened:
+    """The service with agents whose tools are executed elsewhere."""
+    async with living(database_url, [AGENT, counting], POLICY) as opened:
         yield opened
 
 
@@ -65,9 +70,10 @@ async def warehouse(service: Living) -> httpx.AsyncClient:
     return await service.program("warehouse", Scope.EXECUTE)
 
 
-async def _started(service: Living, task: str) -> tuple[httpx.AsyncClient, str]:
-    asker = await service.asker()
-    answer = await asker.post("/agents", json={"name": "shop", "task": task})
+async def _started(service: Living, task: str, agent: str = "shop") -> tuple[httpx.AsyncClient, str]:
+    asker = service.clients.get("asker") or await service.asker()
+    service.clients["asker"] = asker
+    answer = await asker.post("/agents", json={"name": agent, "task": task})
     assert answer.status_code == 201, answer.text
     return asker, answer.json()["agent_id"]
 
@@ -138,6 +144,20 @@ async def test_a_program_carries_out_what_people_approved(
         "execution.succeeded key:warehouse",
         "execution.late_result key:warehouse",
     ]
+
+
+async def test_a_step_of_a_function_returns_what_the_program_reports(
+    service: Living, warehouse: httpx.AsyncClient
+) -> None:
+    """It is handed out like a model's call, and the function receives the reported value: text stays text."""
+    for result in ({"boxes": 3}, "7", None):
+        asker, run = await _started(service, "A7", "counting")
+        call = (await _handed_out(warehouse))["call_id"]
+        claim = await _claimed(warehouse, call)
+        report = {"token": claim["token"], "status": "succeeded", "result": result}
+        answer = await warehouse.post(f"/executions/{call}/result", json=report)
+        assert answer.status_code == 200, answer.text
+        assert (await service.becomes(asker, run, "completed"))["answer"] == repr(result)
 
 
 async def test_a_claim_whose_answer_was_lost_is_repeated(
