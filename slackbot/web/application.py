@@ -46,6 +46,7 @@ def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app = FastAPI(
         title="Signoff",
         version=API_VERSION,
+        openapi_url=None,  # `openapi.py` has the route
         docs_url=None,
         redoc_url=None,
     )

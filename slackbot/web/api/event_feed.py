@@ -154,17 +154,18 @@ class Feed:
         return None
 
     async def _begin(self) -> None:
-        async with self._db.connection() as connection:
-            self._newest = await views.now(connection)
-            recent = await views.transitions(connection, KINDS, self._newest - OVERLAP, limit=MAX_MISSED)
-        self._known = {event_id(each): each.at for each in recent}
+        """What happens while this reads is news, because callers already have the head of their stream."""
+        self._newest = now = await self._db.read(views.now)
+        self._known = {}
+        async for page in self._recent(now):
+            self._known.update((event_id(each), each.at) for each in page if each.at <= now)
 
     async def _run(self) -> None:
         seen: str | None = None
         while self._listeners and not self._watch.closing:
             seen = await self._watch.anything(seen, OVERLAP.total_seconds())
             try:
-                for event in await self._news():
+                async for event in self._news():
                     slow = {each for each in self._listeners if not each.tell(event)}
                     self._listeners -= slow
             except Exception as error:  # whatever it is, the next read delivers it
@@ -174,17 +175,28 @@ class Feed:
         for listener in self._listeners:
             listener.end()
 
-    async def _news(self) -> list[Transition]:
+    async def _news(self) -> AsyncIterator[Transition]:
         if self._newest is None:
-            return []
-        recent = await self._db.read(views.transitions, KINDS, self._newest - OVERLAP, limit=MAX_MISSED)
-        news = [each for each in recent if event_id(each) not in self._known]
-        self._known.update((event_id(each), each.at) for each in news)
-        if news:
-            self._newest = max(self._newest, news[-1].at)
-            too_old = self._newest - 2 * OVERLAP
-            self._known = {name: at for name, at in self._known.items() if at >= too_old}
-        return news
+            return
+        async for page in self._recent(self._newest):
+            news = [each for each in page if event_id(each) not in self._known]
+            self._known.update((event_id(each), each.at) for each in news)
+            if news:
+                self._newest = max(self._newest, news[-1].at)
+                too_old = self._newest - 2 * OVERLAP
+                self._known = {name: at for name, at in self._known.items() if at >= too_old}
+            for each in news:
+                yield each
+
+    async def _recent(self, newest: datetime) -> AsyncIterator[list[Transition]]:
+        """Events since shortly before this time, in pages, however many there are."""
+        page: list[Transition] = []
+        while True:
+            after = page[-1].key if page else None
+            page = await self._db.read(views.transitions, KINDS, newest - OVERLAP, after=after, limit=_BATCH)
+            yield page
+            if len(page) < _BATCH:
+                return
 
     async def stop(self) -> None:
         if self._task is not None:

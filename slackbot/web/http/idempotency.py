@@ -54,7 +54,7 @@ async def once(request: Request, principal: Principal, handle: Handle) -> Respon
         raise _used_before() from None
     except CallInProgress:
         words = f"The call with this {HEADER} is in progress; repeat the call to get its response."
-        raise retry_later("under-way", "Under way", words, 1, status=409) from None
+        raise retry_later("under-way", "In progress", words, 1, status=409) from None
     if isinstance(begun, Reservation):
         return await _first(request, handle, db, begun, key)
     if begun.content is None:  # not stored: the route recognizes the repetition
@@ -114,7 +114,7 @@ def _derived(request: Request, purpose: str) -> bytes:
 
 def _used_before() -> ProblemRaised:
     words = f"This {HEADER} was used for another call; use a new one for each."
-    return ProblemRaised(422, "idempotency-key-reused", "Key used before", words)
+    return ProblemRaised(422, "idempotency-key-reused", "Key already used", words)
 
 
 async def _fingerprint(request: Request) -> bytes:
@@ -122,7 +122,8 @@ async def _fingerprint(request: Request) -> bytes:
     body = await request.body()
     if request.url.path.endswith("/claim") and b'"facts"' in body:
         values = await request.json()
-        body = json.dumps({name: values[name] for name in sorted(values) if name != "facts"}).encode()
+        if isinstance(values, dict):  # validation refuses anything else
+            body = json.dumps({name: values[name] for name in sorted(values) if name != "facts"}).encode()
     parts = [request.method.encode(), request.url.path.encode(), request.url.query.encode(), body]
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
 

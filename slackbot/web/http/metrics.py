@@ -11,6 +11,7 @@ HTTP_REQUESTS = Counter(
 )
 CONNECTIONS_CLOSED = Counter(
     "signoff_http_connections_closed",
-    "Connections closed before a request was read completely, by reason: head, body (time), size, crowd.",
+    "Connections closed before a request or response was read completely, by reason: head, body, unread (time), size, "
+    "crowd.",
     ["because"],
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import html
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from slackbot.web.http import problems
 from slackbot.web.http.form_or_json import MODELS
@@ -19,9 +19,9 @@ router = APIRouter(include_in_schema=False)
 
 ABOUT = """\
 Ask people in Slack before something is done, from any language. Every call but the health checks needs a key
-(`signoff keys create`), sent as `Authorization: Bearer signoff_…`. A key that asks can never decide. Problems are told
-as `application/problem+json` (RFC 9457), times in UTC (RFC 3339). No GET decides or changes anything; that its asker
-reads an approval is recorded.
+(`signoff keys create`), sent as `Authorization: Bearer signoff_…`. A key that asks can never decide. Errors are
+returned as `application/problem+json` (RFC 9457), times in UTC (RFC 3339). No GET changes anything, with one exception:
+when the program that asked reads an approval, that is recorded.
 """
 TAGS = {
     "Requests": "Ask for a review, wait for it, withdraw it.",
@@ -102,8 +102,23 @@ async def start() -> Response:
 async def asset(name: str) -> Response:
     if name not in _ASSETS:
         return problems.problem(404, "not-found", "Not found", "Not found")
-    content = (resources.files("fastapi_swagger.resources") / name).read_bytes()
-    return Response(content, media_type=_ASSETS[name], headers={**_HEADERS, "Cache-Control": "max-age=86400"})
+    headers = {**_HEADERS, "Cache-Control": "max-age=86400"}
+    return Response(_content(name), media_type=_ASSETS[name], headers=headers)
+
+
+@cache
+def _content(name: str) -> bytes:
+    """Read once: anybody may ask for it, and responses that wait to be read share the bytes."""
+    return (resources.files("fastapi_swagger.resources") / name).read_bytes()
+
+
+@router.route("/openapi.json", include_in_schema=False)
+async def document(request: Request) -> Response:
+    """Serialized once, unlike FastAPI's own route: anybody may ask for it."""
+    state = request.app.state
+    if not hasattr(state, "document"):
+        state.document = JSONResponse(request.app.openapi()).body
+    return Response(state.document, media_type="application/json")
 
 
 def operation_id(route: APIRoute) -> str:

@@ -15,7 +15,8 @@ import pytest
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
 from slackbot.web.api import events
-from slackbot.web.api.event_feed import Listener
+from slackbot.web.api.event_feed import MAX_MISSED, Listener
+from tests.integration.asking import write
 from tests.integration.service.conftest import until
 from tests.integration.web.living import Living, living
 
@@ -106,6 +107,24 @@ async def test_after_a_break_nothing_is_missing(service: Living) -> None:
     assert opened["id"] not in ids
     assert len(ids) == len(set(ids))
     assert "request.decided" in {each["event"] for each in seen if each}
+
+
+async def test_a_burst_does_not_stop_the_feed(service: Living) -> None:
+    """Shortly after more events than one read may return, a new listener gets what follows, and nothing before it."""
+    asker, grace = await service.asker(), await service.reviewer()
+    await write(service.house.db, _MANY_EVENTS, count=MAX_MISSED + 500)
+    async with stream(grace) as feed:
+        started = await asker.post("/agents", json={"name": "durable-task", "task": "x"})
+        first = await feed.next()
+    assert first is not None
+    assert first["data"]["run_id"] == started.json()["agent_id"]
+
+
+_MANY_EVENTS = """
+INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
+SELECT 'run:' || gen_random_uuid(), 1, clock_timestamp(), 'test', 'run.message', '{}', sha256(''), sha256('')
+FROM generate_series(1, :count)
+"""
 
 
 async def test_a_stream_ends_with_its_key_and_says_that_it_lives(

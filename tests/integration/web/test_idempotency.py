@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 
 from agent.usecases import idempotency
 from tests.integration.asking import column
@@ -130,6 +131,17 @@ async def test_a_key_that_is_none_is_named(site: Street) -> None:
         assert answer.status_code == 422
         assert answer.json()["errors"][0]["path"] == "Idempotency-Key"
     assert await column(site.db, "SELECT count(*) FROM execution") == [0]
+
+
+@pytest.mark.parametrize("body", ['["facts", "x"]', '[{"facts": {}}]', '"facts"'])
+async def test_a_claim_that_is_no_object_is_invalid(site: Street, body: str) -> None:
+    """Any other JSON is 422 with a key, as it is without one, and the key stays free for the claim."""
+    program = await approved(site)
+    headers = {"Content-Type": "application/json", "Idempotency-Key": "once"}
+    answer = await program.post("/pending/r-1/claim", content=body, headers=headers)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (await claim(program, "once")).status_code == 200
 
 
 async def test_without_a_valid_key_nothing_is_kept(site: Street) -> None:

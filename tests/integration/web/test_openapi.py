@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from importlib import resources
 from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import JSONResponse
 
 from agent.domain.api_keys import Scope
 from tests.integration.web.living import ADA, Living, living
@@ -102,3 +104,18 @@ async def test_the_page_needs_nothing_from_elsewhere(service: Living) -> None:
         for part in parts:
             assert (await client.get(part)).status_code == 200, part
         assert (await client.get("/docs/other.js")).status_code == 404
+
+
+async def test_what_anybody_may_read_is_made_once(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The document is not serialized for each caller, and the page's parts are not read from disk for each."""
+    paths = ("/openapi.json", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css")
+
+    def again(*_: object) -> bytes:
+        raise AssertionError("made again")
+
+    async with httpx.AsyncClient(base_url=service.url, trust_env=False) as client:
+        first = [(await client.get(path)).content for path in paths]
+        monkeypatch.setattr(JSONResponse, "render", again)
+        monkeypatch.setattr(resources, "files", again)
+        assert [(await client.get(path)).content for path in paths] == first
+        assert (await client.head("/openapi.json")).status_code == 200

@@ -1,10 +1,12 @@
-"""Half-read connections of unknown callers cost little, and delay no complete request."""
+"""Half-read connections and unread responses of unknown callers cost little, and delay no complete request."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import httpx
@@ -105,7 +107,7 @@ async def test_a_head_has_64_kilobytes(site: Street, head: bytes) -> None:
 
 @asynccontextmanager
 async def served(limits: ConnectionLimits) -> AsyncIterator[HttpServer]:
-    """A server that echoes, and that takes its time at `/slow`."""
+    """A server that echoes, that takes its time at `/slow`, and that says much at `/large`."""
 
     async def echo(request: Request) -> Response:
         body = await request.body()
@@ -114,11 +116,15 @@ async def served(limits: ConnectionLimits) -> AsyncIterator[HttpServer]:
         request.state.known = "known" in request.headers
         return PlainTextResponse(body)
 
+    async def large(request: Request) -> Response:
+        request.state.known = "known" in request.headers
+        return Response(LARGE)
+
     async def early(_: Request) -> Response:
         return PlainTextResponse("no", 401)
 
     routes = [Route(path, echo, methods=["POST"]) for path in ("/", "/slow")]
-    app = Starlette(routes=[*routes, Route("/early", early, methods=["POST"])])
+    app = Starlette(routes=[*routes, Route("/early", early, methods=["POST"]), Route("/large", large)])
     server = HttpServer(app, host="127.0.0.1", port=0, drain_seconds=1, limits=limits)
     await server.start()
     try:
@@ -127,12 +133,20 @@ async def served(limits: ConnectionLimits) -> AsyncIterator[HttpServer]:
         await server.stop()
 
 
+LARGE = bytes(2**25)
+"""More than the kernel keeps for a connection."""
+
+
+def get_large(more: str = "", version: str = "1.1") -> bytes:
+    return f"GET /large HTTP/{version}\r\nHost: x\r\n{more}\r\n".encode()
+
+
 def post(path: str, body: str = "", *, length: int | None = None, more: str = "") -> bytes:
     size = len(body) if length is None else length
     return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n{more}\r\n{body}".encode()
 
 
-SHORT = ConnectionLimits(head_seconds=0.1, body_seconds=0.1, linger=0.1, idle=1)
+SHORT = ConnectionLimits(head_seconds=0.1, body_seconds=0.1, linger=0.1, unread=0.1, idle=1)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +185,7 @@ def test_the_service_waits_10_seconds_for_a_head_and_30_for_a_body() -> None:
     server = HttpServer(Starlette(), host="127.0.0.1", port=0, drain_seconds=1)
     limits = cast("Any", server._server.config.http).keywords["limits"]
     assert (limits.head_bytes, limits.head_seconds, limits.body_seconds) == (65_536, 10, 30)
-    assert limits.half_read == 256
+    assert (limits.unread, limits.half_read) == (30, 256)
 
 
 async def test_an_answer_has_all_the_time_that_it_takes() -> None:
@@ -179,6 +193,90 @@ async def test_an_answer_has_all_the_time_that_it_takes() -> None:
     async with served(SHORT) as server, stranger(server.port) as somebody:
         await somebody.says(post("/slow", "abc", more="Connection: close\r\n"))
         assert (await somebody.answer()).endswith(b"abc")
+
+
+async def responded(server: HttpServer, times: int) -> None:
+    """Wait until the server has made so many responses."""
+
+    async def enough() -> bool:
+        return server._server.server_state.total_requests >= times
+
+    await until(enough)
+
+
+async def left_open(server: HttpServer, most: int) -> None:
+    """Wait until the server has no more connections than this."""
+
+    async def few() -> bool:
+        return len(server._server.server_state.connections) <= most
+
+    await until(few, 10)
+
+
+@pytest.mark.parametrize(
+    ("said", "then"),
+    [
+        (get_large("Connection: close\r\n"), b""),
+        (get_large(version="1.0"), b""),
+        (get_large("Connection: close\r\nKnown: 1\r\n"), b""),
+        (get_large(), b""),
+        (get_large("Known: 1\r\n"), b""),
+        (get_large(), get_large()),
+        (get_large("Known: 1\r\n"), b"nonsense\r\n\r\n"),
+        (get_large("Known: 1\r\n"), HEAD + b"X: " + b"a" * 2_000),
+    ],
+    ids=["closes", "1.0", "known", "idles", "known, idles", "two", "known, nonsense", "known, a long head"],
+)
+async def test_a_response_that_is_not_read_is_given_up(said: bytes, then: bytes) -> None:
+    """Nobody keeps a connection by asking for much and reading nothing, whatever they say next."""
+    async with served(replace(SHORT, head_bytes=1_000)) as server, stranger(server.port) as somebody:
+        await somebody.says(said)
+        await responded(server, 1)
+        somebody.held[0][1].write(then)
+        await left_open(server, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "then"),
+    [(get_large("Connection: close\r\n"), b""), (get_large(), get_large())],
+    ids=["closes", "two"],
+)
+async def test_of_unread_responses_the_oldest_are_given_up(said: bytes, then: bytes) -> None:
+    """Connections whose responses strangers do not read count among those that are limited."""
+    async with served(ConnectionLimits(half_read=2)) as server, stranger(server.port) as crowd:
+        for number in range(1, 7):
+            await crowd.says(said)
+            await responded(server, number)
+            crowd.held[-1][1].write(then)
+        await left_open(server, 2)
+
+
+async def test_a_slow_reader_gets_all_of_a_response() -> None:
+    """The time begins anew whenever a stranger has read something."""
+    limits = ConnectionLimits(unread=0.5)
+    async with served(limits) as server, stranger(server.port) as somebody:
+        await somebody.says(get_large("Connection: close\r\n"))
+        await responded(server, 1)
+        reader, received = somebody.held[0][0], 0
+        slow_until = time.monotonic() + 3 * limits.unread
+        while piece := await reader.read(2**16):
+            received += len(piece)
+            if time.monotonic() < slow_until:
+                await asyncio.sleep(0.01)
+    assert received > len(LARGE)
+
+
+async def test_somebody_known_may_pause() -> None:
+    """A caller with a key who reads nothing for a while gets the rest, when a stranger is long given up."""
+    async with served(ConnectionLimits(unread=0.1)) as server, stranger(server.port) as somebody:
+        await somebody.says(get_large("Known: 1\r\n"))
+        await responded(server, 1)
+        await somebody.says(get_large())
+        await responded(server, 2)
+        await left_open(server, 1)
+        reader, _ = somebody.held[0]
+        await reader.readuntil(b"\r\n\r\n")
+        assert len(await reader.readexactly(len(LARGE))) == len(LARGE)
 
 
 @pytest.mark.parametrize("known", [False, True])
