@@ -5,6 +5,7 @@ Every visitor is signed in as `user` without a prompt, and returns with a single
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import secrets
 import time
@@ -30,6 +31,10 @@ class OpenIdProvider:
         self.claims: Json = {}
         self.signing: RSAKey | None = None
         """A key other than the published one, for forged signatures."""
+        self.exchanges = 0
+        """Calls of the token endpoint."""
+        self.held: asyncio.Event | None = None
+        """The token endpoint answers once it is set."""
         self._workspace = workspace
         self._key: RSAKey | None = None
         self._codes: dict[str, dict[str, str]] = {}
@@ -58,6 +63,9 @@ class OpenIdProvider:
         raise web.HTTPFound(f"{asked['redirect_uri']}?{back}")
 
     async def _token(self, request: web.Request) -> web.Response:
+        self.exchanges += 1
+        if self.held is not None:
+            await self.held.wait()
         form = {**await request.post()}
         asked = self._codes.pop(str(form.get("code")), None)
         if _credentials(request, form) != (self.client_id, self.client_secret):

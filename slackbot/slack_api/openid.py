@@ -85,7 +85,7 @@ class OpenID:
             claims = jwt.decode(id_token, KeySet.import_key_set(keys), algorithms=["RS256"]).claims  # type: ignore[arg-type]
             must.validate(claims)
         except (JoseError, ValueError, KeyError, TypeError):
-            raise NotVouched("Slack's statement about your identity could not be verified.") from None
+            raise NotVouched("Slack's identity token could not be verified.") from None
         team, user = claims.get(TEAM), claims.get(USER)
         if not isinstance(team, str) or not isinstance(user, str) or not team or not user:
             raise NotVouched("Slack did not say who you are.")

@@ -24,6 +24,9 @@ from slackbot.web.http.problems import retry_later
 from slackbot.web.http.request_snapshots import RequestSnapshots
 from slackbot.web.http.watch import ChangeWatch
 
+MOST_EXCHANGES = 4
+"""Sign-ins with Slack whose tokens are fetched at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlackConnection:
@@ -59,6 +62,11 @@ class WebContext:
     def exact_count(self) -> asyncio.Lock:
         """Held during an exact count, which reads every entry."""
         return asyncio.Lock()
+
+    @cached_property
+    def token_exchanges(self) -> asyncio.Semaphore:
+        """Held during a call to Slack that anybody on the way back from Slack's page can cause."""
+        return asyncio.Semaphore(MOST_EXCHANGES)
 
     @cached_property
     def streams(self) -> Counter[str]:

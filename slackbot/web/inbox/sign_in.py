@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import time
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -15,8 +16,10 @@ from starlette.responses import Response
 
 from agent.usecases import sessions
 from agent.usecases.sessions import NewSession
+from signoff.values import Person
 from slackbot.cards import Names
-from slackbot.slack_api.openid import NotVouched
+from slackbot.slack_api.openid import NotVouched, OpenID
+from slackbot.web.auth import sign_in_state
 from slackbot.web.auth.visitors import (
     NAME,
     Form,
@@ -30,7 +33,7 @@ from slackbot.web.auth.visitors import (
     visitor,
 )
 from slackbot.web.http.context import WebContext, web_context
-from slackbot.web.http.problems import ProblemRaised
+from slackbot.web.http.problems import ProblemRaised, retry_later
 from slackbot.web.inbox.rendering import PageRoute, local_address, page, redirect_after_form
 
 LINK = "/sign-in/link/{secret}"
@@ -39,7 +42,7 @@ RETURN = "/sign-in/slack/return"
 
 _TRIP = "signoff_trip"
 _WANTED = "signoff_wanted"
-_TRIP_SECONDS = 600
+_TRIP_SECONDS = sign_in_state.LIFE
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -96,7 +99,8 @@ async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 
     ctx = web_context(request)
     if ctx.openid is None or ctx.public_url is None:
         raise _not_set_up()
-    state, nonce = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    state = sign_in_state.new_state(_app_secret(ctx.openid), time.time())
+    nonce = secrets.token_urlsafe(24)
     there = ctx.openid.address(ctx.slack.team_id, state, nonce, ctx.public_url + RETURN)
     answer = redirect_after_form(there)
     set_cookie(answer, ctx, _TRIP, f"{state}|{nonce}|{local_address(next)}", _TRIP_SECONDS)
@@ -105,17 +109,18 @@ async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 
 
 @router.get(RETURN)
 async def from_slack(request: Request, state: str = "", code: str = "") -> Response:
-    """Verify Slack's claims and look up the person before signing them in."""
+    """Verify Slack's claims and look up the person before signing them in.
+
+    A `state` that we did not make costs no call to Slack: anybody can make a cookie that fits it.
+    """
     ctx = web_context(request)
     if ctx.openid is None or ctx.public_url is None:
         raise _not_set_up()
     kept, nonce, wanted = [*request.cookies.get(cookie_name(_TRIP, ctx), "").split("|", 2), "", "", ""][:3]
-    if not kept or not code or not hmac.compare_digest(kept.encode(), state.encode()):
+    ours = sign_in_state.is_valid(state, _app_secret(ctx.openid), time.time())
+    if not ours or not code or not hmac.compare_digest(kept.encode(), state.encode()):
         raise _not_signed_in("You left Slack without signing in, or it took longer than ten minutes.")
-    try:
-        person = await ctx.openid.person(ctx.slack.client, code, nonce, ctx.public_url + RETURN)
-    except NotVouched as why:
-        raise _not_signed_in(str(why)) from None
+    person = await _vouched_for(ctx, ctx.openid, code, nonce, ctx.public_url + RETURN)
     await check_member(ctx, person)
     answer = await _welcome(
         request, ctx, await sessions.sign_in(ctx.db, person, "openid"), local_address(wanted)
@@ -131,6 +136,22 @@ async def sign_out(request: Request, who: Signed, _: Form) -> Response:
     answer = redirect_after_form("/sign-in")
     delete_cookie(answer, ctx, NAME)
     return answer
+
+
+async def _vouched_for(ctx: WebContext, openid: OpenID, code: str, nonce: str, back: str) -> Person:
+    """Ask Slack, for a few browsers at once: clicks use the same connections."""
+    if ctx.token_exchanges.locked():
+        words = "Many people are signing in at this moment. Please try again."
+        raise retry_later("signing-in", "Temporarily unavailable", words, 1)
+    async with ctx.token_exchanges:
+        try:
+            return await openid.person(ctx.slack.client, code, nonce, back)
+        except NotVouched as why:
+            raise _not_signed_in(str(why)) from None
+
+
+def _app_secret(openid: OpenID) -> str:
+    return openid.client_secret.get_secret_value()
 
 
 async def _welcome(request: Request, ctx: WebContext, signed_in: NewSession, to: str) -> Response:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from joserfc.jwk import RSAKey
@@ -12,6 +13,8 @@ from sqlalchemy import text
 
 from slackbot import settings
 from slackbot.settings import SettingsError
+from slackbot.web.auth import sign_in_state
+from slackbot.web.http.context import MOST_EXCHANGES
 from slackbot.web.inbox.rendering import local_address
 from tests.integration.asking import rows, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
@@ -235,14 +238,19 @@ async def with_slack(
         SLACK_CLIENT_SECRET=house.slack.openid.client_secret,
     )
     house.slack.openid.user = user
-    visitor = opened.stranger()
+    return opened, *await at_slack(opened, wanted)
+
+
+async def at_slack(opened: Porch, wanted: str = "/inbox/history") -> tuple[Visitor, str]:
+    """A browser that has been at Slack's page, and the path that leads back."""
+    house, visitor = opened.house, opened.stranger()
     await visitor.open(f"/sign-in?next={wanted}")
     assert "Sign in with Slack" in visitor.words
     there = (await visitor.open(f"/sign-in/slack?next={wanted}")).headers["location"]
     assert there.startswith(f"{house.slack.url}/openid/connect/authorize?")
     back = (await opened.stranger().open(there)).headers["location"]
     assert back.startswith(f"{PUBLIC}/sign-in/slack/return?")
-    return opened, visitor, back.removeprefix(PUBLIC)
+    return visitor, back.removeprefix(PUBLIC)
 
 
 async def test_sign_in_with_slack(http_house: House) -> None:
@@ -298,6 +306,44 @@ async def test_the_way_back_belongs_to_the_browser_that_left(http_house: House) 
     assert (await visitor.open(back.replace("state=", "state=x"))).status_code == 403
     assert (await visitor.open("/sign-in/slack/return")).status_code == 403
     assert await http_house.column("SELECT hash FROM web_session") == []
+
+
+@pytest.mark.parametrize("made", ["freely", "by another app", "long ago"])
+async def test_a_way_back_that_we_did_not_open_costs_slack_no_call(http_house: House, made: str) -> None:
+    """A `state` that is made up or has expired is refused before Slack is asked, whatever the cookie says."""
+    opened, _, _ = await with_slack(http_house)
+    secret, now = http_house.slack.openid.client_secret, time.time()
+    state = {
+        "freely": "s",
+        "by another app": sign_in_state.new_state("another secret", now),
+        "long ago": sign_in_state.new_state(secret, now - sign_in_state.LIFE - 1),
+    }[made]
+    stranger = opened.stranger()
+    stranger.browser.cookies.set("signoff_trip", f"{state}|n|/inbox")
+    assert (await stranger.open(f"/sign-in/slack/return?state={state}&code=c")).status_code == 403
+    assert http_house.slack.openid.exchanges == 0
+
+
+async def test_few_sign_ins_ask_slack_at_once(http_house: House) -> None:
+    """While four wait for Slack, a fifth is told to try again without a call, and gets in once they are through."""
+    opened, visitor, back = await with_slack(http_house)
+    slack = http_house.slack.openid
+    others = [await at_slack(opened) for _ in range(MOST_EXCHANGES - 1)]
+    late, way = await at_slack(opened)
+    slack.held = asyncio.Event()
+    async with asyncio.TaskGroup() as waiting:
+        going = [waiting.create_task(who.open(path)) for who, path in [(visitor, back), *others]]
+
+        async def all_wait() -> bool:
+            return slack.exchanges == MOST_EXCHANGES
+
+        await until(all_wait)
+        assert (await late.open(way)).status_code == 503
+        assert "try again" in late.words
+        assert slack.exchanges == MOST_EXCHANGES
+        slack.held.set()
+    assert [each.result().status_code for each in going] == [303] * MOST_EXCHANGES
+    assert (await late.open(way)).headers["location"] == "/inbox/history"
 
 
 async def test_sign_in_with_slack_needs_both_settings(porch: Porch) -> None:
