@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
@@ -131,7 +132,7 @@ async def _one(db: Database, prefix: str) -> _Seen:
     return _Seen(
         await clean_run(run, hidden),
         tuple([await _message(message, hidden) for message in messages]),
-        tuple([await _clean_call(call, hidden) for call in calls]),
+        tuple([await _clean_call(call, hidden, values.redact) for call in calls]),
     )
 
 
@@ -148,9 +149,9 @@ async def _message(message: Message, hidden: Hidden) -> Message:
     return Message(message.seq, message.role, message.turn, said, message.author, message.at)
 
 
-async def _clean_call(call: CallView, hidden: Hidden) -> _Call:
+async def _clean_call(call: CallView, hidden: Hidden, redact: Sequence[str]) -> _Call:
     answer = await clean_text(call.answer.text, hidden) if call.answer else None
-    return _Call(call, call.turn, await clean_value(_parsed(call.raw_arguments), hidden), answer)
+    return _Call(call, call.turn, await clean_value(_parsed(call.raw_arguments), hidden, redact), answer)
 
 
 def _parsed(arguments: str) -> Any:

@@ -151,8 +151,8 @@ async def clean_description(
     return await off_the_loop(lambda find: mask(text, find(text)), hidden)
 
 
-async def clean_value(value: T, hidden: Hidden = ()) -> T:
-    return await off_the_loop(lambda find: redact_value(value, find=find).value, hidden)
+async def clean_value(value: T, hidden: Hidden = (), redact: Sequence[str] = ()) -> T:
+    return await off_the_loop(lambda find: redact_value(value, find=find, redact=redact).value, hidden)
 
 
 async def is_scanned(

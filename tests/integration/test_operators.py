@@ -11,6 +11,7 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -19,11 +20,11 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.domain.short_ids import short_id
 from agent.store import views
-from agent.usecases import api_keys, runs
+from agent.usecases import api_keys, requests, runs
 from slack_sandbox import SlackSandbox
 from slackbot.cli import export
 from tests.integration import alone
-from tests.integration.asking import GRACE, Asked, ask, ballot, column, reviewer, start
+from tests.integration.asking import GRACE, Asked, ask, ballot, column, question, reviewer, rule, start
 from tests.integration.command import Command
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07=cmd|'/c calc'!A1 \u202eAKIA" + "IOSFODNN7EXAMPLE"
@@ -254,6 +255,21 @@ def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, datab
     assert " paused " in newest
     assert "paused by cli:" in newest
     assert "paused by" in signoff("runs", "show", str(request.run_id)).said
+
+
+def test_a_hidden_number_is_masked_in_calls_that_nobody_was_asked_about(
+    signoff: Command, database_url: str
+) -> None:
+    """What a checkpoint of the run hides is hidden in all of the run's calls, numbers included."""
+
+    async def asked_once(db: Database) -> UUID:
+        run_id, (first, _) = await start(db, calls=2)
+        await requests.open(db, question(run_id, first, rule(redact=("order_id",))))
+        return run_id
+
+    run_id = on(database_url, asked_once)
+    shown = json.loads(signoff("runs", "show", str(run_id), "--json").said)
+    assert ["redacted by-policy" in str(call["arguments"]) for call in shown["calls"]] == [True, True]
 
 
 # --- export -----------------------------------------------------------------------------------------------

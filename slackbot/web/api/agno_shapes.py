@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from uuid import UUID
 from agent.domain.errors import NotFound
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
-from agent.domain.run import AnswerKind, CallState, CallView, RunStatus, RunView
+from agent.domain.run import AnswerKind, CallState, CallView, RunStatus, RunValues, RunView
 from agent.runtime.agents import Agent
 from agent.store import views
 from slackbot.cards import json_text
@@ -105,10 +106,11 @@ class KnownRun:
 
 async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:
     """Raises NotFound."""
-    run, calls, asked_views, hidden = await _rows(ctx, run_id)
+    run, calls, asked_views, values = await _rows(ctx, run_id)
+    hidden = hidden_in_run(values)
     return KnownRun(
         await clean_run(run, hidden),
-        [await _tool(call, asked_views.get(call.request_id), hidden) for call in calls],
+        [await _tool(call, asked_views.get(call.request_id), hidden, values.redact) for call in calls],
         {call.id: call.created_at for call in calls if call.created_at},
     )
 
@@ -137,7 +139,7 @@ async def run_tools(ctx: WebContext, run_id: UUID) -> list[AgnoTool]:
 
 async def _rows(
     ctx: WebContext, run_id: UUID
-) -> tuple[RunView, tuple[CallView, ...], dict[UUID | None, RequestView], Hidden]:
+) -> tuple[RunView, tuple[CallView, ...], dict[UUID | None, RequestView], RunValues]:
     async with ctx.db.connection() as connection:
         found = await views.run_and_values(connection, run_id)
         calls = (
@@ -149,10 +151,11 @@ async def _rows(
     if found is None:
         raise NotFound(NO_SUCH_RUN)
     run, values = found
-    return run, calls, {view.id: view for view in asked_views}, hidden_in_run(values)
+    return run, calls, {view.id: view for view in asked_views}, values
 
 
-async def _tool(call: CallView, view: RequestView | None, hidden: Hidden) -> AgnoTool:
+async def _tool(call: CallView, view: RequestView | None, hidden: Hidden, redact: Sequence[str]) -> AgnoTool:
+    """``redact``: of the run, because nobody was asked about a call without a view."""
     text = await clean_text(call.answer.text, hidden) if call.answer else None
     ran = call.answer is not None and call.answer.kind in (
         AnswerKind.RESULT,
@@ -160,7 +163,7 @@ async def _tool(call: CallView, view: RequestView | None, hidden: Hidden) -> Agn
         *_FAILED,
     )
     if view is None:
-        arguments = await clean_value(_arguments(call), hidden)
+        arguments = await clean_value(_arguments(call), hidden, redact)
         shown: dict[str, Any] = dict.fromkeys(
             ("confirmed", "confirmation_note", "request_id", "request_status", "revision", "approvals")
         ) | {"approvals_required": None}

@@ -15,12 +15,26 @@ from agno.run.agent import RunOutput
 from agno.run.base import RunStatus
 
 from agent.domain.api_keys import Scope
+from agent.runtime.agents import Agent
+from agent.runtime.tool import tool
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.doc_blocks import blocks
 from tests.integration.web.living import ADA, GRACE, Living, living
 
 AGENT = "data_manager"
 TASK = "Delete 50 old records from the users table"
 FIFTY = {"table_name": "users", "count": 50}
+PAYMENTS = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[[checkpoint]]
+checkpoint_id = "payments"
+action_pattern = "pay"
+when = "args.amount > 100"
+redact = ["account"]
+"""
 
 
 @pytest.fixture
@@ -150,6 +164,39 @@ async def test_who_asked_cannot_confirm_and_nobody_changes_arguments(
         f"/agentos/agents/{AGENT}/runs/{run.run_id}?session_id=s-3"
     )
     assert RunOutput.from_dict(answer.json()).is_paused
+
+
+async def test_a_hidden_number_is_masked_in_a_call_that_nobody_was_asked_about(database_url: str) -> None:
+    """Runs, sessions and events mask what `redact` hides, also in a call of the run that needed no approval."""
+
+    @tool
+    def pay(account: int, amount: int) -> str:
+        """Pay into an account."""
+        return "paid"
+
+    path = "/agentos/agents/payments/runs"
+    async with living(database_url, [Agent("payments", "You pay.", [pay])], PAYMENTS) as service:
+        service.house.model.script(
+            ScriptedTurn("", (ScriptedCall("pay", {"account": 23421516, "amount": 500}),)),
+            ScriptedTurn("", (ScriptedCall("pay", {"account": 48151623, "amount": 5}),)),
+            ScriptedTurn("Done"),
+        )
+        asker, grace = await service.asker(), await service.reviewer()
+        body = {"message": "pay both", "session_id": "s", "stream": False}
+        paused = (await asker.post(path, json=body)).json()
+        run, (asked,) = paused["run_id"], paused["tools"]
+        word = {"tool_call_id": asked["tool_call_id"], "confirmed": True}
+        events = await grace.post(f"{path}/{run}/continue", json={"tools": [word]})
+        assert "RunCompleted" in events.text
+        pages = (f"{path}/{run}", f"/agents/payments/runs/{run}", "/agentos/sessions/s/runs")
+        answers = [await asker.get(each) for each in pages]
+    for answer in (events, *answers):
+        assert answer.status_code == 200
+        assert "48151623" not in answer.text
+        assert "23421516" not in answer.text
+    masked = "⟦redacted by-policy, 8 characters⟧"
+    shown = [each["tool_args"] for each in answers[0].json()["tools"]]
+    assert shown == [{"account": masked, "amount": 500}, {"account": masked, "amount": 5}]
 
 
 async def test_a_no_and_a_cancellation_end_a_run(
