@@ -20,7 +20,7 @@ from slackbot.slack_api.directory import Directory
 Line = TypeVar("Line", bound=RequestLine)
 
 
-async def view_refusal(directory: Directory, person: Person, view: RequestView) -> Refusal | None:
+async def view_refusal(directory: Directory, person: Person, view: Visible) -> Refusal | None:
     """In doubt a person may not view the request."""
     member = await directory.identify(person)
     if member.refusal is not None or view.team_id != directory.own_team_id:
@@ -60,6 +60,15 @@ class Audience(Protocol):
     def approvers(self) -> tuple[str, ...]: ...
     @property
     def channel_id(self) -> str: ...
+
+
+class Visible(Audience, Protocol):
+    """What determines who may see one request."""
+
+    @property
+    def team_id(self) -> str: ...
+    @property
+    def requester(self) -> Person | None: ...
 
 
 async def reviewer_scope(

@@ -52,7 +52,7 @@ class RequestPage:
 
 
 async def requests_by_client_id(connection: Connection, team_id: str, client_id: str) -> Sequence[UUID]:
-    """At most two ids; two mean ambiguous."""
+    """At most twenty ids, because programs choose names without asking each other."""
     return list((await connection.execute(_NAMED, {"team": team_id, "client": client_id})).scalars())
 
 
@@ -90,7 +90,7 @@ SELECT count(*) AS requests, coalesce(sum(w.size), 0)::bigint AS size FROM (
 ) AS w
 """)
 _NAMED = text(
-    "SELECT id FROM approval_request WHERE client_id = :client AND team_id = :team AND source = 'api' LIMIT 2"
+    "SELECT id FROM approval_request WHERE client_id = :client AND team_id = :team AND source = 'api' LIMIT 20"
 )
 # Adding nothing to a context unpacks it: its true size without writing it as text.
 _EMPTY: ColumnElement[Any] = literal_column("'{}'::jsonb")

@@ -41,6 +41,8 @@ class VoteContext:
     approvers: tuple[str, ...]
     team_id: str
     channel_id: str
+    principal: str
+    requester: Person | None
     voters: tuple[Person, ...]
     reason_required: frozenset[str] = frozenset()
 
@@ -196,6 +198,7 @@ def _people(stored: Sequence[Sequence[str]]) -> tuple[Person, ...]:
 
 _VOTE_CONTEXT = text("""
 SELECT r.id AS request_id, r.revision, r.approvers, r.team_id, r.channel_id,
+       r.principal, r.requester_team_id, r.requester_user_id,
        r.policy -> 'reason_required' AS reason_required,
        (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
         FROM vote AS v

@@ -91,7 +91,7 @@ async def _with_decision(ctx: WebContext, request_id: UUID, refused: Refused) ->
     return ProblemRaised(
         409,
         refused.code.value.replace("_", "-"),
-        "Settled already",
+        "Already decided",
         refused.sentence,
         outcome=(now.status if now.status is not RequestStatus.WAITING else RequestStatus.EXPIRED).value,
         decided_by=by.model_dump() if by else None,

@@ -97,6 +97,11 @@ class Who:
     trouble: str = ""
     involvement: str = ""
 
+    @property
+    def unseen(self) -> bool:
+        """Whether they may not see the request, or Slack does not say."""
+        return self.status in (404, 503)
+
     def refused(self, decision: str) -> bool:
         """Whether this decision of theirs is refused: who shaped an action may do all but approve it."""
         shaped = self.involvement in ("adviser", "editor")
@@ -111,15 +116,18 @@ PEOPLE = {
     "who instructed the agent": Who("U0LINUS", "instructed", 403, involvement="instructor"),
     "who advised the agent": Who("U0LINUS", "advised", 403, involvement="adviser"),
     "an editor": Who("U0LINUS", "editor_alone", 403, involvement="editor"),
-    "our bot": Who("U0BOT", "our_bot", 403),
-    "another bot": Who("U0ROBOT", "bot", 403),
-    "a guest": Who("U0MALLORY", "guest", 403),
-    "an outsider": Who("U0EVE", "external", 403, team="T0ELSEWHERE"),
-    "an outsider who claims our team": Who("U0EVE", "external", 403),
-    "a stranger": Who("U0STRANGE", "stranger", 403),
-    "somebody deactivated": Who("U0GONE", "deactivated", 403),
-    "nobody": Who("U0NOBODY", "unknown_person", 403),
-    "a member who is no reviewer": Who("U0OUT", "not_a_reviewer", 403, action="delete_records"),
+    "our bot": Who("U0BOT", "not_found", 404),
+    "another bot": Who("U0ROBOT", "not_found", 404),
+    "a guest": Who("U0MALLORY", "not_found", 404),
+    "an outsider": Who("U0EVE", "not_found", 404, team="T0ELSEWHERE"),
+    "an outsider who claims our team": Who("U0EVE", "not_found", 404),
+    "a stranger": Who("U0STRANGE", "not_found", 404),
+    "somebody deactivated": Who("U0GONE", "not_found", 404),
+    "nobody": Who("U0NOBODY", "not_found", 404),
+    "a member of the channel who is no reviewer": Who(
+        "U0HERE", "not_a_reviewer", 403, action="delete_records"
+    ),
+    "a member who sees neither channel nor request": Who("U0OUT", "not_found", 404, action="delete_records"),
     "an empty list of reviewers": Who("U0GRACE", "no_reviewers", 403, action="nobody_knows"),
     "somebody of whom Slack does not tell": Who("U0LINUS", "lookup_failed", 503, trouble="error"),
     "somebody while Slack is limited": Who("U0LINUS", "rate_limited_lookup", 503, trouble="limit"),
@@ -127,7 +135,9 @@ PEOPLE = {
 
 
 async def test_every_owner_is_judged_like_a_click(site: Street) -> None:
-    """Each owner meets their own refusal for both verdicts, recorded with the key; 0 votes; who may decide does."""
+    """Each owner meets their own refusal for both verdicts, recorded with the key if they see the request, as at
+    `/pending`; to others a request is as if it did not exist; 0 votes; who may decide does.
+    """
     workplace(site)
     program = await site.program()
     for number, (name, who) in enumerate(PEOPLE.items()):
@@ -140,8 +150,14 @@ async def test_every_owner_is_judged_like_a_click(site: Street) -> None:
             in_trouble(site, who)
             turned_away = who.refused(decision)
             answer = await decider.decide(pending["id"], decision)
+            read = await decider.get(f"/pending/{pending['id']}")
             site.house.slack.faults.clear()
             assert answer.status_code == (who.status if turned_away else 200), (name, answer.text)
+            assert read.status_code == (who.status if who.unseen else 200), (name, read.text)
+            if turned_away:
+                assert answer.json()["type"] == f"urn:signoff:{who.refusal}".replace("_", "-"), name
+            if who.status == 404:
+                assert answer.json() == (await decider.decide("no-such-request", decision)).json(), name
             seen = (await program.get(f"/pending/{pending['id']}")).json()
             assert seen["status"] == ("waiting" if turned_away else decision), name
             refused = [
@@ -149,7 +165,8 @@ async def test_every_owner_is_judged_like_a_click(site: Street) -> None:
                 for _, event, detail in await site.events(f"request:{pending['id']}")
                 if event == "vote.refused"
             ]
-            assert refused == ([(who.refusal, "api", f"key:{key}")] if turned_away else []), name
+            recorded = turned_away and not who.unseen
+            assert refused == ([(who.refusal, "api", f"key:{key}")] if recorded else []), name
             votes = await column(
                 site.db, "SELECT count(*) FROM vote WHERE request_id = :id", id=pending["id"]
             )
@@ -164,9 +181,10 @@ def workplace(site: Street) -> None:
         .add_member("U0GONE", "gone", deleted=True)
         .add_member("U0STRANGE", "strange", is_stranger=True)
         .add_member("U0OUT", "out")
+        .add_member("U0HERE", "here")
         .add_usergroup("S0EMPTY", "empty", [])
     )
-    workspace.channels["C0REVIEW"].members.update({"U0ROBOT", "U0GONE", "U0STRANGE", "U0EVE"})
+    workspace.channels["C0REVIEW"].members.update({"U0ROBOT", "U0GONE", "U0STRANGE", "U0EVE", "U0HERE"})
 
 
 def in_trouble(site: Street, who: Who) -> None:
@@ -178,6 +196,25 @@ def in_trouble(site: Street, who: Who) -> None:
         site.house.slack.faults.error("users.info", "internal_error", times=None)
     elif who.trouble == "limit":
         site.house.slack.faults.ratelimited("users.info", retry_after=60, times=None)
+
+
+async def test_a_name_means_only_what_the_owner_may_see(site: Street) -> None:
+    """Of two requests of one name an owner who sees one gets that one, who sees both is asked which, and who sees
+    none is told that there is none.
+    """
+    workplace(site)
+    out, here = Person(TEAM, "U0OUT"), Person(TEAM, "U0HERE")
+    own = (await (await site.program("theirs", owner=out)).ask()).json()
+    await (await site.program()).ask()
+    nobody = await site.reviewer(Person(TEAM, "U0NOBODY"), "nobody")
+    for decider, status, kind in (
+        (await site.reviewer(out, "out"), 403, "not-a-reviewer"),
+        (await site.reviewer(here, "here"), 409, "ambiguous"),
+        (nobody, 404, "not-found"),
+    ):
+        answer = await decider.decide("r-1")
+        assert (answer.status_code, answer.json()["type"]) == (status, f"urn:signoff:{kind}")
+    assert (await (await site.reviewer(out, "out")).get("/pending/r-1")).json()["id"] == own["id"]
 
 
 async def test_ten_keys_at_once_make_one_decision(site: Street) -> None:
