@@ -6,12 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain import eligibility
 from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refused
 from agent.domain.facts import Facts
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.masked_action import MaskedAction
 from agent.domain.policy import Policy
-from agent.domain.request import RequestStatus
+from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits, Rule
 from agent.runtime.agents import Registry
@@ -40,6 +41,14 @@ POLICY_UNREADABLE = (
 )
 NOT_SHOWN = "Part of this call is hidden, so similar calls cannot be allowed. You can still approve this one."
 ENDED = "This grant has already ended."
+
+
+async def check_giver(directory: Directory, person: Person, view: RequestView) -> None:
+    """Raise ``Refused`` (not recorded) unless this person may approve: a preview tells of other requests."""
+    standing = await directory.standing(person, view.approvers, view.channel_id)
+    refusal = eligibility.reviewer_refusal(view, standing, Verdict.APPROVE)
+    if refusal is not None:
+        raise Refused(refusal)
 
 
 async def limits_for(services: Services, view: RequestView) -> GrantLimits:

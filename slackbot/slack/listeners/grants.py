@@ -34,6 +34,7 @@ FORM_NOT_OPENED = (
 
 async def open_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
     view = await card_of(ctx, click)
+    await grants.check_giver(ctx.directory, click.person, view)
     try:
         limits = await grants.limits_for(ctx.services, view)
     except GrantRefused as refused:
@@ -45,6 +46,7 @@ async def open_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, An
 async def preview(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, Any]) -> FormError:
     """The second step: nothing counts yet."""
     view = await card_of(ctx, click)
+    await grants.check_giver(ctx.directory, click.person, view)
     entered = entered_grant(submitted)
     carry = f"{click.carry()}\n{entered}"
     if len(carry) > MAX_CARRIED:

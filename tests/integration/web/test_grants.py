@@ -263,7 +263,7 @@ async def test_a_removed_reviewer_ends_what_they_allowed(site: Street) -> None:
         connected.directory.forget_group("S0FINANCE")  # a minute later
         assert (await program.ask(name, **LIKE)).json()["status"] == "waiting"
     because = await column(site.db, "SELECT ended_because FROM approval_grant")
-    assert because == ["somebody who gave it is no reviewer any more"]
+    assert because == ["somebody who gave it is no longer a reviewer"]
 
 
 @pytest.mark.parametrize("terms", [WITHOUT_GRANTS, WITHOUT_GRANTS + GRANTS])
@@ -278,17 +278,36 @@ async def test_a_policy_without_grants_lets_no_earlier_use_be_repeated(site: Str
     assert (await program.get("/pending/r-2")).json()["status"] == "waiting"
 
 
-async def test_whoever_may_not_approve_gives_no_grant(site: Street) -> None:
-    """The requester's form has no effect: neither their approval nor their grant counts."""
-    program = await site.program()
-    await program.ask("r-1", **LIKE)
-    ada = site.house.slack.person("U0ADA")
-    await ada.click(await site.house.card(), ACTION_ALLOW_SIMILAR)
-    await ada.submit(site.house.slack.views("U0ADA")[-1])
-    await ada.submit(site.house.slack.views("U0ADA")[-1])
-    assert "Not counted" in str(site.house.slack.views("U0ADA")[-1])
+async def test_whoever_may_not_approve_gets_no_form_of_a_grant(site: Street) -> None:
+    """The requester's button opens nothing and says why, and nothing is recorded."""
+    slack = site.house.slack
+    asked = await opened(await (await site.program()).ask("r-1", **LIKE))
+    await slack.person("U0ADA").click(await site.house.card(), ACTION_ALLOW_SIMILAR)
+    assert await slack.wait_for(lambda: "You are not among the reviewers" in str(slack.ephemeral("U0ADA")))
+    assert slack.views("U0ADA") == []
+    assert [event for _, event, _ in await site.events(f"request:{asked['id']}")] == ["request.opened"]
+
+
+@pytest.mark.parametrize("filled_in", [False, True])
+async def test_a_removed_reviewer_gets_no_further_step_of_a_grant(site: Street, filled_in: bool) -> None:
+    """Both steps of their open form are refused alike: they see no preview, and no approval or grant counts."""
+    slack, grace = site.house.slack, site.house.slack.person("U0GRACE")
+    asked = await opened(await (await site.program()).ask("r-1", **LIKE))
+    form = await form_of(site, await site.house.card())
+    if filled_in:
+        await grace.submit(form)
+        form = slack.views("U0GRACE")[-1]
+    connected = site.service.slack.connection()
+    assert connected is not None
+    slack.workspace.change_usergroup("S0FINANCE", ["U0LINUS"])
+    connected.directory.forget_group("S0FINANCE")  # a minute later
+    await grace.submit(form)
+    [modal] = slack.views("U0GRACE")
+    assert "Not recorded" in str(modal)
+    assert "You are not among the reviewers" in str(modal)
+    events = [event for _, event, _ in await site.events(f"request:{asked['id']}")]
+    assert events == ["request.opened", *["vote.refused"] * filled_in]
     assert await column(site.db, "SELECT count(*) FROM approval_grant") == [0]
-    assert await column(site.db, "SELECT count(*) FROM vote") == [0]
 
 
 @pytest.mark.parametrize("policy", [TERMS.replace("allow_grants", "approvals_required = 2\nallow_grants")])
@@ -318,7 +337,7 @@ async def test_the_question_of_a_grant_says_for_whom_everywhere(site: Street) ->
         await (await site.reviewer(LINUS, "linus")).decides(name)
     assert (await program.ask("r-2", **LIKE)).json()["status"] == "not_required"
     await visitor.open(f"/inbox/requests/{grant_id}")
-    assert "Used 1 of 10 times; good until" in visitor.words
+    assert "Used 1 of 10 times; ends" in visitor.words
     assert "not begun" not in visitor.words
     assert (await visitor.send(f"/inbox/grants/{grant_id}/revoke")).status_code == 303
     await visitor.open(f"/inbox/requests/{grant_id}")
@@ -358,7 +377,7 @@ async def test_home_and_page_show_what_is_allowed_and_used(site: Street) -> None
     [grant_id] = await column(site.db, "SELECT request_id FROM approval_grant")
     assert (await visitor.send("/inbox/grants/nonsense/revoke")).status_code == 404
     await grace.click(home, ACTION_REVOKE_LISTED)
-    assert await slack.wait_for(lambda: "Allowed in advance" not in str(slack.home("U0GRACE")))
+    assert await slack.wait_for(lambda: "Grants" not in str(slack.home("U0GRACE")))
     await visitor.open("/inbox/grants")
     assert "There are no grants that you may revoke." in visitor.words
     await program.ask("r-3", **LIKE)
