@@ -125,15 +125,21 @@ class SlackService:
 
     async def _find_channels(self, client: SlackClient, directory: Directory) -> None:
         """Resolve channel names. Raises for a missing channel: it could hide a request from everybody."""
+        for name, said_in in self._unknown_channels().items():
+            await self._find_channel(client, directory, name, said_in)
+
+    def _unknown_channels(self) -> dict[str, str]:
+        """Names that are not resolved yet, and where each is set."""
         named = dict.fromkeys(self._policies.last_loaded.channels, str(self._settings.checkpoints))
         if self._settings.channel:
             named[self._settings.channel] = "SIGNOFF_CHANNEL"
-        for name, said_in in named.items():
-            if name not in self._channels:
-                try:
-                    self._channels[name] = await find_channel(client, directory, name)
-                except NotFound as error:
-                    raise SignoffError(f"{said_in}: {error}") from None
+        return {name: said_in for name, said_in in named.items() if name not in self._channels}
+
+    async def _find_channel(self, client: SlackClient, directory: Directory, name: str, said_in: str) -> None:
+        try:
+            self._channels[name] = await find_channel(client, directory, name)
+        except NotFound as error:
+            raise SignoffError(f"{said_in}: {error}") from None
 
     def _delivery_settings(self, workspace: Workspace) -> tuple[Destination | None, int]:
         return self._admin_of(workspace), self._policies.last_loaded.defaults.cards_per_minute
@@ -153,16 +159,19 @@ class SlackService:
         self._following = asyncio.create_task(self._find_new(self._client, self.parts), name="channels")
 
     async def _find_new(self, client: SlackClient, parts: Parts) -> None:
-        """Find a policy's channels; until then, nobody can be asked in them."""
+        """Find a policy's channels, each by itself; until then, nobody can be asked in those that are missing."""
         while True:
-            try:
-                await self._find_channels(client, parts.directory)
-            except SignoffError as error:
-                log.error("a channel of the policy cannot be used", action="policy.channel", error=str(error))  # noqa: TRY400
-                await asyncio.sleep(CHANNELS_AGAIN)
-            else:
-                parts.drain.follow(*self._delivery_settings(parts.workspace))
+            for name, said_in in self._unknown_channels().items():
+                try:
+                    await self._find_channel(client, parts.directory, name, said_in)
+                except SignoffError as error:
+                    log.error(  # noqa: TRY400
+                        "a channel of the policy cannot be used", action="policy.channel", error=str(error)
+                    )
+            parts.drain.follow(*self._delivery_settings(parts.workspace))
+            if not self._unknown_channels():
                 return
+            await asyncio.sleep(CHANNELS_AGAIN)
 
     def destination(self, channel: str | None) -> Destination:
         """Raises NotConnected until Slack has identified us."""
