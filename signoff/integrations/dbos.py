@@ -36,7 +36,7 @@ from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, conc
 from signoff.client.facts import FactsOrFunction
 from signoff.client.webhook import is_from_signoff
 from signoff.durations import Duration, by_former_names, seconds_of
-from signoff.errors import ApiError, CollaborationError, Conflict, SignoffError
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, SignoffError
 from signoff.integrations.dbos_effects import (
     PATIENCE,
     Wait,
@@ -55,6 +55,9 @@ R = TypeVar("R")
 
 WAITING = "signoff:"
 """Prefix of the event that names a waiting workflow's request (None: no longer waiting)."""
+
+BEGUN = "signoff.begun:"
+"""Prefix of the event that a step has begun what needed no approval."""
 
 
 class NotFromSignoff(SignoffError):
@@ -121,9 +124,9 @@ class DBOSApprovals:
         """Claim the approval, call the function with the decided arguments, report: one step of the workflow.
 
         A question without an action has no arguments. If the process dies during the step, AlreadyClaimed ends the
-        recovered workflow, and people settle the outcome; only an ``idempotent`` function is called again. If ``facts``
-        now differ from those approved, people are asked again, and the workflow waits as long as their request is open.
-        Raises what the function and `ApprovalClient.claim` raise.
+        recovered workflow, and people settle the outcome if they approved it; only an ``idempotent`` function is
+        called again. If ``facts`` now differ from those approved, people are asked again, and the workflow waits as
+        long as their request is open. Raises what the function and `ApprovalClient.claim` raise.
         """
         return blocking(self._performing(decision, function, idempotent, lease, facts))
 
@@ -221,6 +224,8 @@ class DBOSApprovals:
     ) -> Wait[R]:
         def perform() -> R | _AskedAgain:
             if decision.status == "not_required":
+                if not idempotent:
+                    _begin_once(decision.request_id)
                 return function(**decision.arguments)
             attempt = request_name(str(DBOS.workflow_id), int(DBOS.step_id or 0)) if idempotent else None
             try:
@@ -263,7 +268,7 @@ class DBOSApprovals:
         try:
             self._client.report(claimed, **how)
         except SignoffError as failed:
-            log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # noqa: TRY400
+            log.error("could not report the outcome: %s (request %s)", failed, claimed.id)  # noqa: TRY400
 
     def _sweep(self) -> int:
         self._close_unperformed()
@@ -303,6 +308,19 @@ def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
     own = open_for if until is None else max(0.0, until - time.time())
     left = min(open_for, own) if review.status == "waiting" else 0.0
     return {"key": key, "review": dict(review.raw), "until": until, "left": left}
+
+
+def _begin_once(request_id: str) -> None:
+    """Record that the step begins. Raises AlreadyClaimed if it began in an earlier process."""
+    workflow, step = DBOS.workflow_id, DBOS.step_id
+    if workflow is None or step is None:  # nothing is recovered
+        return
+    # Not a step of its own: DBOS could not recover workflows that an earlier version recorded without it.
+    event = f"{BEGUN}{step}:{request_id}"
+    if DBOS.get_event(workflow, event, timeout_seconds=0) is not None:
+        words = "an earlier process has begun this action, and its outcome is unknown"
+        raise AlreadyClaimed(409, "claimed", words)
+    DBOS.set_event(event, True)
 
 
 def _wake(key: str, request: str) -> bool:

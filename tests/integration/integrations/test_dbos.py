@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -194,6 +195,62 @@ async def test_what_was_begun_is_not_begun_again(launched: Desk) -> None:
     with pytest.raises(AlreadyClaimed):
         await ended(handle)
     assert len(deleted) == 1
+
+
+DYING = """
+import os, signal, sys
+from dbos import DBOS, SetWorkflowID
+from signoff.integrations.dbos import DBOSApprovals
+
+approvals = DBOSApprovals(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"])
+calls, idempotent, url = sys.argv[1], sys.argv[2] == "True", sys.argv[3]
+is_first_life = not os.path.exists(calls)
+
+def read(table_name):
+    with open(calls, "a") as file:
+        file.write("read ")
+    if is_first_life:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"read {table_name}"
+
+@DBOS.workflow()
+def read_or_die():
+    decision = approvals.await_approval("read_records", {"table_name": "users"})
+    return approvals.perform(decision, read, idempotent=idempotent)
+
+DBOS(config={"name": "dying", "system_database_url": url, "application_version": "1", "log_level": "WARNING"})
+DBOS.launch()
+with SetWorkflowID("read-or-die"):
+    handle = DBOS.start_workflow(read_or_die) if is_first_life else DBOS.retrieve_workflow("read-or-die")
+try:
+    print(handle.get_result())
+except Exception as error:
+    print(type(error).__name__)
+DBOS.destroy()
+"""
+
+
+@pytest.mark.parametrize(
+    ("idempotent", "result", "times"), [(False, "AlreadyClaimed", 1), (True, "read users", 2)]
+)
+async def test_what_needed_nobody_is_not_begun_again(
+    actors: Desk, framework_url: str, tmp_path: Path, idempotent: bool, result: str, times: int
+) -> None:
+    """After a kill -9 within a function that needed no approval, the recovered workflow calls it again only if it is
+    idempotent.
+    """
+    script, calls = tmp_path / "dying.py", tmp_path / "calls"
+    script.write_text(DYING)
+
+    async def live() -> tuple[int | None, str]:
+        process = await actors.run(script, str(calls), str(idempotent), framework_url)
+        printed, said = await asyncio.wait_for(process.communicate(), 60)
+        return process.returncode, printed.decode() or said.decode()
+
+    status, said = await live()
+    assert status == -9, said
+    assert await live() == (0, f"{result}\n")
+    assert calls.read_text().split() == ["read"] * times
 
 
 @pytest.fixture
