@@ -26,10 +26,20 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class ToolCall:
-    tool: str
+    """`name` has any characters, as the agent shows it; `tool` is the action that people are asked about."""
+
+    name: str
     arguments: dict[str, Any]
     session: str
     folder: str
+
+    @property
+    def tool(self) -> str:
+        return re.sub(r"[^A-Za-z0-9_.:-]", "_", self.name)
+
+    def matches(self, pattern: str) -> bool:
+        """Either name counts: people copy the one that they see."""
+        return any(re.fullmatch(pattern, each) for each in (self.name, self.tool))
 
     @property
     def digest(self) -> str:
@@ -82,7 +92,7 @@ def read_call(said: bytes) -> ToolCall:
 def _claude_code(event: dict[str, Any]) -> ToolCall:
     """Codex has the same fields."""
     return ToolCall(
-        _tool(_text(event, "tool_name")),
+        _text(event, "tool_name"),
         _arguments(event.get("tool_input")),
         _text(event, "session_id"),
         _text(event, "cwd"),
@@ -109,7 +119,7 @@ def _cursor(event: dict[str, Any], tool: str, arguments: Any) -> ToolCall:
     roots = event.get("workspace_roots")
     folder = event.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
     session = _text(event, "conversation_id")
-    return ToolCall(_tool(tool), _arguments(arguments), session, str(folder))
+    return ToolCall(tool, _arguments(arguments), session, str(folder))
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], ToolCall]] = {
@@ -133,10 +143,6 @@ def _arguments(given: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise MalformedArguments("$.tool_input", "must be an object")
     return found
-
-
-def _tool(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.:-]", "_", name)
 
 
 # --- answers --------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def hook(
     ] = False,
     user: Annotated[
         bool,
-        typer.Option("--user", help="Use your own settings, for all projects, instead of this folder's."),
+        typer.Option("--user", help="Use your own settings, for all projects, instead of this directory's."),
     ] = False,
     match: Annotated[
         str, typer.Option(help="Which tools people are asked about: a regular expression for the whole name.")
@@ -54,7 +54,7 @@ def hook(
 ) -> None:
     """Send a coding agent's tool calls to people for approval.
 
-    `--install` adds the hook to the settings of this folder. Without it, this is the hook: it reads a call from
+    `--install` adds the hook to the settings of this directory. Without it, this is the hook: it reads a call from
     standard input and prints the answer.
     """
     seconds = options.duration("--timeout", timeout).total_seconds()
@@ -82,7 +82,7 @@ def _permission(
     agent: Name, call: ToolCall, match: str, seconds: float, url: str | None, key_file: Path | None
 ) -> Permission:
     """Raises SignoffError and ValueError, also for denials."""
-    if not re.fullmatch(match, call.tool):
+    if not call.matches(match):
         return Permission("none")
     deadline = time.monotonic() + seconds
     where, key = options.address(url), options.secret(key_file)
@@ -97,7 +97,7 @@ def _pattern(match: str) -> str:
     try:
         re.compile(match)
     except re.error as error:
-        raise typer.BadParameter(f"is no regular expression: {error}", param_hint="--match") from None
+        raise typer.BadParameter(f"is not a regular expression: {error}", param_hint="--match") from None
     return match
 
 

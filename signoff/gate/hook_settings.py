@@ -29,7 +29,7 @@ FILES = {
 
 NEXT = {
     Name.CLAUDE: "Restart running sessions to pick it up.",
-    Name.CODEX: "Codex skips a hook until you trust it: start Codex and enter /hooks.",
+    Name.CODEX: "Codex skips it until you trust it: start Codex and enter /hooks. Trust the project, too.",
     Name.CURSOR: "Restart Cursor if its settings do not show the hook.",
 }
 

@@ -71,7 +71,7 @@ class HookSteps:
         claim = self.client.do(hand_over(approval, timeout=wait, patience=HANDOVER_PATIENCE))
         same = canonical_bytes(dict(claim.arguments)) == canonical_bytes(self.call.arguments)
         if claim.action != self.call.tool or not (same or self.agent.takes_changes):
-            return Permission("deny", f"another call was approved than this one (request {claim.id})")
+            return Permission("deny", f"the approved call is a different one (request {claim.id})")
         return Permission("allow", by, claim.arguments, notes)
 
     def _report_unused(self, claim: ClaimedAction) -> None:

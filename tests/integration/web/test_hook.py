@@ -205,6 +205,16 @@ async def test_policy_speaks_first(hook: Hook) -> None:
     assert await hook.statuses() == []
 
 
+@pytest.mark.parametrize(
+    ("match", "permission"),
+    [("mcp__My Server__.*", "deny"), ("mcp__My_Server__.*", "deny"), ("mcp__Other__.*", "allow")],
+)
+async def test_a_tool_is_matched_by_either_of_its_names(hook: Hook, match: str, permission: str) -> None:
+    """A server's name counts as Cursor shows it, and as people see it: policy, which denies MCP tools, is asked."""
+    event = hook_input(events.CURSOR_MCP, mcp_server_name="My Server")
+    assert (await hook.answer(hook("cursor", event, "--match", match)))["permission"] == permission
+
+
 async def test_every_error_is_a_denial(hook: Hook) -> None:
     """A service that is away, a key that it does not know, a missing setting, an input that is no call: each denies and
     says why."""
