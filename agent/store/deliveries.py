@@ -26,6 +26,8 @@ class Part:
     attempts: int
     error: str | None
     ambiguous: bool
+    since: float
+    """When Slack could first have it, in epoch seconds."""
 
 
 @dataclass(frozen=True, slots=True)

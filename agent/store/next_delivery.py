@@ -89,10 +89,13 @@ WITH here AS MATERIALIZED (
            sum(length(CAST(body AS text))) OVER by_age AS size
     FROM thread WINDOW by_age AS (ORDER BY id)
 ), batch AS MATERIALIZED (
-    SELECT id, body, wanted, attempts, error, ambiguous FROM fitting
+    SELECT id, body, wanted, attempts, error, ambiguous,
+           CAST(extract(epoch FROM coalesce(sent_at, created_at)) AS float) AS since
+    FROM fitting
     WHERE ambiguous = is_doubtful AND (n = 1 OR size <= :size)
     UNION ALL
-    SELECT d.id, d.body, d.wanted, d.attempts, d.error, d.ambiguous
+    SELECT d.id, d.body, d.wanted, d.attempts, d.error, d.ambiguous,
+           CAST(extract(epoch FROM coalesce(d.sent_at, d.created_at)) AS float)
     FROM first JOIN delivery AS d ON d.id = first.id WHERE NOT first.is_line
 ), grip AS MATERIALIZED (
     SELECT o.lease_epoch FROM outlet AS o
@@ -133,7 +136,8 @@ WITH here AS MATERIALIZED (
       AND (NOT (SELECT is_post FROM first) OR (SELECT count(*) FROM posts) = (SELECT count(*) FROM batch))
     RETURNING lease_epoch
 ), begun AS (
-    UPDATE delivery SET ambiguous = true FROM posts WHERE delivery.id = posts.id AND EXISTS (SELECT FROM held)
+    UPDATE delivery SET ambiguous = true, sent_at = CASE WHEN ambiguous THEN sent_at ELSE clock_timestamp() END
+    FROM posts WHERE delivery.id = posts.id AND EXISTS (SELECT FROM held)
 )
 SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind, coalesce(first.turn, '') AS turn,
        first.request_id, first.run_id, first.agent, first.root_ts,
@@ -151,7 +155,8 @@ SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind
        coalesce((SELECT NOT may_post AND NOT may_change FROM here), false) AS rests
 FROM flood LEFT JOIN first ON true LEFT JOIN held ON true
 """)
-"""Take the channel's next message unless another drain has the channel. A post is marked before Slack can have it.
+"""Take the channel's next message unless another drain has the channel. A post is marked before Slack can have it, with
+the time: it is searched for from then on. Earlier versions mark no time.
 
 Waits for no lock, because its transaction may hold the previous delivery. Another drain may have come since the
 statement began, so the epoch, which every lease and release increments, is compared again under the lock.

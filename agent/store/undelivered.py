@@ -48,8 +48,9 @@ async def run_thread(connection: Connection, request_id: UUID) -> tuple[UUID, De
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
 
-def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
-    tx.add(_DEAD, ids=list(ids), error=error)
+def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str, *, ambiguous: bool) -> None:
+    """``ambiguous``: Slack may have it from an earlier attempt."""
+    tx.add(_DEAD, ids=list(ids), error=error, ambiguous=ambiguous)
 
 
 def forget_message(
@@ -107,9 +108,10 @@ _RUN_THREAD = text("""
 SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
 WHERE r.id = :request AND a.channel_id IS NOT NULL
 """)
-_DEAD = text(
-    "UPDATE delivery SET state = 'dead', error = :error WHERE id = ANY(:ids) AND (state = 'pending') IS NOT FALSE"
-)
+_DEAD = text("""
+UPDATE delivery SET state = 'dead', error = :error, ambiguous = :ambiguous
+WHERE id = ANY(:ids) AND (state = 'pending') IS NOT FALSE
+""")
 _SKIP = text(
     "UPDATE delivery SET state = 'skipped' WHERE id = ANY(:ids) AND (state = 'pending') IS NOT FALSE"
 )

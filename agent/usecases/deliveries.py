@@ -108,6 +108,7 @@ async def _take(
         attempts=first.attempts,
         error=first.error,
         ambiguous=first.ambiguous,
+        since=first.since,
         thread_ts=found.root_ts,
         ts=found.root_ts if found.kind in ("card", "run_root", "digest") else None,
     )

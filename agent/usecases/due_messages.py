@@ -24,6 +24,7 @@ class DueMessage:
     attempts: int
     error: str | None  # of the previous attempt
     ambiguous: bool  # perhaps accepted earlier
+    since: float  # epoch seconds at which Slack could first have it
     thread_ts: str | None  # for lines
     ts: str | None  # to update, for cards and roots
 

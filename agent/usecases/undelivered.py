@@ -50,7 +50,7 @@ async def report_plain_card(db: Database, due: DueMessage, code: str, admin: Des
 async def give_up(tx: Transaction, dead: Dead) -> None:
     """Notify operators and the run's thread."""
     due, here = dead.due, dead.due.destination
-    undelivered.mark_dead(tx, due.ids, dead.error)
+    undelivered.mark_dead(tx, due.ids, dead.error, ambiguous=due.ambiguous)
     facts = {"channel": here.channel_id, "text": f"Slack refuses: {dead.error}"}
     outgoing = []
     if dead.admin is not None and dead.admin != here:

@@ -233,7 +233,7 @@ class Drain:
 
     async def _find(self, due: DueMessage, thread_ts: str | None) -> str | None:
         await asyncio.sleep(SETTLE if due.attempts else 0.0)
-        return await self._messenger.find(due.destination.channel_id, str(due.id), thread_ts)
+        return await self._messenger.find(due.destination.channel_id, str(due.id), thread_ts, due.since)
 
     async def _hold(self, due: DueMessage, began: float) -> None:
         """Renew the lease if it might end before Slack answers. Raises LeaseLost."""

@@ -108,7 +108,7 @@ class MessageDrawing:
             and shown.action.unseen
             and due.attempts < MAX_POSTPONEMENTS
         ):
-            raise SlackUnavailable("not looked through for secrets in time")
+            raise SlackUnavailable("not checked for secrets in time")
         names = await self._directory.names(cards.named_in(view))
         shown = await self._permalinks.with_card_links(shown)
         return cards.request_card(shown, names=names, delivery_id=due.id)

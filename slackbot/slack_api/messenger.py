@@ -6,10 +6,20 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from slackbot import cards
 from slackbot.cards import Card
-from slackbot.slack_api.client import SlackClient, SlackUnavailable
+from slackbot.slack_api.client import SlackClient, SlackError, SlackUnavailable
+from slackbot.slack_api.error_codes import Meaning
 
-PAGES = 5
+PAGES = 10
 """Pages (of 200 messages each) searched for a message."""
+
+SKEW = 600.0
+"""Seconds that our clock may be ahead of Slack's."""
+
+
+class TooManyMessages(SlackError):
+    """The message may stand among those that were not searched."""
+
+    meaning = Meaning.UNKNOWN
 
 
 class Messenger:
@@ -32,10 +42,14 @@ class Messenger:
             raise SlackUnavailable("chat.postMessage answered without a ts", taken=True)
         return posted
 
-    async def find(self, channel: str, delivery: str, thread_ts: str | None) -> str | None:
-        """The `ts` of this delivery's message, if Slack accepted it after all."""
+    async def find(self, channel: str, delivery: str, thread_ts: str | None, since: float) -> str | None:
+        """The `ts` of this delivery's message, if Slack accepted it after all, at ``since`` (epoch seconds) or later.
+
+        Raises TooManyMessages, too.
+        """
         method = "conversations.replies" if thread_ts else "conversations.history"
-        asked: dict[str, Any] = {"include_all_metadata": True, "limit": 200}
+        # No `latest`: after a search that found nothing, a later attempt may have been accepted.
+        asked: dict[str, Any] = {"include_all_metadata": True, "limit": 200, "oldest": f"{since - SKEW:.6f}"}
         if thread_ts:
             asked["ts"] = thread_ts
         for _ in range(PAGES):
@@ -45,8 +59,8 @@ class Messenger:
                     return str(message["ts"])
             asked["cursor"] = (page.get("response_metadata") or {}).get("next_cursor") or ""
             if not asked["cursor"]:
-                break
-        return None
+                return None
+        raise TooManyMessages("too many messages to find out whether Slack accepted one; Signoff tries again")
 
     async def _call(self, method: str, channel: str, **arguments: Any) -> AsyncSlackResponse:
         asked = {"channel": channel, **arguments}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -29,6 +30,7 @@ from slackbot import cards
 from slackbot.delivery import drain as drain_module
 from slackbot.delivery.drain import Drain
 from slackbot.slack_api import client as slack_client
+from slackbot.slack_api import messenger
 from slackbot.slack_api.allowance import BURST
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
@@ -248,6 +250,64 @@ async def test_what_cannot_be_looked_for_is_not_sent_again(office: Office) -> No
     await office.tell_all()
     assert len(office.slack.calls_of(POST)) == 1
     assert len(office.cards()) == 1
+
+
+def talk(
+    office: Office, monkeypatch: pytest.MonkeyPatch, thread_ts: str | None = None, *, age: float
+) -> None:
+    """Ada has posted more messages than a search of one page reads, so many seconds ago."""
+    said = {"type": "message", "user": "U0ADA", "text": "and", "metadata": {"event_payload": {}}}
+    with in_the_past(monkeypatch, age):
+        for _ in range(210):
+            office.slack.workspace.messages.add(CHANNEL, said, thread_ts)
+
+
+@contextmanager
+def in_the_past(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
+    """Slack takes what is posted for so much older."""
+    when = Timestamps.next
+    with monkeypatch.context() as past:
+        past.setattr(Timestamps, "next", lambda its: f"{float(when(its)) - seconds:.6f}")
+        yield
+
+
+@pytest.mark.parametrize("fault", ["http_500", "reset_after_accept"])
+async def test_a_long_thread_hides_no_line(
+    office: Office, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Only what was posted since the attempt is searched, however long the line has waited: it stands there once."""
+    monkeypatch.setattr(messenger, "PAGES", 1)
+    asked = await ask(office.db, rule(approvals_required=2))
+    await office.tell_all()
+    [card] = office.cards()
+    talk(office, monkeypatch, card["ts"], age=3600)
+    await office.approve(asked)
+    await office.execute("UPDATE delivery SET created_at = created_at - interval '2 hours'")
+    getattr(office.slack.faults, fault)(POST)
+    await office.tell_all()
+    thread = office.slack.thread(CHANNEL, card["ts"])
+    assert sum("U0GRACE" in str(reply.get("blocks")) for reply in thread[1:]) == 1
+
+
+async def test_what_may_lie_beyond_the_search_is_not_sent_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More has been posted since the attempt than is searched: operators are told, and the card stays in doubt."""
+    monkeypatch.setattr(messenger, "PAGES", 1)
+    office.open_admin_channel()
+    await ask(office.db)
+    office.slack.faults.reset_after_accept(POST)
+    await office.tell()
+    talk(office, monkeypatch, age=0)
+    await office.hurry()
+    await office.tell()
+    assert len(office.cards()) == 1
+    assert await office.column("SELECT ambiguous FROM delivery WHERE kind = 'card'") == [True]
+    [message] = await office.operator_messages()
+    assert "too many messages to find out whether Slack accepted one" in message
+    monkeypatch.setattr(messenger, "PAGES", 2)
+    await office.tell_all()
+    assert await office.column("SELECT ts FROM card_place") == [office.cards()[0]["ts"]]
 
 
 async def test_an_outage_at_random_loses_and_doubles_nothing(office: Office) -> None:
@@ -572,6 +632,22 @@ async def test_what_a_dead_drain_may_have_posted_is_looked_for(office: Office) -
     assert len(office.cards()) == 1
 
 
+async def test_the_first_attempt_counts_for_the_search(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slack accepted a card an hour ago, and a drain that took it again has died: the card is found."""
+    await ask(office.db)
+    office.slack.faults.reset_after_accept(POST)
+    with in_the_past(monkeypatch, 3600):
+        await office.tell()
+    await office.execute("UPDATE delivery SET sent_at = sent_at - interval '1 hour'")
+    await office.hurry()
+    await deliveries.take_next(office.db, REVIEWS, "dead")
+    await office.lose_lease()
+    await office.tell_all()
+    assert len(office.cards()) == 1
+
+
 async def test_a_channel_does_not_wait_for_a_lease_that_could_not_be_released(
     office: Office, owner: psycopg.Connection[Any]
 ) -> None:
@@ -638,7 +714,7 @@ async def test_a_flood_becomes_a_digest(office: Office) -> None:
     assert str(other.request_id) in str(posts[began].args["metadata"])
     assert len(posts) == 12
     [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
-    assert "50 requests of agent refunds wait" in digest["text"]
+    assert "50 requests from agent refunds wait" in digest["text"]
 
     folded = await office.column("SELECT request_id FROM card_place WHERE folded ORDER BY request_id")
     assert sorted(folded) == sorted(each.request_id for each in asked[10:])
@@ -705,18 +781,18 @@ async def test_a_later_flood_gets_a_new_digest(office: Office, monkeypatch: Any,
 
     asked: list[Asked] = []
     [digest] = await digests(3)
-    assert digest["text"].endswith("2 requests of agent refunds wait for review <@U0GRACE>")
+    assert digest["text"].endswith("2 requests from agent refunds wait for review <@U0GRACE>")
     *old, digest = await digests(2)
     if not age:
-        assert (old, digest["text"][-40:]) == ([], "4 requests of agent refunds wait for review"[-40:])
+        assert (old, digest["text"][-40:]) == ([], "4 requests from agent refunds wait for review"[-40:])
         return
-    assert digest["text"].endswith("3 requests of agent refunds wait for review <@U0GRACE>")
+    assert digest["text"].endswith("3 requests from agent refunds wait for review <@U0GRACE>")
     assert digest["ts"].replace(".", "") in str(old[0]["blocks"])
     assert "More requests from agent refunds have come since" in old[0]["text"]
     await office.approve(asked[-1])
     [old_now, digest] = await digests(0)
     assert old_now == old[0]
-    assert digest["text"].endswith("2 requests of agent refunds wait for review")
+    assert digest["text"].endswith("2 requests from agent refunds wait for review")
     assert "U0GRACE" not in str(digest["blocks"])
 
 
@@ -761,7 +837,7 @@ async def test_a_key_under_many_names_is_one_flood(office: Office) -> None:
     await office.tell_all()
     assert len(office.slack.calls_of(POST)) == 11
     [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
-    assert "20 requests of the key ci wait" in digest["text"]
+    assert "20 requests from the key ci wait" in digest["text"]
     for each in asked[10:]:
         assert await requests.withdraw(office.db, each.request_id, None, None, principal="key:ci")
     await office.tell_all()

@@ -103,7 +103,9 @@ async def test_a_line_that_slack_does_not_take_is_its_text(office: Office) -> No
 
 
 async def test_what_slack_takes_in_no_form_is_given_up_aloud(office: Office) -> None:  # noqa: F811
-    """Operators and the run's thread get a message, the metrics count it, and a retry posts the card."""
+    """Operators and the run's thread get a message, the metrics count it, and a retry posts the card; Slack cannot have
+    it, so it is not searched for.
+    """
     office.open_admin_channel()
     asked = await ask(office.db)
     office.slack.faults.error(POST, "invalid_blocks", times=2)
@@ -126,6 +128,7 @@ async def test_what_slack_takes_in_no_form_is_given_up_aloud(office: Office) -> 
     await office.tell_all()
     assert "signoff:approve" in card_of(office, asked)
     assert await undelivered.list_dead(office.db, 10) == []
+    assert office.slack.calls_of("conversations.history") == []
 
 
 async def test_a_digest_that_slack_takes_in_no_form_hides_nothing(office: Office) -> None:  # noqa: F811
@@ -148,7 +151,7 @@ async def test_a_digest_that_slack_takes_in_no_form_hides_nothing(office: Office
     await office.tell_all()
     assert len(office.cards()) == 2
     [digest] = [message for message in office.slack.messages(CHANNEL) if message not in office.cards()]
-    assert "2 requests of agent refunds wait" in digest["text"]
+    assert "2 requests from agent refunds wait" in digest["text"]
     assert await undelivered.list_dead(office.db, 10) == []
 
 
