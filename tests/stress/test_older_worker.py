@@ -62,7 +62,7 @@ async def _through(here: Street, way: Serve, acts: Iterable[Awaitable[object]]) 
 
 
 async def _ask(here: Street, lane: int) -> None:
-    await until(lambda: here._is_asked(lane), 60.0)
+    await here.begin(lane, 60.0)
 
 
 async def _approve(here: Street, lane: int, person: str) -> None:

@@ -113,7 +113,7 @@ class Street:
 
     async def play(self, lane: int, *, overdue: bool = False) -> None:
         """Until the service dies."""
-        await until(lambda: self._is_asked(lane), 30.0)
+        await self.begin(lane)
         await self.card(lane, seconds=30.0)
         if overdue:
             await self.make_overdue(lane)
@@ -123,11 +123,19 @@ class Street:
 
     # People try again when Slack says so: on a busy machine, looking somebody up may take too long.
 
-    async def _is_asked(self, lane: int) -> bool:
-        await self.ask(lane)
+    async def begin(self, lane: int, seconds: float = 30.0) -> None:
+        """Ask until the lane's run has begun, or the service has died."""
+        await until(lambda: self._begins(lane), seconds, self.serve.said)
+
+    async def _begins(self, lane: int) -> bool:
+        if not await self._has_begun(lane):
+            await self.ask(lane)
         with suppress(AssertionError):  # a run may begin although its acknowledgement came too late
-            return bool(await until(lambda: self.column(_ASKED, lane=f"C0LANE{lane}"), 5.0))
+            return bool(await until(lambda: self._has_begun(lane), 5.0))
         return False
+
+    async def _has_begun(self, lane: int) -> bool:
+        return not self.serve.alive or bool(await self.column(_BEGUN, lane=f"C0LANE{lane}"))
 
     async def _is_approved(self, lane: int) -> bool:
         await self.approve(lane)
@@ -262,7 +270,7 @@ WHERE status = 'waiting' AND channel_id = :lane
 _WAITING = (
     "SELECT channel_id FROM approval_request WHERE status = 'waiting' AND expires_at > clock_timestamp()"
 )
-_ASKED = "SELECT 1 FROM agent_run WHERE channel_id = :lane"
+_BEGUN = "SELECT 1 FROM agent_run WHERE channel_id = :lane"
 _DECIDED = (
     "SELECT 1 FROM decision AS d JOIN approval_request AS r ON r.id = d.request_id WHERE channel_id = :lane"
 )

@@ -55,13 +55,13 @@ async def die_under_a_grant(url: str, folder: Path, *, deaths: Sequence[str]) ->
         await here.serve.stop()
         for lane, death in enumerate(deaths, 1):
             await here.start(death)
-            await here.ask(lane)
+            await here.begin(lane)
             assert await here.serve.ends(60.0) == FAULT_STATUS, f"{death}: {here.serve.said()}"
             await _check_each_use_began_once(here, lane)
         await here.start()
         await let_leases_end(here)
         await until(lambda: settled(here), 30.0, here.serve.said)
-        await here.ask(lanes - 1)
+        await here.begin(lanes - 1)
         await until(lambda: here.column(_WAITING), 30.0, here.serve.said)
         await until(lambda: all_approved(here), 30.0, here.serve.said)
         # One person's request for a retry is not consent: what was never written is not written under the grant.
@@ -75,7 +75,7 @@ async def die_under_a_grant(url: str, folder: Path, *, deaths: Sequence[str]) ->
 
 
 async def _allow(here: Street, *, uses: int) -> None:
-    await here.ask(0)
+    await here.begin(0)
     await until(lambda: approve_one(here), 30.0, here.serve.said)
     await until(lambda: here.column(_DECIDED), 30.0, here.serve.said)
     [origin] = await here.column(_DECIDED)

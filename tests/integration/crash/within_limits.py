@@ -47,15 +47,14 @@ async def die_within_limits(
         (folder / "checkpoints.toml").write_text(POLICY.format(room=room))
         for lane, death in enumerate([*by_itself, *asked]):
             await here.start(death)
-            await here.ask(lane)
+            await here.begin(lane)
             if death == "after_approved_claim":
                 await until(lambda: _dies_of_an_approval(here), 30.0, here.serve.said)
             assert await here.serve.ends(60.0) == FAULT_STATUS, f"{death}: {here.serve.said()}"
             await _check_never_overdrawn(here, room)
         await here.start()
         for lane in range(lanes):  # a call whose service died of an earlier one was not received
-            if not await here.column(_HEARD, lane=f"C0LANE{lane}"):
-                await here.ask(lane)
+            await here.begin(lane)
         await let_leases_end(here)
         expected = len(asked)
         await until(lambda: _waits(here, expected), 30.0, here.serve.said)
@@ -136,7 +135,6 @@ async def approve_one(here: Street) -> bool:
 
 
 _WAITING = "SELECT 1 FROM approval_request WHERE status = 'waiting'"
-_HEARD = "SELECT 1 FROM agent_run WHERE channel_id = :lane"
 _DOUBTFUL = """
 SELECT e.id FROM execution AS e
 WHERE e.status = 'in_doubt' AND NOT EXISTS (SELECT 1 FROM settlement AS s WHERE s.execution_id = e.id)
