@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from signoff.masks import TextSpan, mask, redact_value
-from slackbot.masking.secret_finder import SecretFinder
+from slackbot.masking.secret_finder import SHORT, SecretFinder
 
 BUDGET = 0.1
 """Seconds per log event or message."""
@@ -51,11 +51,11 @@ _DEEPEST = 12
 
 
 def clean_now(text: str, *, assigned: bool = True) -> str:
-    """Mask any text, in the caller's thread.
+    """Mask any text, in the caller's thread; a short one is searched however busy the machine is.
 
     Not `assigned`: a message may name a setting, `SLACK_BOT_TOKEN: invalid_auth`.
     """
-    return mask(text, SecretFinder(budget=BUDGET, assigned=assigned)(text))
+    return mask(text, SecretFinder(budget=BUDGET, assigned=assigned, sure=SHORT)(text))
 
 
 def clean_error(error: BaseException) -> str:

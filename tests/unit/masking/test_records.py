@@ -167,6 +167,15 @@ def test_errors_in_words() -> None:
     assert leaks(clean_now(EVERY)) == []
 
 
+def test_a_short_error_is_shown_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of time, an error in one line is still searched, and shown without its secrets."""
+    monkeypatch.setattr(log_events, "BUDGET", -1)
+    token = f"ghp_{'a1B2' * 9}"
+    shown = clean_now(f"the argument {token!r} is not valid UTF-8, so it cannot be stored")
+    assert shown.endswith("is not valid UTF-8, so it cannot be stored")
+    assert token not in shown
+
+
 def test_the_settings_show_no_secret() -> None:
     """Neither those that are secret by their type nor a password within an address."""
     configured = settings.read(
