@@ -7,7 +7,7 @@ import importlib.util
 import json
 import shutil
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner
     transcript = json.dumps(model.requests[-1]["messages"])
     assert cleaner.deleted == [("users", 50)]
     assert "rejected by U0GRACE: Keep those" in transcript
-    assert "wipe_records was not done: nobody can be asked about it" in transcript
+    assert "wipe_records did not run: it has no guard" in transcript
 
 
 async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
@@ -140,7 +140,7 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     alone: Any = await cleaner.agent.arun(TASK, session_id="s")
     alone.requirements[0].confirm()
     ended: Any = await cleaner.agent.acontinue_run(run_response=alone)
-    assert "confirmed by something else than Signoff" in ended.content
+    assert "was not confirmed through Signoff" in ended.content
     assert not cleaner.deleted
 
 
@@ -161,7 +161,7 @@ async def test_another_life_of_the_run_repeats_nothing(
     running.cancel()
     await actors.decide(request)
     await again.client.claim(request)
-    with pytest.raises(AlreadyClaimed, match="nobody knows"):
+    with pytest.raises(AlreadyClaimed, match="its outcome is not known yet"):
         await again.begin(key="run-2")
     assert again.deleted == []
     await actors.settle("retry")
@@ -170,12 +170,19 @@ async def test_another_life_of_the_run_repeats_nothing(
     await again.client.close()
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that only a server may take: with SO_REUSEADDR it may listen although we hold the port."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
 async def test_agent_os_survives_kill_9(
-    actors: Desk, framework_url: str, monkeypatch: pytest.MonkeyPatch
+    actors: Desk, framework_url: str, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed while its run is paused, the example's AgentOS continues in another process with the decision."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     settings = {
         "AGNO_DB_URL": framework_url.replace("postgresql://", "postgresql+psycopg://"),
         "OPENAI_BASE_URL": actors.site.house.model.base_url,
