@@ -232,21 +232,21 @@ def _kind_mismatch(granted: CallKind, call: CallKind) -> str | None:
         return None
     for name, words in _KIND_WORDS:
         if getattr(granted, name) != getattr(call, name):
-            return f"{words} another"
-    return "it is of another kind"
+            return words
+    return "it is a different kind of call"
 
 
 _KIND_WORDS = (
-    ("principal", "whoever asks is"),
-    ("agent", "its agent is"),
-    ("agent_version", "its agent's version is"),
-    ("above", "the agent above is"),
-    ("tool", "its tool is"),
-    ("version", "its tool's version is"),
-    ("parameters", "its tool's parameters are"),
-    ("checkpoint", "its checkpoint is"),
-    ("policy", "the rule of its checkpoint is"),
-    ("facts_source", "the source of its facts is"),
+    ("principal", "the program that asks differs"),
+    ("agent", "its agent differs"),
+    ("agent_version", "its agent's version differs"),
+    ("above", "its parent agent differs"),
+    ("tool", "its tool differs"),
+    ("version", "its tool's version differs"),
+    ("parameters", "its tool's parameters differ"),
+    ("checkpoint", "its checkpoint differs"),
+    ("policy", "the rule of its checkpoint differs"),
+    ("facts_source", "the source of its facts differs"),
 )
 
 
@@ -254,13 +254,13 @@ def _facts_mismatch(
     granted: Mapping[str, Constraint] | None, facts: Mapping[str, FieldValue] | None
 ) -> str | None:
     if granted is None or facts is None:
-        return None if granted is None and facts is None else "its facts are others"
+        return None if granted is None and facts is None else "its facts differ"
     return _mismatch("facts", granted, facts)
 
 
 def _mismatch(root: str, granted: Mapping[str, Constraint], values: Mapping[str, FieldValue]) -> str | None:
     if granted.keys() != values.keys():
-        return f"its {root} are others"
+        return f"its {root} differ"
     for name, constraint in sorted(granted.items(), key=_is_exact):  # compares long texts last
         if not constraint.allows(values[name]):
             return f"{root}.{name} is not allowed by it"

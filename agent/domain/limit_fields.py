@@ -47,7 +47,7 @@ def within(value: Any) -> timedelta:
 def maximum(value: Any) -> Decimal:
     exact = exact_number(value)
     if exact is None or exact < 0:
-        raise ValueError("must be a number from 0, without quotes")
+        raise ValueError("must be a number of 0 or more, without quotes")
     return exact.copy_abs()
 
 

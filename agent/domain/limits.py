@@ -136,7 +136,7 @@ class LimitState:
         limit, amount = self.use.limit, self.use.amount
         name = f'limit "{limit.name}"'
         if amount is None:
-            return f"{name}: {limit.of} is not a number from 0, so it cannot be counted"
+            return f"{name}: {limit.of} is not a number of 0 or more, so it cannot be counted"
         taken = f"{written(self.used)} of {written(limit.max)} used in {length(limit.within)}"
         wait = f", {written(self.waiting)} wait for people" if self.waiting else ""
         more = "this adds one" if limit.of == COUNT else f"this takes {written(amount)} more"

@@ -64,7 +64,7 @@ class ApprovalState(StrEnum):
     RETRYING = "failed, will be retried"
     IN_DOUBT = "in doubt"
     MARKED_DONE = "marked as done"
-    RETRY_WANTED = "retry asked for"
+    RETRY_WANTED = "retry requested"
 
 
 def approval_state(

@@ -23,8 +23,8 @@ def _judged(policy: Policy, traits: ToolTraits) -> str:
         if not rule.names(traits.name):
             continue
         if rule.when is None:
-            return _sentence(traits, [*steps, f'asked by "{rule.checkpoint_id}"'])
-        steps.append(f'asked by "{rule.checkpoint_id}"{_when(rule)}')
+            return _sentence(traits, [*steps, f'people are asked under "{rule.checkpoint_id}"'])
+        steps.append(f'people are asked under "{rule.checkpoint_id}"{_when(rule)}')
     return _sentence(traits, [*steps, _otherwise(policy, traits, named=bool(steps))])
 
 
@@ -34,12 +34,12 @@ def _when(rule: Rule) -> str:
 
 def _otherwise(policy: Policy, traits: ToolTraits, *, named: bool) -> str:
     if traits.requires_approval:
-        return "asked by the defaults, because the tool requires approval"
+        return "people are asked under the defaults, because the tool requires approval"
     if named:
         return "runs"
     if traits.read_only:
         return f"runs, because it {traits.exempt}"
-    unmatched = {"review": "asked by the defaults", "allow": "runs", "deny": "denied"}
+    unmatched = {"review": "people are asked under the defaults", "allow": "runs", "deny": "denied"}
     return f"{unmatched[policy.defaults.unmatched]}, because no checkpoint names it"
 
 

@@ -43,13 +43,13 @@ def changed(
     if not decided.digest == approval.digest_decided == approval.digest_recorded:
         return "the stored action is not the decided one"
     if decided.tool_version != now.tool_version:
-        return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
+        return f"the tool is at version {now.tool_version}, but version {decided.tool_version} was approved"
     if decided.canonical != now.canonical:
         return "the tool would get arguments that were not approved: its defaults have changed"
     if approval.signature_decided not in (None, tool.signature.digest):
         return "the tool's parameters have changed"
     if approval.asked_version not in (None, agent.version):
-        return f"the agent's version is {agent.version}, approved was {approval.asked_version}"
+        return f"the agent is at version {agent.version}, but version {approval.asked_version} was approved"
     if facts.failed:
         return "its facts can no longer be looked up"
     if facts.canonical != approval.facts:

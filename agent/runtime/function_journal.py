@@ -177,7 +177,7 @@ class FunctionJournal:
             return
         number = self.recorded.index(call) + 1
         self.broken = NonDeterministic(
-            f"step {number} was {call.tool} {call.raw_arguments} and is {tool} {wanted} now: "
+            f"step {number} is recorded as {call.tool} {call.raw_arguments} but is now {tool} {wanted}: "
             "the code between the steps must give the same result every time; nothing was executed"
         )
         _here().moved.set()
@@ -247,7 +247,7 @@ def _here() -> Branch:
     here = branch.get(None)
     if here is None or here.tasks[0].get_loop() is not asyncio.get_running_loop():
         raise RuntimeError(
-            "call steps, questions and sleeps in the function's own event loop, not in a thread's"
+            "await step, ask and sleep in the function's own event loop, not in another thread's"
         )
     return here
 

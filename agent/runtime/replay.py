@@ -158,6 +158,6 @@ def _outdated(look: _Look) -> str | None:
     if any(said.text == GO_ON and at is not None and said.at > at for said in look.leased.messages):
         return None
     return (
-        f"people approved what version {version} of this agent would do, and it is version {agent.version} "
-        f"now: {begun[0]} was not executed; who resumes the run lets it go on under this version"
+        f"people approved this under version {version} of the agent, which is now at version {agent.version}, "
+        f"so {begun[0]} was not executed; resume the run to continue under version {agent.version}"
     )

@@ -97,7 +97,7 @@ async def step(doing: Doing, /, *positional: Any, **arguments: Any) -> Any:
     CollaborationError if people rejected it or nobody decided in time.
     """
     if positional:
-        raise TypeError("step takes arguments by their names alone")
+        raise TypeError("step takes keyword arguments only")
     return await _journal().outcome(_begin(doing, arguments))
 
 
@@ -115,7 +115,7 @@ async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started:
     Steps that nobody has awaited when the function ends are cancelled.
     """
     if positional:
-        raise TypeError("start takes arguments by their names alone")
+        raise TypeError("start takes keyword arguments only")
     return Started(_journal(), _begin(doing, arguments))
 
 

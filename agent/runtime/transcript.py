@@ -102,16 +102,16 @@ def outcome(kind: AnswerKind, words: str | None) -> str:
     text = words or ""
     why = words or "no reason was given"
     sentences = {
-        AnswerKind.REJECTED: (
-            f"The user refused this action; it was not executed. Reason given by the reviewer: {why}"
-        ),
+        AnswerKind.REJECTED: f"A reviewer rejected this action; it was not executed. Reason: {why}",
         AnswerKind.EXPIRED: (
             "No decision arrived before the deadline (expired); this is not a rejection. "
             "The action was not executed."
         ),
         AnswerKind.WITHDRAWN: f"The request was withdrawn ({why}). The action was not executed.",
         AnswerKind.DENIED: f"Policy denies this action ({why}). Nobody was asked, nothing was executed.",
-        AnswerKind.STOPPED: f"The agent that it was handed down to was stopped, {text}. What it had done stays done.",
+        AnswerKind.STOPPED: (
+            f"The agent that this task was delegated to was stopped ({text}). What it had already done is not undone."
+        ),
         AnswerKind.DONE_BY_PERSON: f"A person confirmed that this was done. {text}".strip(),
         AnswerKind.RESULT: text,
     }

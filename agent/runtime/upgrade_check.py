@@ -37,14 +37,14 @@ async def find_stranded(db: Database, registry: Registry, policy: Policy) -> lis
     """Stranded items, whole runs first."""
     async with db.connection() as connection:
         found = [
-            StrandedItem(run_id, name, "there is no such agent any more", Remedy.CANCEL)
+            StrandedItem(run_id, name, "the agent no longer exists", Remedy.CANCEL)
             for name, run_id in await views.runs_of_others(connection, [agent.name for agent in registry])
         ]
         functions = {agent.name: agent for agent in registry if isinstance(agent, FunctionAgent)}
         for run in await views.approved_versions(connection, list(functions), GO_ON):
             agent = functions[run.agent]
             if agent.version != run.agent_version:
-                why = _outdated(run.agent_version, "the agent's", agent.version)
+                why = _outdated(run.agent_version, "the agent", agent.version)
                 found.append(StrandedItem(run.run_id, run.agent, why, Remedy.CANCEL))
         async for call in views.open_calls(connection):
             served = registry.find(call.agent)
@@ -57,24 +57,27 @@ async def find_stranded(db: Database, registry: Registry, policy: Policy) -> lis
 def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy] | None:
     tool = agent.tool(call.tool)
     if tool is None:
-        return "there is no such tool any more", Remedy.CANCEL
+        return "the tool no longer exists", Remedy.CANCEL
     action = Action.from_canonical(call.action)
     try:
         completed = tool.signature.complete(action.arguments)
     except MalformedArguments as error:
-        return f"its arguments do not fit the tool any more: {error}", Remedy.CANCEL
+        return f"its arguments no longer fit the tool: {error}", Remedy.CANCEL
     requester = call.requester.user_id if call.requester else None
     judged = policy.judge(tool.traits, action, call.facts, call.agent, requester)
     if judged.verdict == "deny":
         return f"policy denies it now: {judged.because}", Remedy.CANCEL
     if tool.version != action.tool_version:
-        return _outdated(action.tool_version, "the tool's", tool.version), Remedy.ASK_AGAIN
+        return _outdated(action.tool_version, "the tool", tool.version), Remedy.ASK_AGAIN
     if completed != action.arguments or call.signature_digest not in (None, tool.signature.digest):
-        return "the tool's parameters have changed: an approval counts no more", Remedy.ASK_AGAIN
+        return "the tool's parameters have changed: an approval no longer counts", Remedy.ASK_AGAIN
     if call.agent_version not in (None, agent.version):
-        return _outdated(str(call.agent_version), "the agent's", agent.version), Remedy.ASK_AGAIN
+        return _outdated(str(call.agent_version), "the agent", agent.version), Remedy.ASK_AGAIN
     return None
 
 
-def _outdated(asked: str, whose: str, now: str) -> str:
-    return f"people were asked about {whose} version {asked}, and it is {now} now: an approval counts no more"
+def _outdated(asked: str, what: str, now: str) -> str:
+    return (
+        f"people were asked about version {asked} of {what}, which is now at version {now}: "
+        "an approval no longer counts"
+    )

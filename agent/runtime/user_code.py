@@ -66,7 +66,7 @@ class UserCode:
             if not call.ended.done():
                 call.abandon()
         if call.ended.cancelled():
-            raise RuntimeError("it was cancelled from inside")
+            raise RuntimeError("its own code cancelled it")
         return call.ended.result()
 
     def start(

@@ -127,11 +127,11 @@ def _check(name: str, scopes: frozenset[Scope], owner: Person | None, per_minute
     if {Scope.REQUEST, Scope.DECIDE} <= scopes:
         raise KeyRejected("a key that may request can never decide; make two keys")
     if Scope.ON_BEHALF in scopes and Scope.REQUEST not in scopes:
-        raise KeyRejected("on_behalf adds to request, and says nothing without it")
+        raise KeyRejected("the scope on_behalf requires the scope request")
     if Scope.FACTS in scopes and Scope.REQUEST not in scopes:
-        raise KeyRejected("facts adds to request, and says nothing without it")
+        raise KeyRejected("the scope facts requires the scope request")
     if Scope.DECIDE in scopes and owner is None:
-        raise KeyRejected("a key that decides needs an owner: the person whose word it carries")
+        raise KeyRejected("a key with the scope decide needs an owner: it votes as that person")
     if per_minute < 1:
         raise KeyRejected("a key needs at least one call a minute")
 
@@ -152,7 +152,7 @@ async def _held(connection: Connection, name: str) -> tuple[KeyLine, ChainHead]:
     key = await api_keys.lock(connection, name)
     if key is None or key.revoked_at is not None:
         raise NotFound(
-            f"there is no key named {name}" if key is None else f"the key {name} is revoked already"
+            f"there is no key named {name}" if key is None else f"the key {name} is already revoked"
         )
     subject = _subject(name)
     return key, await audit.lock_head(connection, subject)

@@ -79,7 +79,7 @@ def _days_of_week(field: str) -> str:
 def _days_in(part: str) -> Iterator[str]:
     match = _RANGE.match(part)
     if match is None:
-        raise ValueError(f'"{part}" is no day of the week: write 0 to 7, or sun to sat')
+        raise ValueError(f'"{part}" is not a day of the week: write 0 to 7, or sun to sat')
     first, last = _day(match[1]), _day(match[2] or match[1])
     if match[2] and last <= first:
         last += len(_DAYS)
@@ -92,4 +92,4 @@ def _day(word: str) -> int:
         return _DAYS.index(word)
     if word in tuple("01234567"):
         return int(word)
-    raise ValueError(f'"{word}" is no day of the week: write 0 to 7, or sun to sat')
+    raise ValueError(f'"{word}" is not a day of the week: write 0 to 7, or sun to sat')

@@ -77,7 +77,7 @@ async def replay(db: Database, notice_id: UUID | None = None) -> int:
     async with db.transaction() as tx:
         targets = await outbound.revive(tx, notice_id)
         if notice_id is not None and not targets:
-            raise NotFound(f"there is no dead notice {notice_id}")
+            raise NotFound(f"no notice {notice_id} was given up")
         tx.wake(*(Wakeup.notices(target) for target in targets))
     return len(targets)
 

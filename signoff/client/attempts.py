@@ -56,7 +56,9 @@ def claim(
             if changed.kind != "facts-changed" or seconds is None:
                 raise
             again = str(changed.problem["id"])
-        log.info("asked again: the facts have changed since people approved it (request %s)", again)
+        log.info(
+            "asked again: the facts or the policy have changed since people approved it (request %s)", again
+        )
         review = yield from get(again, wait=seconds)
         if review.status == "waiting":
             review = yield from give_up(review, seconds, keep=keep)
@@ -82,7 +84,9 @@ def _claim(
     answer = yield from send_with_retries(call, time.monotonic() + patience)
     action = Action(answer["action"]["tool"], answer["action"]["tool_version"], answer["action"]["arguments"])
     if action.digest.hex() != answer["digest"] or (digest and answer["digest"] != digest):
-        raise SignoffError(f"what came back is not what was approved (request {name}); nothing was done")
+        raise SignoffError(
+            f"the service returned a different action from the approved one (request {name}); nothing was done"
+        )
     return ClaimedAction(
         id=answer["id"],
         request_id=answer["request_id"],

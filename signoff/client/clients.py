@@ -35,9 +35,9 @@ _CONNECT = 5.0
 def _options(url: str, key: str) -> dict[str, Any]:
     """Raises ValueError."""
     if not url.startswith(("https://", "http://")):
-        raise ValueError(f"the address of Signoff begins with https:// or http://, not {url!r}")
+        raise ValueError(f"the address of Signoff must begin with https:// or http://, not {url!r}")
     if not key or not key.isascii() or not key.isprintable():
-        raise ValueError("the key is empty or no key; `signoff keys create` makes one")
+        raise ValueError("the key is empty or not a valid key; `signoff keys create` makes one")
     headers = {"Authorization": f"Bearer {key}", "User-Agent": "signoff-client"}
     return {
         "base_url": url.rstrip("/"),
@@ -177,7 +177,7 @@ class ApprovalClient:
         came = effect.function()
         if isinstance(effect, LookUpFacts) and inspect.iscoroutine(came):
             came.close()
-            raise TypeError("the function of facts is async: use AsyncApprovalClient")
+            raise TypeError("the facts function is async: use AsyncApprovalClient")
         return came
 
     def close(self) -> None:

@@ -64,6 +64,6 @@ def look_up_now(facts: FactsOrFunction, decision: Approval | Review | str) -> Op
         return (yield from look_up(facts, {}, None))
     if not isinstance(decision, Approval):
         raise TypeError(
-            "a function of facts needs the arguments: claim the Approval, or give the facts themselves"
+            "a facts function needs the arguments: claim the Approval, or give the facts themselves"
         )
     return (yield from look_up(facts, decision.arguments, decision.action))

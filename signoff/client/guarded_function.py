@@ -103,7 +103,7 @@ def _report(
     try:
         yield from attempts.report(claimed, result, error=error, seconds=time.monotonic() - began)
     except SignoffError as failed:
-        log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # noqa: TRY400 - not our fault
+        log.error("could not report the outcome: %s (request %s)", failed, claimed.id)  # noqa: TRY400 - not our fault
 
 
 def _words(given: TextOrFunction, arguments: Mapping[str, Any]) -> str | None:

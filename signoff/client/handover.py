@@ -12,7 +12,7 @@ from signoff.errors import SignoffError
 
 log = logging.getLogger("signoff.client")
 
-HANDED_OVER = "Handed over to the agent that asked, which does it itself; what came of it is not reported."
+HANDED_OVER = "Handed over to the agent that asked, which executes it itself; the outcome is not reported."
 
 
 def hand_over(

@@ -201,7 +201,7 @@ def decided(review: Review, deadline: float) -> Operation[Review]:
 def give_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
     """Withdraw an undecided request and raise TimeoutError, unless somebody decides just then."""
     if keep:
-        words = f"it keeps waiting under its key {review.request_id}"
+        words = f"the request stays open under its key {review.request_id}"
         raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
     try:
         yield from withdraw(review.id, patience=5.0)

@@ -180,5 +180,5 @@ def earlier_outcome(review: Review) -> AttemptOutcome | None:
     attempt = review.raw["execution"]
     if attempt is None or attempt["settled_as"] == "retry" or review.outcome is not None:
         return review.outcome
-    words = f"{review.action} was begun before, and nobody knows yet what became of it (request {review.id})"
+    words = f"{review.action} has already begun, and its outcome is not known yet (request {review.id})"
     raise AlreadyClaimed(409, "claimed", words)

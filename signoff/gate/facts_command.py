@@ -17,7 +17,7 @@ FactsCommand = Annotated[
     typer.Option(
         "--facts-command",
         help="A command that reads the arguments as JSON and prints the facts, a JSON object; SIGNOFF_ACTION names the "
-        "action. Takes a key of the scope facts.",
+        "action. Needs a key with the scope facts.",
     ),
 ]
 

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 EPILOG = (
     "Exit codes: the command's own if it ran (128 + n when signal n ended it; 127 not found, 126 not executable). "
     "69: Signoff cannot be reached, or refuses the call. 75: nobody decided in time. 76: an earlier start with this "
-    "--key has begun already. 77: rejected, withdrawn, denied by policy, or not begun in time. 78: a reviewer changed "
+    "--key has already begun. 77: rejected, withdrawn, denied by policy, or not begun in time. 78: a reviewer changed "
     "the arguments and --accept-edits was not given. 130, 143: Ctrl-C, SIGTERM. 2: a wrong option. "
     "In all of these but the first the command has not run."
 )
@@ -44,26 +44,31 @@ SHAPE: dict[str, Any] = {"epilog": EPILOG, "context_settings": {"allow_intersper
 def gate(
     ctx: typer.Context,
     command: Annotated[list[str], typer.Argument(help="The command and its arguments, behind --.")],
-    action: Annotated[str, typer.Option(help="What would be done, as the checkpoints name it: deploy, say.")],
+    action: Annotated[str, typer.Option(help="The action that checkpoints see, such as deploy.")],
     arg: Annotated[
         list[str] | None,
-        typer.Option(help="An argument of it: name=text, or name:=JSON for a number, a list …; repeat."),
+        typer.Option(
+            help="An argument of the action: name=text, or name:=JSON for a number, a list …; can be repeated."
+        ),
     ] = None,
     key: Annotated[
         str | None,
         typer.Option(
-            help="A name of its own for this question: started again with it, nobody is asked twice."
+            help="A unique name for this question. A second start with the same key finds the same request, so nobody "
+            "is asked twice."
         ),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option(help="How long to wait: 30m, 4h. Without, as long as the request is open.")
+        str | None,
+        typer.Option(help="How long to wait, such as 30m; by default, as long as the request is open."),
     ] = None,
     lease: Annotated[
-        str, typer.Option(help="How long the command may take before people are asked what became of it.")
+        str, typer.Option(help="How long the command may take before people are asked for its outcome.")
     ] = "1h",
     description: Annotated[str | None, typer.Option(help="One sentence for reviewers.")] = None,
     context: Annotated[
-        list[str] | None, typer.Option(help="What reviewers should know: name=text or name:=JSON; repeat.")
+        list[str] | None,
+        typer.Option(help="What reviewers should know: name=text or name:=JSON; can be repeated."),
     ] = None,
     requester: Annotated[
         str | None,

@@ -95,14 +95,14 @@ class Gate:
                 raise SignoffError(str(error)) from None
             except Conflict as error:
                 raise SignoffError(
-                    f"--key {question.key} stands for something else: {error}; every start under it has to have the "
-                    "same action, arguments, description, context and command line"
+                    f"--key {question.key} was already used for another question: {error}; every start with this key "
+                    "must have the same action, arguments, description, context and command line"
                 ) from None
             except ApiError as error:
                 code = ExitCode.REFUSED if error.kind == "denied" else ExitCode.UNAVAILABLE
                 raise GateClosed(code, str(error)) from None
             except Unreachable as error:
-                words = f"{error}; nothing is known of the request"
+                words = f"{error}; the state of the request is unknown"
                 raise GateClosed(ExitCode.UNAVAILABLE, words) from None
 
     def _waited(self, asked: Review, seconds: float | None) -> Review:
@@ -132,13 +132,17 @@ class Gate:
         """Somebody may decide at the same moment."""
         late = "nobody has decided in time"
         if self.question.keeps:
-            raise GateClosed(ExitCode.NOBODY, f"{late}; it keeps waiting under --key {self.question.key}")
+            raise GateClosed(
+                ExitCode.NOBODY, f"{late}; the request stays open under --key {self.question.key}"
+            )
         try:
             self.client.withdraw(asked.id, patience=5.0)
         except Conflict:
             return self.client.get(asked.id)
         except (ApiError, Unreachable) as error:
-            raise GateClosed(ExitCode.NOBODY, f"{late}; it could not be withdrawn: {error}") from None
+            raise GateClosed(
+                ExitCode.NOBODY, f"{late}; the request could not be withdrawn: {error}"
+            ) from None
         raise GateClosed(ExitCode.NOBODY, f"{late}; the request was withdrawn")
 
     def _withdrawn(self) -> str:
@@ -179,7 +183,7 @@ class Gate:
             try:
                 return self._run_claimed(command, approval, accept_edits, lease_seconds)
             except _AskedAgain:
-                self.say("asked again: the facts have changed since it was approved")
+                self.say("asked again: the facts or the policy have changed since it was approved")
                 approval = self.decision(seconds)
 
     def _run_claimed(
@@ -210,7 +214,7 @@ class Gate:
         try:
             return self.client.claim(approval, lease=lease_seconds, facts=self.question.facts, timeout=None)
         except AlreadyClaimed as error:
-            words = f"an earlier start has begun with it already: {error}"
+            words = f"an earlier start with this --key has already begun: {error}"
             raise GateClosed(ExitCode.ALREADY_STARTED, words) from None
         except FactsFailed as error:
             raise GateClosed(ExitCode.REFUSED, f"it was approved but may not begin: {error}") from None
@@ -227,7 +231,7 @@ class Gate:
         try:
             self.client.report(claim, **how)
         except SignoffError as error:
-            self.say(f"could not report how it went; people will be asked: {error}")
+            self.say(f"could not report the outcome; people will be asked for it: {error}")
 
 
 def _check_start(
@@ -235,9 +239,9 @@ def _check_start(
 ) -> None:
     """Raises GateClosed."""
     if claim.arguments.get(COMMAND) != command:
-        raise GateClosed(ExitCode.CHANGED, "another command was approved than the one given here")
+        raise GateClosed(ExitCode.CHANGED, "the approved command is not the one given here")
     if forbidden_change:
-        words = "a reviewer changed the arguments, and this gate takes no changes (--accept-edits)"
+        words = "a reviewer changed the arguments; use --accept-edits to accept changes"
         raise GateClosed(ExitCode.CHANGED, words)
     if stopped:
         raise GateClosed(128 + stopped[0], "stopped before the command began")

@@ -11,7 +11,10 @@ from signoff.gate.facts_command import FactsCommand, facts_command
 
 def mcp(
     timeout: Annotated[
-        str, typer.Option(help="How long permission_prompt waits for people: 30m, 4h. Then the answer is no.")
+        str,
+        typer.Option(
+            help="How long permission_prompt waits for people: 30m, 4h. After that, the call is denied."
+        ),
     ] = "10m",
     facts: FactsCommand = None,
     url: options.Url = None,

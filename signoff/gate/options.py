@@ -10,12 +10,20 @@ import typer
 from signoff.durations import seconds_of
 from signoff.errors import SignoffError
 
-Url = Annotated[str | None, typer.Option(envvar="SIGNOFF_URL", help="Where Signoff is.", show_default=False)]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SIGNOFF_URL",
+        help="The address of the service: https://signoff.example.com.",
+        show_default=False,
+    ),
+]
 KeyFile = Annotated[
     Path | None,
     typer.Option(
         envvar="SIGNOFF_KEY_FILE",
-        help="A file with the API key; or set SIGNOFF_KEY. Never an option: others could read it.",
+        help="A file with the API key; or set SIGNOFF_KEY. The key is never an option, because other users of the "
+        "machine could read it.",
     ),
 ]
 

@@ -101,7 +101,7 @@ class AgnoApprovals:
         inner = function.entrypoint
         if inner is None or function.requires_user_input or function.external_execution:
             words = (
-                f"{function.name} takes a person's input or is carried out elsewhere, so it cannot be guarded"
+                f"{function.name} takes a person's input or is executed elsewhere, so it cannot be guarded"
             )
             raise ValueError(words)
         plain = inspect.unwrap(inner)
@@ -208,7 +208,7 @@ class AgnoApprovals:
                 try:
                     await self.resume_paused(agent)
                 except Exception:
-                    log.exception("the look for paused runs of %s failed, it is made again", agent.id)
+                    log.exception("could not look for paused runs of %s; retrying", agent.id)
             try:
                 await asyncio.wait_for(stopping.wait(), every)
             except TimeoutError:
@@ -234,7 +234,7 @@ class AgnoApprovals:
         self, agent: Agent, run: RunOutput, call: ToolExecution, seconds: float
     ) -> CallOutcome:
         if not self._is_guarded(agent, call.tool_name):
-            return f"{call.tool_name} was not done: nobody can be asked about it, it is no guarded tool"
+            return f"{call.tool_name} did not run: it has no guard, so Signoff cannot ask about it"
         return await ask_about(
             self._client,
             str(call.tool_name),
@@ -266,7 +266,7 @@ class AgnoApprovals:
         context = call.function._run_context  # noqa: SLF001 - Agno has no other way to tell a tool its run
         decided = self._decided.pop(_call(context.run_id if context else "", call.call_id, asked), None)
         if decided is None:
-            raise SignoffError(f"{name} was confirmed by something else than Signoff, so it does not run")
+            raise SignoffError(f"{name} was not confirmed through Signoff, so it does not run")
         outcome = decided.outcome
         if isinstance(outcome, AttemptOutcome):
             if outcome.succeeded:

@@ -87,7 +87,7 @@ class Background:
     ) -> None:
         if not name:
             raise ValueError(
-                "Background needs a name: its own among the processes that share the store, kept for ever"
+                "Background needs a name that is unique among the processes sharing the store and never changes"
             )
         self._client = client
         self._store = store
@@ -135,7 +135,7 @@ class Background:
         try:
             kept = self._keep(key, value)
             if not self._is_ours(kept, handler):
-                words = f"the call {key!r} was begun before, or another process has it"
+                words = f"the call {key!r} has already begun, or another process has it"
                 raise AlreadyClaimed(409, "claimed", words)
             return self._submit(handler, BackgroundCall(key, action, dict(arguments), dict(arguments)), kept)
         finally:
@@ -211,7 +211,7 @@ class Background:
             try:
                 self._sweep()
             except Exception as error:  # the store or the service is unreachable
-                log.warning("the sweep of what waits for people failed, it is made again: %s", error)
+                log.warning("the sweep of waiting calls failed and will be retried: %s", error)
             self._look.wait(self._every)
 
     def _sweep(self) -> None:
@@ -233,7 +233,7 @@ class Background:
         try:
             self._settle(key)
         except Exception as error:
-            log.warning("%s of %s is looked at again later: %s", key, value["action"], error)
+            log.warning("%s of %s will be retried later: %s", key, value["action"], error)
         finally:
             self._release(key)
 

@@ -131,7 +131,7 @@ def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[st
             return [_Call.model_validate(value)], [_allowed(interrupt.response_schema)]
         batch = _Batch.model_validate(value)
     except ValidationError as error:
-        raise not_as_expected("none of HumanInTheLoopMiddleware", error) from None
+        raise not_as_expected("not from HumanInTheLoopMiddleware", error) from None
     rules: dict[str, list[set[str]]] = {
         each.name: [
             set(rule.allowed_decisions) for rule in batch.review_configs if rule.action_name == each.name

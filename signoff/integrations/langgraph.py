@@ -107,7 +107,7 @@ class AgentInbox:
             if not each.config.allow_accept:
                 raise UnsupportedInterrupt(f"{asked.action!r} cannot be accepted: people are asked for words")
             if not TOOL_NAME.match(asked.action):
-                raise UnsupportedInterrupt(f"the action {asked.action!r} is no name of a tool")
+                raise UnsupportedInterrupt(f"the action {asked.action!r} is not the name of a tool")
             found.append(
                 InterruptQuestion(asked.action, asked.args, each.description or None, each.config.allow_edit)
             )
@@ -140,4 +140,4 @@ def _read(value: Any) -> list[_HumanInterrupt]:
             _HumanInterrupt.model_validate(each) for each in (value if isinstance(value, list) else [value])
         ]
     except ValidationError as error:
-        raise not_as_expected("no HumanInterrupt", error) from None
+        raise not_as_expected("not a HumanInterrupt", error) from None

@@ -275,7 +275,7 @@ def _taken_up(
         )
     if underway and status != "succeeded":
         words = (
-            f"{question.action} was begun before, and it is {status}; people settle it (request {review.id})"
+            f"{question.action} has already begun, and it is {status}; people settle it (request {review.id})"
         )
         raise AlreadyClaimed(409, "claimed", words)
     return None
@@ -304,7 +304,7 @@ def _report(
     try:
         yield from attempts.report(claim, result, error=error, seconds=seconds)
     except SignoffError as failed:
-        log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400 - not our fault
+        log.error("could not report the outcome: %s (request %s)", failed, claim.id)  # noqa: TRY400 - not our fault
 
 
 def _messages(state: Any) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class ApprovalTools:
                 )
                 given = await self._handed_over(decision, self._timeout)
         except TimeoutError:
-            return _deny(f"nobody has decided within {self._timeout:g} s, and silence is no consent")
+            return _deny(f"nobody has decided within {self._timeout:g} s, so the call is not approved")
         except Exception as error:  # any error is a denial
             return _deny(str(error) or type(error).__name__)
         return json.dumps({"behavior": "allow", "updatedInput": given})
@@ -146,18 +146,20 @@ class ApprovalTools:
         An approval is given out once: act when `approved` is true. On further calls the status is `used`.
         """
         if not request_id.startswith(NAMES):
-            return _refused(request_id, SignoffError("this is no request_id of request_approval"))
+            return _refused(request_id, SignoffError("this is not a request_id from request_approval"))
         try:
             review = await self._client.get(request_id, wait=min(max(wait, 0.0), WAIT))
             if review.request_id != request_id:
-                return _refused(request_id, SignoffError("this is no request_id of request_approval"))
+                return _refused(request_id, SignoffError("this is not a request_id from request_approval"))
             if review.status == "waiting":
                 return _waiting(request_id, "Nobody has decided yet.")
             decided = await self._word(request_id, concluded(review, self._asked.get(request_id)))
             self._asked.pop(request_id, None)
         except ApiError as error:
             if error.kind == "facts-changed":
-                return _waiting(request_id, "What is known about it has changed, so people are asked again.")
+                return _waiting(
+                    request_id, "The facts or the policy have changed, so people are asked again."
+                )
             return _refused(request_id, error)
         except Exception as error:  # any error is a denial
             return _refused(request_id, error)
@@ -187,7 +189,7 @@ class ApprovalTools:
                 try:
                     await self._client.withdraw(name, patience=4.0)
                 except SignoffError as error:
-                    log.warning("could not take the question back: %s", error)
+                    log.warning("could not withdraw the request: %s", error)
             raise
 
 

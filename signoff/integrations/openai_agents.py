@@ -96,7 +96,7 @@ class FileRunStore:
 
     def _file(self, key: str) -> Path:
         if not re.fullmatch(r"[\w.:@~-]+", key):
-            raise ValueError(f"no name for a run: {key!r}")
+            raise ValueError(f"not a valid name for a run: {key!r}")
         return self._path / f"{key}.json"
 
 
@@ -135,7 +135,7 @@ class OpenAIApprovals:
             outcome = self._decided.pop(_call(RUN.get(), tool.name, context.tool_call_id, arguments), None)
             if outcome is None:
                 raise SignoffError(
-                    f"{tool.name} was approved by something else than Signoff, so it does not run "
+                    f"{tool.name} was not approved through Signoff, so it does not run "
                     "(or `decide` was not awaited for this run, in its task, right before it)"
                 )
             if isinstance(outcome, AttemptOutcome):
@@ -223,7 +223,7 @@ class OpenAIApprovals:
 
     async def _outcome(self, item: ToolApprovalItem, run: str, context: Any, seconds: float) -> CallOutcome:
         if not _is_guarded(item):
-            return f"{item.name} was not done: nobody can be asked about it, it is no guarded function tool"
+            return f"{item.name} did not run: it has no guard, so Signoff cannot ask about it"
         return await ask_about(
             self._client,
             str(item.name),

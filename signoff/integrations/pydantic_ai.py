@@ -79,7 +79,7 @@ class PausedRun:
     def of(cls, result: AgentRunResult[Any]) -> Self:
         """Raises ValueError if the run waits for nothing."""
         if not isinstance(result.output, DeferredToolRequests):
-            raise ValueError("this run waits for nothing: its output is no DeferredToolRequests")  # noqa: TRY004
+            raise ValueError("this run waits for nothing: its output is not DeferredToolRequests")  # noqa: TRY004
         return cls(result.all_messages(), result.output)
 
     def to_json(self) -> bytes:
@@ -183,13 +183,11 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             return await handler(args)
         given = self._given.pop(mark, None)
         if given is None:
-            raise SignoffError(
-                f"{call.tool_name} was approved by something else than Signoff, so it does not run"
-            )
+            raise SignoffError(f"{call.tool_name} was not approved through Signoff, so it does not run")
         began = time.monotonic()
         if given.claim.digest != _digest(call):
             error = SignoffError(
-                f"what was approved is another call than {call.tool_name}'s, so it does not run"
+                f"the approved call is not this call of {call.tool_name}, so it does not run"
             )
             await report_outcome(self._client, given.claim, began, error=error)
             raise error

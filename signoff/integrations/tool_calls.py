@@ -105,7 +105,7 @@ async def report_outcome(
     try:
         await client.report(claim, result, error=error, seconds=time.monotonic() - began)
     except SignoffError as failure:
-        log.error("could not report how it went: %s (request %s)", failure, claim.id)  # noqa: TRY400
+        log.error("could not report the outcome: %s (request %s)", failure, claim.id)  # noqa: TRY400
 
 
 def approval_note(approval: Approval) -> str | None:

@@ -37,7 +37,9 @@ def agent_modal(
 ) -> Json:
     """Inputs are of `chosen` or of the first agent; redraw the form for another `ACTION_AGENT`."""
     if not agents:
-        return notice_modal("Run an agent", "No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
+        return notice_modal(
+            "Start an agent", "No agents are loaded. SIGNOFF_AGENTS names the modules to load."
+        )
     agent = _find(agents, chosen) or agents[0]
     options = [blocks.option(each.name, each.name[: blocks.OPTION_LIMIT]) for each in agents[:MAX_AGENTS]]
     chooser: Json = {"type": "static_select", "action_id": ACTION_AGENT, "options": options}
@@ -58,14 +60,14 @@ def agent_modal(
         row if row["type"] == "input" else blocks.with_ids([row], f"{at}")[0] for at, row in enumerate(rows)
     ]
     return modal(
-        "Run an agent",
+        "Start an agent",
         [
             about | {"dispatch_action": True},
             blocks.input_block(TASK_BLOCK, "Task", what, optional=bool(agent.inputs)),
             *named,
         ],
         close="Cancel",
-        submit="Run",
+        submit="Start",
         callback=CALLBACK_AGENT,
         carry=carry,
     )

@@ -71,7 +71,7 @@ def home(view: HomeView) -> Json:
                 for row in rows.decided_request(line, view.links.get(line.id))
             ],
         ),
-        *(_part("Allowed in advance", grant_rows(view.grants, MAX_GRANTS)) if view.grants else []),
+        *(_part("Grants", grant_rows(view.grants, MAX_GRANTS)) if view.grants else []),
         *(_part("Limits", [blocks.rich_text(limits_of(view.limits, MAX_LIMITS))]) if view.limits else []),
     ]
     return {"type": "home", "blocks": blocks.with_ids(made, "home")}

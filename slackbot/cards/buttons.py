@@ -90,7 +90,7 @@ def _revoke(view: RequestView) -> list[Json]:
         return []
     sure = blocks.confirm(
         "Revoke this grant?",
-        "People are asked about every such call again, from now on.",
+        "From now on, people are asked about every such call again.",
         "Revoke",
         style="danger",
     )
@@ -141,7 +141,7 @@ def _confirmation(view: RequestView, names: Names) -> Json | None:
     )
 
 
-_ONCE_GRANTED = "Once approved, such calls run without a question."
+_ONCE_GRANTED = "Once approved, such calls run without asking anybody."
 
 
 def _link(view: RequestView) -> list[Json]:

@@ -38,10 +38,11 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     verb = "waits" if digest.waiting == 1 else "wait"
     risk = f"Up to {digest.highest.value} risk"
     sentence = (
-        f"{risk}. They share this message because too many arrived at once. Cards follow, some each minute."
+        f"{risk}. They share this message because too many arrived at once. Their own cards follow, a few per "
+        "minute."
     )
     is_key, name = digest.sender.startswith("key:"), digest.sender.removeprefix("key:")
-    title = f"{count} of {whose} {verb} for review"
+    title = f"{count} from {whose} {verb} for review"
     query = {"key" if is_key else "agent": inert.cut(name, 200)[0]}
     value = page_value(PAGE_OF_WAITING, **query, folded="yes")
     rows = [
@@ -50,7 +51,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
         *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, "primary")),
     ]
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in digest.notify[:10])
-    text = f"{risk}: {count} of {inert.mrkdwn(whose, 80)} {verb} for review{mentions}"
+    text = f"{risk}: {count} from {inert.mrkdwn(whose, 80)} {verb} for review{mentions}"
     return Card(text, blocks.with_ids(rows, f"digest:{digest.sender}"), metadata(delivery_id))
 
 

@@ -106,7 +106,7 @@ def read_grant(
     except InvalidOperation:
         errors[f"{PREFIX}:sum"] = "This must be a number."
     if (sum_of is None) != (total is None) and f"{PREFIX}:sum" not in errors:
-        errors[f"{PREFIX}:sum"] = "A sum needs a number to add up, and a maximum."
+        errors[f"{PREFIX}:sum"] = "A total needs a number to add up, and a maximum."
     if total is not None and (not total.is_finite() or Decimal(repr(float(total))) != total):
         errors[f"{PREFIX}:sum"] = "This must be a number of at most 15 digits."
     if errors:

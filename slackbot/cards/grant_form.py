@@ -20,8 +20,8 @@ from slackbot.cards.values import CALLBACK_GRANT, REASON_BLOCK, REASON_INPUT, Js
 from slackbot.cards.vote_forms import MAX_REASON
 
 _INTRO = (
-    "This approves the request, and every later call that fits what you set here runs without a question, until the "
-    "grant ends. Values without an input below stay exactly as they are."
+    "This approves the request. Until the grant ends, every later call that fits these values runs without asking "
+    "anybody. Values without an input below stay exactly as they are."
 )
 _ONE_NUMBER = "Exactly this. For a range, write both bounds: 1 .. 500"
 
@@ -112,7 +112,7 @@ def _select(block_id: str, label: str, options: list[Json], *, hint: str | None 
 
 
 def _requester_input(view: RequestView) -> Json:
-    same = "For the same requester" if view.requester else "Only if no requester in Slack is named"
+    same = "For the same requester" if view.requester else "Only for calls without a requester in Slack"
     options = [blocks.option(same, "same"), blocks.option("For anyone", "anyone")]
     element = {"type": "radio_buttons", "action_id": INPUT, "options": options, "initial_option": options[0]}
     return blocks.input_block(f"{PREFIX}:whom", "Requester", element)
@@ -125,8 +125,8 @@ def _sum(found: Sequence[OpenField]) -> list[Json]:
         return []
     element = {"type": "static_select", "action_id": INPUT, "options": options}
     return [
-        blocks.input_block(f"{PREFIX}:sum_of", "Add up", element, optional=True),
-        _plain_input("sum", "Up to, in total", "", "Together with the number above.", optional=True),
+        blocks.input_block(f"{PREFIX}:sum_of", "Total of", element, optional=True),
+        _plain_input("sum", "Maximum total", "", "Needed if a number is chosen above.", optional=True),
     ]
 
 

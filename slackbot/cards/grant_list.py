@@ -23,7 +23,7 @@ class GrantLine:
 def grant_list(lines: Sequence[GrantLine]) -> Card:
     if not lines:
         return Card("There are no grants that you may revoke.", [])
-    heading = blocks.rich_text(blocks.section(blocks.text("Allowed in advance", bold=True)))
+    heading = blocks.rich_text(blocks.section(blocks.text("Grants", bold=True)))
     text = "1 grant is live" if len(lines) == 1 else f"{len(lines):,} grants are live"
     return Card(text, blocks.with_ids([heading, *grant_rows(lines, MOST)], "grants"))
 

@@ -40,7 +40,7 @@ def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry:
     times = "Once" if terms.max_uses == 1 else f"Up to {terms.max_uses:,} times"
     bounds = f"{times} within {duration_text(terms.lasts)}, {'for anyone' if terms.anyone else same}{total}."
     quorum = (
-        f" It takes {view.approvals_required:,} reviewers: the others are asked by the card of the grant."
+        f" It needs {view.approvals_required:,} reviewers; the grant's card asks the others."
         if view.approvals_required > 1
         else ""
     )

@@ -37,7 +37,7 @@ _REQUEST_LINES = {
     "rejected": ("❌ Rejected", "Reason:"),
     "lapsed": ("⌛ Approval lapsed: nobody claimed it in time, so it will not be run", "Note:"),
     "handed_over": (
-        "⌛ Handed over, outcome not reported: the program that asked read the approval but reported no outcome",
+        "⌛ Handed over: the program that asked read the approval but has not reported an outcome",
         "Note:",
     ),
     "expired": ("⌛ Expired: nobody decided in time, which is not a rejection; nothing was run", "Note:"),
@@ -51,9 +51,12 @@ _REQUEST_LINES = {
     "retry_wanted": ("↩ One vote for Retry", "Note:"),
     "settled": ("↩ Settled", "Note:"),
     "stopped": ("🚫 Approved, but its run ended before it began; nothing was run", "Note:"),
-    "voided": ("↩ Approval void: what was shown changed before execution; asked again", "The difference:"),
+    "voided": (
+        "↩ Approval void: its facts, its tool or the policy changed before it began; people are asked again",
+        "The difference:",
+    ),
     "outdated": (
-        "↩ Approval void: it was too old when the call could begin, so nothing was run; asked again",
+        "↩ Approval void: it was too old when the call could begin, so nothing was run; people are asked again",
         "Note:",
     ),
     "edited": ("↩ Edited: earlier votes do not count, the new revision waits for review", "Note:"),

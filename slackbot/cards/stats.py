@@ -13,8 +13,8 @@ MORE = "The Reports page of your inbox shows all of this in charts: "
 
 
 def stats(report: Report) -> Card:
-    about = "the whole workspace" if report.everything else "what you may see"
-    heading = f"The last {report.days} days, of {about}"
+    about = "the whole workspace" if report.everything else "the requests that you may see"
+    heading = f"The last {report.days} days, for {about}"
     lines = [
         f"Waiting now: {'at least ' if report.waiting_cut else ''}{report.waiting:,}{_overdue(report)}",
         f"Outcomes: {report.outcomes.total:,}; {outcomes_text(report.outcomes)}",
@@ -29,7 +29,7 @@ def stats(report: Report) -> Card:
         blocks.section(blocks.text(heading, bold=True)),
         blocks.bullets(blocks.section(blocks.text(line)) for line in lines),
         *_groups("Agents", report.agents),
-        *_groups("Rules", report.rules),
+        *_groups("Checkpoints", report.rules),
         *_reviewers(report.reviewers),
         blocks.section(blocks.text(MORE), blocks.text("/approvals inbox", code=True)),
     ]

@@ -147,9 +147,9 @@ def _approved(view: RequestView) -> Iterator[Json]:
         cause = (
             "it was too old when the call could begin"
             if view.outdated
-            else "what was shown changed before execution"
+            else "its facts, its tool or the policy changed before it began"
         )
-        why = f": {cause}, so nothing was run; it was asked again. Approved"
+        why = f": {cause}, so nothing was run, and people were asked again. It was approved"
         yield blocks.section(title, blocks.text(why), *by)
         return
     yield blocks.section(blocks.text("✅ Approved", bold=True), *by)

@@ -5,7 +5,7 @@ from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, 
 from agent.domain.request_view import GrantView, RequestView
 from agent.domain.run import Hold, RunStatus
 
-SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry asked for"}
+SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
 """A person's verdict on an execution in doubt."""
 
 

@@ -52,7 +52,7 @@ def reject_modal(view: RequestView, carry: str) -> Json:
 
 def approve_modal(view: RequestView, carry: str) -> Json:
     required = "approve" in view.reason_required
-    then = "such calls run without a question" if view.grant else "it runs"
+    then = "such calls run without asking anybody" if view.grant else "it runs"
     effect = f"Once enough people have approved, {then}. The agent and the requester will see the note."
     if view.own_words_exclude:
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"

@@ -38,10 +38,10 @@ def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bo
     if stop:
         typer.echo(clean_now(f"{who} is paused" if turned else f"{who} was already paused"))
     else:
-        nothing = f"{who} was not paused" if agent else "agents were not paused as a whole"
+        nothing = f"{who} was not paused" if agent else "there was no pause for all agents"
         typer.echo(clean_now(f"{who} is resumed" if turned else nothing))
     if stop and agent and agent not in known:
-        words = f'signoff: nothing was ever done by an agent named "{agent}"{meant(agent, known)}'
+        words = f'signoff: no agent named "{agent}" has ever run here{meant(agent, known)}'
         typer.echo(clean_now(words), err=True)
     for each in now:
         why = f": {each.reason}" if each.reason else ""

@@ -75,7 +75,7 @@ def replay(
 ) -> None:
     """Resend notices that were given up, with all attempts."""
     if (notice is None) != everything:
-        raise SignoffError("name one dead notice (`signoff webhooks list` shows them), or --all")
+        raise SignoffError("name one notice that was given up (`signoff webhooks list` shows them), or --all")
     number = with_database(read_settings(), use_embedded, webhooks.replay, notice)
     typer.echo(f"{number} will be sent again")
 

@@ -23,8 +23,8 @@ VOTE_BUDGET = 2.4
 """Seconds after which a vote no longer counts: 0.8 for identities, 0.4 for a connection, 1.2 for the rest."""
 
 OUTCOME_UNKNOWN = (
-    "Something took too long or failed, and it is not known whether your answer was recorded. It is safe to try "
-    "again: an answer is counted once."
+    "Something took too long or failed, and it is not known whether this was recorded. It is safe to try again: "
+    "it counts once."
 )
 
 

@@ -139,9 +139,9 @@ async def _backlog(database: Database) -> Finding:
     }
     detail = ", ".join(f"{what}: {number:,}" for what, number in begins.items() if number)
     if not detail or found.latest is None:
-        return Finding("open work", True, "none; a start begins nothing")
+        return Finding("open work", True, "none; the next start begins nothing")
     silence = found.now - found.latest
-    detail = f"a start begins {detail}; last recorded at {found.latest:%Y-%m-%d %H:%M:%S} UTC"
+    detail = f"the next start begins: {detail}; last recorded at {found.latest:%Y-%m-%d %H:%M:%S} UTC"
     if found.paused:
         return Finding("open work", True, f"{detail}; everything is paused, so nothing runs")
     if silence < SILENCE:
@@ -169,7 +169,7 @@ async def _schedules(configured: Settings, database: Database) -> Finding:
     try:
         known = {agent.name for agent in load_agents(configured.agents)}
     except LoadError as error:
-        return Finding("schedules", False, f"the agents cannot be loaded: {error}", "mend SIGNOFF_AGENTS")
+        return Finding("schedules", False, f"the agents cannot be loaded: {error}", "fix SIGNOFF_AGENTS")
     if unknown := [name for name in named if name not in known]:
         remedy = "load its module (SIGNOFF_AGENTS), or `signoff schedule remove` it"
         return Finding("schedules", False, f"agents that are not loaded: {', '.join(unknown)}", remedy)

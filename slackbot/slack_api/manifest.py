@@ -44,7 +44,7 @@ def render(url: str | None = None) -> str:
 def _endpoint(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
-        raise SignoffError(f"--url: Slack wants an address like https://signoff.example.com, not {url!r}")
+        raise SignoffError(f"--url must be an address like https://signoff.example.com, not {url!r}")
     base = url.rstrip("/")
     return base if base.endswith(EVENTS_PATH) else f"{base}{EVENTS_PATH}"
 

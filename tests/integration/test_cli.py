@@ -311,11 +311,11 @@ def test_the_stop_switch(signoff: Command, database_url: str) -> None:
     """
     output = signoff("pause", "refunds", "--reason", "odd").said
     assert "agent refunds is paused" in output
-    assert 'nothing was ever done by an agent named "refunds"' in output
+    assert 'no agent named "refunds" has ever run here' in output
     ended = signoff("pause", "refunds")
     assert (ended.status, "was already paused" in ended.said) == (0, True)
     assert "paused now: refunds, by cli:" in ended.said
-    assert "agents were not paused as a whole" in signoff("resume").said
+    assert "there was no pause for all agents" in signoff("resume").said
     assert "agent refunds is resumed" in signoff("resume", "refunds").said
 
 

@@ -184,20 +184,20 @@ async def test_what_a_restored_backup_would_start_is_told(
 ) -> None:
     """Work that waits since long ago is a finding that says how much; in a running service, or paused, it is none."""
     async with Database(clinic.settings["DATABASE_URL"]) as database:
-        assert (await clinic.findings())["open work"].detail == "none; a start begins nothing"
+        assert (await clinic.findings())["open work"].detail == "none; the next start begins nothing"
         approved, claimed = await ask(database), await ask(database)
         await alone.vote(database, ballot(approved, reviewer(GRACE)))
         await claim_approved(database, claimed)
         running = (await clinic.findings())["open work"]
         assert running.well
         assert running.detail.startswith(
-            "a start begins calls that run: 1, attempts that become in doubt: 1, "
+            "the next start begins: calls that run: 1, attempts that become in doubt: 1, "
         )
         monkeypatch.setattr(doctor, "SILENCE", timedelta(0))
         restored = await clinic.sick()
         assert restored.part == "open work"
         assert restored.detail.startswith(
-            "a start begins calls that run: 1, attempts that become in doubt: 1, "
+            "the next start begins: calls that run: 1, attempts that become in doubt: 1, "
         )
         assert "signoff pause" in restored.remedy
         late = await ask(database, rule(execute_within=timedelta(microseconds=1)))

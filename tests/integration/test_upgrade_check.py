@@ -37,6 +37,8 @@ async def refunds(task: str) -> str:
     return task
 """
 NUMBER = itertools.count()
+WIDE = "400"
+"""Columns, so that no reason is wrapped."""
 
 
 def on(url: str, work: Callable[[Database], Awaitable[Any]]) -> Any:
@@ -82,12 +84,12 @@ def holds(url: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"name": "payments"}, "there is no such agent any more"),
-        ({"tools": "other"}, "there is no such tool any more"),
-        ({"parameters": "order: str"}, "its arguments do not fit"),
+        ({"name": "payments"}, "the agent no longer exists"),
+        ({"tools": "other"}, "the tool no longer exists"),
+        ({"parameters": "order: str"}, "its arguments no longer fit the tool"),
         ({"parameters": "order_id: int, cascade: bool = True"}, "the tool's parameters have changed"),
-        ({"version": "2"}, "people were asked about the tool's"),
-        ({"agent_version": "2"}, "people were asked about the agent's"),
+        ({"version": "2"}, "people were asked about version 1 of the tool"),
+        ({"agent_version": "2"}, "people were asked about version 1 of the agent"),
     ],
     ids=["agent", "tool", "schema", "default", "version", "agent version"],
 )
@@ -98,7 +100,7 @@ def test_what_would_be_stranded_is_listed(
     asked_and_approved(database_url)
     same = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff))
     assert (same.status, "no open work would be stranded" in same.said) == (0, True), same.said
-    ended = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff, **changes))
+    ended = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff, **changes), COLUMNS=WIDE)
     assert (ended.status, ended.said.count(why)) == (1, 2), ended.said
     assert states(database_url) == ["asked", "ready"]
 
@@ -117,8 +119,9 @@ def test_a_function_that_goes_no_further_is_listed(signoff: Command, database_ur
     same = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff, FUNCTION))
     assert same.status == 0, same.said
     newer = deploy(signoff, FUNCTION, agent_version="2")
-    listed = signoff("check", "--pending", SIGNOFF_AGENTS=newer)
-    assert (listed.status, listed.said.count("people were asked about the agent's")) == (1, 1), listed.said
+    listed = signoff("check", "--pending", SIGNOFF_AGENTS=newer, COLUMNS=WIDE)
+    said = listed.said.count("people were asked about version 1 of the agent")
+    assert (listed.status, said) == (1, 1), listed.said
     assert signoff("check", "--pending", "--cancel", SIGNOFF_AGENTS=newer).status == 0
     assert on(database_url, lambda db: column(db, "SELECT status::text FROM agent_run")) == ["cancelled"]
 

@@ -54,7 +54,7 @@ def test_what_cannot_be_done_is_said_in_one_line(signoff: Command) -> None:
     assert signoff("webhooks", "add", "ops", URL).status == 0
     assert "already" in signoff.is_wrong("webhooks", "add", "ops", URL)[0]
     assert "no webhook named other" in signoff.is_wrong("webhooks", "remove", "other")[0]
-    assert "name one dead notice" in signoff.is_wrong("webhooks", "replay")[0]
+    assert "name one notice that was given up" in signoff.is_wrong("webhooks", "replay")[0]
     wrong = signoff.is_wrong("webhooks", "list", SIGNOFF_WEBHOOK_NETWORKS="everything")
     assert "SIGNOFF_WEBHOOK_NETWORKS" in wrong[0]
 

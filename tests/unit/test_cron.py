@@ -45,8 +45,8 @@ def test_days_count_as_cron_counts_them(expression: str, timezone: str, followin
         ("0 9 1 * 1", "UTC", "days of the month or days of the week"),
         ("0 9 31 2 *", "UTC", "never comes"),
         ("61 * * * *", "UTC", "61"),
-        ("0 9 * * 8", "UTC", "no day of the week"),
-        ("0 9 * * 1-", "UTC", "no day of the week"),
+        ("0 9 * * 8", "UTC", "not a day of the week"),
+        ("0 9 * * 1-", "UTC", "not a day of the week"),
         ("* * * * *", "Mars/Base", "no time zone"),
     ],
 )

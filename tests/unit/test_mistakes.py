@@ -340,12 +340,12 @@ def test_ask_and_step_outside_of_a_function_agent_say_where_they_work() -> None:
     for called in (ask("May I?"), step(print)):
         with pytest.raises(RuntimeError, match="work inside a @function_agent only"):
             asyncio.run(called)
-    with pytest.raises(TypeError, match="step takes arguments by their names alone"):
+    with pytest.raises(TypeError, match="step takes keyword arguments only"):
         asyncio.run(step(print, "text"))
 
 
 CLIENTS = {
-    "address": (lambda: ApprovalClient("signoff.example.com", "k"), "begins with https:// or http://"),
+    "address": (lambda: ApprovalClient("signoff.example.com", "k"), "must begin with https:// or http://"),
     "key": (lambda: ApprovalClient("https://signoff.example.com", ""), "`signoff keys create` makes one"),
     "parentheses": (
         lambda: _client().requires_approval(_plain),  # type: ignore[arg-type]

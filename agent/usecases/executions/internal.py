@@ -186,9 +186,9 @@ async def void_and_ask(
         if call.state is not CallState.READY or call.request_id is None:
             raise Conflict("the call is not waiting to run")
         if run.over and call.repeats is None:
-            raise Conflict("the run has ended: nobody would hear the outcome")
+            raise Conflict("the run has ended, so nothing would receive the outcome")
         if await request_locks.lock_client_id(tx, new.principal, new.client_id) is not None:
-            raise Conflict("the call was asked about anew already")
+            raise Conflict("people were already asked again about this call")
         request_id = new_id()
         requests.void(tx, call.request_id)
         old = await audit.lock_head(tx, call.subject)
@@ -232,12 +232,14 @@ async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun, StoredCall]:
 
 async def renew_leases(
     db: Database, worker: str, execution_ids: Collection[UUID], turns: Collection[RunLease]
-) -> None:
-    """Lost leases stay lost."""
-    if not execution_ids and not turns:
-        return
-    async with db.transaction() as tx:
+) -> list[UUID]:
+    """Lost leases stay lost. Returns the executions whose leases were renewed.
+
+    Each statement commits alone: a process that is suspended between them holds no lock.
+    """
+    async with db.counting() as connection:
         if turns:
-            run_leases.renew(tx, turns, LEASE_SECONDS)
-        if execution_ids:
-            executions.renew_leases(tx, execution_ids, worker, LEASE_SECONDS)
+            await run_leases.renew(connection, turns, LEASE_SECONDS)
+        if not execution_ids:
+            return []
+        return await executions.renew_leases(connection, execution_ids, worker, LEASE_SECONDS)

@@ -37,7 +37,7 @@ async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> boo
     if run is None or attempt is None or not _is_lost(attempt):
         return False
     words = (
-        f"{attempt.worker} has claimed it and not been heard of since (attempt {attempt.attempt})"
+        f"{attempt.worker} claimed it and has not reported an outcome (attempt {attempt.attempt})"
         if attempt.outside
         else f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
     )
@@ -54,7 +54,7 @@ async def _rescue_external(tx: Transaction, execution_id: UUID) -> bool:
     attempt = await external_executions.lock(tx, execution_id)
     if attempt is None or not _is_lost(attempt):
         return False
-    words = f"{attempt.worker} has claimed it and not been heard of since (attempt {attempt.attempt})"
+    words = f"{attempt.worker} claimed it and has not reported an outcome (attempt {attempt.attempt})"
     head = await audit.lock_head(tx, attempt.subject)
     outcome = Outcome(ExecutionStatus.IN_DOUBT, words, attempt.seconds)
     external.write_outcome(tx, attempt, outcome, head, audit.SYSTEM)

@@ -76,7 +76,9 @@ async def propose(
         existing = await request_locks.lock_client_id(tx, GRANT, client_id, hold=True)
         if existing is not None:
             if existing[1] != content:
-                raise GrantRefused("You have already allowed similar calls from this card, in another way.")
+                raise GrantRefused(
+                    "You have already allowed similar calls from this card, with other values."
+                )
             return OpenOutcome(existing[0], created=False)
         origin = await request_locks.lock(tx, proposal.origin)
         view = await views.request_view(tx, proposal.origin) if origin else None
@@ -154,11 +156,11 @@ def _problem(
 ) -> str | None:
     approved = any(vote.person == proposal.by and vote.verdict is Verdict.APPROVE for vote in view.votes)
     if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED) or view.voided or not approved:
-        return "Only somebody whose approval of this request stands can allow similar calls."
+        return "Only a reviewer whose approval of this request counts can allow similar calls."
     if limits is None or (why := call.uncoverable) is not None:
         return f"No grant can be given here: {why if limits else 'the policy allows none'}."
     if view.revision != 1 or view.editor is not None:
-        return "This request was edited, so it is no model for others."
+        return "This request was edited, so similar calls cannot be allowed."
     problem = limits_problem(limits, proposal.lasts, proposal.max_uses, proposal.sum_of, proposal.max_sum)
     for root, constraints, values in (
         ("args", proposal.arguments, view.action.arguments),

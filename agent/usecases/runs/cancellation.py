@@ -57,7 +57,7 @@ async def end_orphans(db: Database) -> int:
             locked = await _lock_with_descendants(tx, run_id)
             parent = locked.parent_of(locked.runs[-1])
             if parent is not None and parent.over:
-                await _end(tx, locked, text="the run above it has ended")
+                await _end(tx, locked, text="its parent run has ended")
     return len(found)
 
 

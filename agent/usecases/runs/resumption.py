@@ -66,7 +66,7 @@ async def _failed(tx: Transaction, run_id: UUID) -> tuple[runs.LockedRun, RunVie
     if seen.erased_at is not None:
         raise Conflict("what this run did has been erased; start a new one")
     if run.parent_call_id is not None and await call_answers.lock_delegated(tx, run) is None:
-        raise Conflict("the run above has been told that this one failed; resume that one")
+        raise Conflict("the parent run already has this failure as its result; resume the parent run")
     return run, seen
 
 

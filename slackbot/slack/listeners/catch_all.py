@@ -8,7 +8,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from slackbot.cards import ACTION_LINK, notice_modal
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.form_answers import NOT_COUNTED
+from slackbot.slack.listeners.form_answers import NOT_RECORDED
 from slackbot.slack.listeners.modals import tell
 
 OLD_BUTTON = "This button comes from an older version of Signoff and no longer works. Nothing was recorded."
@@ -25,7 +25,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             tell(ctx, body, OLD_BUTTON)
 
     async def old_form(ack: AsyncAck) -> None:
-        await ack(response_action="update", view=notice_modal(NOT_COUNTED, OLD_FORM))
+        await ack(response_action="update", view=notice_modal(NOT_RECORDED, OLD_FORM))
 
     async def nothing(ack: AsyncAck) -> None:
         await ack()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-NOT_COUNTED = "Not counted"
+NOT_RECORDED = "Not recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,5 +12,5 @@ class FormError:
 
     errors: dict[str, str] = field(default_factory=dict)
     notice: str = ""
-    heading: str = NOT_COUNTED
+    heading: str = NOT_RECORDED
     next_step: dict[str, Any] | None = None

@@ -34,7 +34,7 @@ from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_FORM
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.edits import PATH as EDIT_PATH
-from slackbot.slack.listeners.form_answers import NOT_COUNTED, FormError
+from slackbot.slack.listeners.form_answers import NOT_RECORDED, FormError
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ async def _answer(
 ) -> None:
     click = ButtonClick.resume(body, (view.get("private_metadata") or "").partition("\n")[0])
     if click is None:
-        await ack(response_action="update", view=notice_modal(NOT_COUNTED, OLD_FORM))
+        await ack(response_action="update", view=notice_modal(NOT_RECORDED, OLD_FORM))
         return
     outdated = False
     try:

@@ -127,7 +127,7 @@ def _status(value: str) -> str:
         if value == RequestStatus.WAITING.value:
             raise UnclearQuery("Waiting requests are not history; see /approvals all.")
         guess = closest_name(value, _STATUSES)
-        hint = f'did you mean "{guess}"?' if guess else f"known are {', '.join(_STATUSES)}."
+        hint = f'did you mean "{guess}"?' if guess else f"the statuses are {', '.join(_STATUSES)}."
         raise UnclearQuery(f'There is no status "{value[:40]}"; {hint}', guess)
     return known.value
 

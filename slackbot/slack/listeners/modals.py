@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agent.domain.errors import Refused
 from slackbot.cards import notice_modal, refusal_text, skeleton_modal
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.form_answers import NOT_COUNTED
+from slackbot.slack.listeners.form_answers import NOT_RECORDED
 from slackbot.slack_api.client import RateLimited, SlackError, SlackRefused
 
 log = logging.getLogger(__name__)
@@ -88,4 +88,4 @@ def tell(ctx: ListenerContext, body: Mapping[str, Any], sentence: str) -> None:
     if body.get("response_url"):
         ctx.reply_ephemeral(body, refusal_text(sentence))
     else:
-        ctx.background.start(show(ctx, body, notice_modal(NOT_COUNTED, sentence)))
+        ctx.background.start(show(ctx, body, notice_modal(NOT_RECORDED, sentence)))

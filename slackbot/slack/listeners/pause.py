@@ -47,7 +47,8 @@ _RESUMED = "▶ {who} is resumed; what was approved in the meantime begins now."
 async def _not_paused(ctx: ListenerContext, agent: str | None) -> str:
     others = [each.agent or "every agent" for each in await active_pauses(ctx.db)]
     hint = f" Paused now: {', '.join(others)}." if others else ""
-    return "{who} was not paused." + hint.replace("{", "{{").replace("}", "}}")
+    nothing = "{who} was not paused." if agent else "There was no pause for all agents."
+    return nothing + hint.replace("{", "{{").replace("}", "}}")
 
 
 def _unknown(ctx: ListenerContext, said: SlashCommand, name: str) -> Card:

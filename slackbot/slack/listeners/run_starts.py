@@ -65,7 +65,8 @@ async def begin(
 
 def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
     names = [agent.name for agent in ctx.agents]
-    known = f"There are: {', '.join(names)}." if names else "No agents are loaded."
+    named = f"The {'agents are' if len(names) > 1 else 'only agent is'} {', '.join(names)}."
+    known = named if names else "No agents are loaded."
     near = closest_name(name, names) if name and name not in names else None
     guess = f"/agent run {near} {task}".strip() if near else None
     if not name:

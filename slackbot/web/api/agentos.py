@@ -54,7 +54,7 @@ _RUN: dict[int | str, dict[str, Any]] = {
 
 Given = Annotated[Key | None, BeforeValidator(lambda value: value or None)]
 """Empty is the same as missing."""
-SessionId = Annotated[Key | None, Query(description="Its session; another one is no session of that run.")]
+SessionId = Annotated[Key | None, Query(description="The run's session; any other is refused.")]
 
 
 class AgentOSStart(BaseModel):

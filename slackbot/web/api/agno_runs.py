@@ -100,9 +100,10 @@ async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Seque
         except Refused as refused:
             if not counted:
                 raise
-            words = f"{refused.sentence} The words on {', '.join(counted)} count."
+            phrase = "vote on {} counts" if len(counted) == 1 else "votes on {} count"
+            words = f"{refused.sentence} The {phrase.format(', '.join(counted))}."
             kind = refused.code.value.replace("_", "-")
-            raise ProblemRaised(409, kind, "Not all count", words, counted=counted) from refused
+            raise ProblemRaised(409, kind, "Only some votes counted", words, counted=counted) from refused
         counted.append(str(word.tool_call_id))
 
 

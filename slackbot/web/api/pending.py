@@ -137,7 +137,7 @@ async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) ->
         return
     now = await _again(ctx, view)
     if now.status is not RequestStatus.CANCELLED:
-        raise Conflict(f"the request is {now.status} already; there is nothing to withdraw")
+        raise Conflict(f"the request is already {now.status}; there is nothing to withdraw")
 
 
 async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:

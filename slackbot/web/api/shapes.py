@@ -141,7 +141,7 @@ class VoteOut(ResponseModel):
 
 
 class ExecutionOut(ResponseModel):
-    """The latest attempt to carry out the approved action, and how a person settled it if its outcome was in doubt."""
+    """The latest attempt to execute the approved action, and how a person settled it if its outcome was in doubt."""
 
     id: UUID
     attempt: int
@@ -159,14 +159,14 @@ class ReviewOut(ResponseModel):
     """The current state of a request for review.
 
     `request_id` is the caller's name for it, `id` is ours. `status` is the decision; `lapsed`: approved, but not
-    claimed in time. `handed_over_at`: when the asker read the approval, so the action may have been carried out even if
-    nothing was reported; without it, a lapsed action was not carried out. `digest` (SHA-256, hex) identifies exactly
-    the action of this `revision`; each edit changes it. `description` is the text shown to people; `action_description`
-    is the asker's own. `above` lists the agents that delegated the task to `agent`, topmost first. `erased_at`: when
+    claimed in time. `handed_over_at`: when the asker read the approval, so the action may have been executed even if
+    nothing was reported; without it, a lapsed action was not executed. `digest` (SHA-256, hex) identifies exactly the
+    action of this `revision`; each edit changes it. `description` is the text shown to people; `action_description` is
+    the asker's own. `above` lists the agents that delegated the task to `agent`, topmost first. `erased_at`: when
     arguments, facts and context were erased. `facts_source`: the program sent the facts, or Signoff looked them up;
     `null`: the agent's own tool did, or there are none. `voided`: the facts changed after the approval, so nothing was
-    carried out, and people are asked again. `executor`: the key of the program that carries out a call of one of our
-    agents (`*`: any); `claim_until`: the deadline for its claim.
+    executed, and people are asked again. `executor`: the key of the program that executes a call of one of our agents
+    (`*`: any); `claim_until`: the deadline for its claim.
     """
 
     request_id: str

@@ -29,7 +29,7 @@ class WebhookIn(RequestModel):
         default=list(OutboundEvent),
         min_length=1,
         max_length=10,
-        description="What it is told of; everything by default.",
+        description="The events it receives; all by default.",
     )
 
 

@@ -70,7 +70,7 @@ _MEANINGS = {
     415: "The body has an unsupported type",
     422: "The call is invalid; `errors` says where",
     429: "Too many calls; `Retry-After` says when to try again",
-    503: "Temporarily unavailable; the outcome is not known",
+    503: "Temporarily unavailable; `Retry-After` says when to try again",
 }
 
 
@@ -130,7 +130,7 @@ async def _raised(_: Request, error: Exception) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """404 for what the caller may not see, 409 for what is settled, 503 if in doubt, otherwise 403."""
+    """404 for what the caller may not see, 409 for what is decided, 503 if in doubt, otherwise 403."""
     assert isinstance(error, Refused)  # noqa: S101 - for the type checker: guaranteed by registration
     kind = error.code.value.replace("_", "-")
     if error.code is Refusal.UNKNOWN_REQUEST:
@@ -139,7 +139,7 @@ async def _refused(_: Request, error: Exception) -> Response:
         return problem(503, kind, "Temporarily unavailable", error.sentence, headers={"Retry-After": "5"})
     status = 409 if error.code in CONFLICTS else 422 if error.code is Refusal.REASON_REQUIRED else 403
     stale = error.code is Refusal.STALE_REVISION
-    title = "Changed meanwhile" if stale else "Settled already" if status == 409 else "Refused"
+    title = "Changed in the meantime" if stale else "Already decided" if status == 409 else "Refused"
     return problem(status, kind, title, error.sentence)
 
 

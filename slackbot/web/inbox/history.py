@@ -38,7 +38,7 @@ _WORDS: Mapping[str, str] = {
     AuditKind.EXECUTION_IN_DOUBT: "does not know whether it happened",
     AuditKind.EXECUTION_LATE_RESULT: "reported a result too late to count",
     AuditKind.APPROVAL_LAPSED: "let the approval lapse: nobody claimed it in time",
-    AuditKind.APPROVAL_CALLED_OFF: "called it off before it began",
+    AuditKind.APPROVAL_CALLED_OFF: "voided the approval before the call began",
     AuditKind.GRANT_USED: "made a call that it allows",
     AuditKind.VOTE_REFUSED: "was not allowed to vote",
     AuditKind.EDIT_REFUSED: "was not allowed to edit it",

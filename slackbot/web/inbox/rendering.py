@@ -101,7 +101,7 @@ class PageRoute(APIRoute):
             except NotSignedIn:
                 return _to_sign_in(request)
             except ForeignForm:
-                return _error_page(403, "Not counted", FOREIGN_FORM)
+                return _error_page(403, "Not recorded", FOREIGN_FORM)
             except Refused as refused:
                 return _error_page(_status(refused.code), *_about(refused))
             except (
@@ -113,9 +113,9 @@ class PageRoute(APIRoute):
             except ProblemRaised as raised:
                 return _error_page(raised.status_code, raised.title, raised.detail)
             except OutcomeUnknown:
-                return _error_page(503, "Not known", OUTCOME_UNKNOWN)
+                return _error_page(503, "Outcome unknown", OUTCOME_UNKNOWN)
             except DatabaseUnavailable:
-                return _error_page(503, "Please try again", UNAVAILABLE)
+                return _error_page(503, "Temporarily unavailable", UNAVAILABLE)
             except HTTPException as error:
                 return _error_page(error.status_code, "Not understood", str(error.detail))
 
@@ -159,9 +159,9 @@ def _status(code: Refusal) -> int:
 
 
 def _about(refused: Refused) -> tuple[str, str]:
-    titles = {404: "Not found", 503: "Temporarily unavailable", 409: "Settled already", 403: "Not counted"}
+    titles = {404: "Not found", 503: "Temporarily unavailable", 409: "Already decided", 403: "Not allowed"}
     stale = refused.code is Refusal.STALE_REVISION
-    return "Changed meanwhile" if stale else titles[_status(refused.code)], refused.sentence
+    return "Changed in the meantime" if stale else titles[_status(refused.code)], refused.sentence
 
 
 def _error_page(status: int, title: str, sentence: str) -> Response:

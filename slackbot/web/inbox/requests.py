@@ -31,7 +31,7 @@ ROW = "page_row"
 MAX_REASON = 3000
 
 SURE = "Please tick that you are sure: this is a {risk}-risk action."
-TOO_LATE = "This request is already settled; there is nothing to withdraw."
+TOO_LATE = "This request already has an outcome; there is nothing to withdraw."
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -264,7 +264,7 @@ async def test_what_needs_nobody_is_not_begun_twice(actors: Desk, client: Approv
     with pytest.raises(Killed):
         await beginning
     await asyncio.to_thread(restarted._settle, "r")
-    with pytest.raises(AlreadyClaimed, match="begun before"):
+    with pytest.raises(AlreadyClaimed, match="already begun"):
         await asyncio.to_thread(restarted.begin, "r", "read_records", {})
     assert not seen.done
 

@@ -77,7 +77,7 @@ async def test_a_coding_agent_asks_before_it_uses_a_tool(actors: Desk, command: 
             await actors.click()
             assert await running == {"behavior": "allow", "updatedInput": FIFTY}
             again = await prompt(client, tool_use_id="toolu_01")
-            assert (again["behavior"], "claimed already" in again["message"]) == ("deny", True)
+            assert (again["behavior"], "already claimed" in again["message"]) == ("deny", True)
 
             running = asyncio.create_task(prompt(client, tool_use_id="toolu_02"))
             await actors.edit(await actors.asked(2), FIFTY | {"count": 3})
@@ -156,7 +156,7 @@ async def test_the_example_does_what_was_decided(actors: Desk, command: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("url", "words"), [(None, "SIGNOFF_URL is not set"), ("signoff.example", "begins with https://")]
+    ("url", "words"), [(None, "SIGNOFF_URL is not set"), ("signoff.example", "must begin with https://")]
 )
 def test_a_wrong_address_is_told_at_once(
     url: str | None, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

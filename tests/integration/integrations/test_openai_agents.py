@@ -136,7 +136,7 @@ async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner
     transcript = json.dumps(model.requests[-1]["messages"])
     assert cleaner.deleted == [("users", 50)]
     assert "rejected by U0GRACE: Keep those" in transcript
-    assert "wipe_records was not done: nobody can be asked about it" in transcript
+    assert "wipe_records did not run: it has no guard" in transcript
     assert await actors.statuses() == ["approved", "rejected"] or await actors.statuses() == [
         "rejected",
         "approved",
@@ -157,7 +157,7 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
 
     state = (await Runner.run(cleaner.agent, TASK)).to_state()
     state.approve(state.get_interruptions()[0])
-    with pytest.raises(Exception, match="something else than Signoff"):
+    with pytest.raises(Exception, match="was not approved through Signoff"):
         await Runner.run(cleaner.agent, state)
     assert not cleaner.deleted
 
@@ -185,7 +185,7 @@ async def test_another_life_of_the_run_repeats_nothing(
     await again.client.claim(request)
     running.cancel()
     await again.store.write("run-2", str(kept))
-    with pytest.raises(AlreadyClaimed, match="nobody knows"):
+    with pytest.raises(AlreadyClaimed, match="its outcome is not known yet"):
         await cleaner.begin(key="run-2")
     assert not again.deleted
     await again.client.close()

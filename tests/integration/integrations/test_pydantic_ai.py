@@ -170,7 +170,7 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     await actors.decide(await actors.asked(2))
     with pytest.raises(ApiError, match="paused"):
         await answering
-    with pytest.raises(SignoffError, match="something else than Signoff"):
+    with pytest.raises(SignoffError, match="was not approved through Signoff"):
         await cleaner.go_on(paused, paused.requests.build_results(approve_all=True))
     assert not cleaner.deleted
 
@@ -204,7 +204,7 @@ async def test_another_life_of_the_run_repeats_nothing(actors: Desk, cleaner: Cl
     answering = asyncio.create_task(again.approvals.answer(paused.requests, key="run-2"))
     await actors.decide(await actors.asked(2))
     await answering
-    with pytest.raises(AlreadyClaimed, match="nobody knows"):
+    with pytest.raises(AlreadyClaimed, match="its outcome is not known yet"):
         await cleaner.approvals.answer(paused.requests, key="run-2")
     assert not again.deleted
     await again.client.close()

@@ -109,7 +109,7 @@ async def test_a_quorum_needs_several_people(house: House) -> None:
     grace = house.slack.person("U0GRACE")
     await grace.click(card, ACTION_APPROVE)
     await grace.click(card, ACTION_APPROVE)
-    await house.ephemeral("U0GRACE", "counted once")
+    await house.ephemeral("U0GRACE", "counts once")
     assert await house.status(asked.request_id) == "waiting"
     await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
     assert await house.status(asked.request_id) == "approved"
@@ -211,7 +211,7 @@ async def test_a_form_does_not_outlive_its_place(house: House) -> None:
         form = house.slack.views("U0GRACE")[-1]
         house.slack.workspace.modals._stacks["U0GRACE"][-1]["private_metadata"] = carried
         await grace.submit(form, {})
-        assert "Not counted" in str(house.slack.views("U0GRACE")[-1]["title"])
+        assert "Not recorded" in str(house.slack.views("U0GRACE")[-1]["title"])
     assert await house.status(asked.request_id) == "waiting"
 
 

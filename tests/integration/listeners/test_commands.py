@@ -82,7 +82,7 @@ async def test_a_repeated_command_starts_once(house: House) -> None:
         ("run\u00a0refunds", "What should refunds do?"),
         ("run\nrefunds\t", "What should refunds do?"),
         ("run refund order 7", 'did you mean "refunds"'),
-        ("run xyzzy order 7", "There are: refunds, reports."),
+        ("run xyzzy order 7", "The agents are refunds, reports."),
         ("list", "process_refund"),
         ("status", "No agent has run yet"),
         ("status 0123", "No run that you may see"),
@@ -309,16 +309,21 @@ async def test_stats_tell_what_their_reader_may_see(http_house: House) -> None:
     await decided(http_house)
     slack = http_house.slack
     answer = shown(await slack.person("U0LINUS").command("/approvals", "stats 30", "C0AGENTS"))
-    for words in ("last 30 days, of what you may see", "1 of 1 (100 %) approved", "refunds", "U0GRACE"):
+    for words in (
+        "last 30 days, for the requests that you may see",
+        "1 of 1 (100 %) approved",
+        "refunds",
+        "U0GRACE",
+    ):
         assert words in answer, words
     assert "Votes without opening Details: 1 of 1 (100 %)" in answer
     slack.workspace.add_member("U0OUT", "out").add_member("U0BOSS", "boss", is_admin=True)
     nothing = shown(await slack.person("U0OUT").command("/approvals", "stats", "C0AGENTS"))
-    assert "last 7 days, of what you may see" in nothing
+    assert "last 7 days, for the requests that you may see" in nothing
     assert "Outcomes: 0; none decided" in nothing
     assert "U0GRACE" not in nothing
     everything = shown(await slack.person("U0BOSS").command("/approvals", "stats", "C0AGENTS"))
-    assert "of the whole workspace" in everything
+    assert "for the whole workspace" in everything
     assert "1 of 1 (100 %) approved" in everything
     assert "7, 30 or 90 days" in shown(
         await slack.person("U0BOSS").command("/approvals", "stats 8", "C0AGENTS")
@@ -438,7 +443,7 @@ async def test_administrators_stop_agents_and_let_them_go_on(house: House) -> No
     assert "⏸ Paused" in shown(await ada.command("/agent", "status", "C0AGENTS"))
     (stop,) = await pause.active_pauses(house.db)
     assert (stop.agent, stop.by.rpartition("/")[2], stop.reason) == ("refunds", "U0ROOT", "odd refunds")
-    assert "was not paused" in shown(await root.command("/agent", "resume", "C0AGENTS"))
+    assert "There was no pause for all agents." in shown(await root.command("/agent", "resume", "C0AGENTS"))
     assert "is resumed" in shown(await root.command("/agent", "resume refunds", "C0AGENTS"))
     assert await pause.active_pauses(house.db) == []
 

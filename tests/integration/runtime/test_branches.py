@@ -120,7 +120,7 @@ async def test_branches_that_changed_are_found_out(stage, names: Sequence[str]):
         assert "ended 1 recorded steps too early" in (run.cause or "")
         return
     assert (run.status, done) == (RunStatus.FAILED, ["before"])
-    assert 'was ask {"question":"left?"} and is ask {"question":"right?"} now' in (run.cause or "")
+    assert 'is recorded as ask {"question":"left?"} but is now ask {"question":"right?"}' in (run.cause or "")
 
 
 @function_agent(tools=[work])
@@ -286,7 +286,7 @@ async def test_a_step_in_a_loop_of_its_own_is_refused(stage):
     s = await stage(elsewhere)
     run = await s.run(await s.go("elsewhere", "x"))
     assert (run.status, done) == (RunStatus.FAILED, [])
-    assert "in the function's own event loop, not in a thread's" in (run.cause or "")
+    assert "in the function's own event loop, not in another thread's" in (run.cause or "")
 
 
 async def test_a_tool_in_a_branch_is_approved_like_any_other(stage):

@@ -173,7 +173,7 @@ async def test_a_child_that_fails_is_an_error_to_its_parent(stage):
     assert delegated.answer.kind is AnswerKind.ERROR
     assert "the agent refunds failed: token limit" in delegated.answer.text
     assert (await on.run(parent)).answer == "It could not be done."
-    with pytest.raises(Conflict, match="the run above has been told"):
+    with pytest.raises(Conflict, match="the parent run already has this failure"):
         await resumption.resume(on.db, child, Standing(ASKER))
 
 

@@ -187,7 +187,9 @@ async def test_a_function_that_changed_is_found_out(stage):
     await (await stage(changed(second="another"))).play()
     run = await s.run(run_id)
     assert (run.status, done) == (RunStatus.FAILED, ["one"])
-    assert run.cause.startswith('step 1 was work {"what":"one"} and is work {"what":"another"} now')
+    assert run.cause.startswith(
+        'step 1 is recorded as work {"what":"one"} but is now work {"what":"another"}'
+    )
 
 
 async def test_a_function_that_ends_too_early_is_found_out(stage):
@@ -437,7 +439,7 @@ async def test_an_approval_of_another_version_ends_where_the_new_one_begins(stag
     await on.approve((await on.calls(run_id))[0])
     run = await on.run(run_id)
     assert (done, run.status) == (["first"], RunStatus.FAILED)
-    assert "people approved what version 1 of this agent would do" in (run.cause or "")
+    assert "people approved this under version 1 of the agent, which is now at version 2" in (run.cause or "")
     await resumption.resume(on.db, run_id, Standing(ASKER))
     await on.play()
     assert (done, (await on.run(run_id)).status) == (["first", "second"], RunStatus.COMPLETED)

@@ -126,7 +126,7 @@ async def test_a_refusal_reaches_the_model_as_the_users(stage, delete, table) ->
     (call,) = await on.calls(run_id)
     await on.reject(call, "we still need them")
     answer = on.model.requests[1]["messages"][-1]["content"]
-    assert "The user refused this action" in answer
+    assert "A reviewer rejected this action" in answer
     assert "we still need them" in answer
     assert table.done == []
     assert (await on.run(run_id)).status is RunStatus.COMPLETED
@@ -219,7 +219,7 @@ async def test_parallel_calls_wait_for_the_last_decision(stage, delete, look, ta
     }
     assert list(answers) == ["call_1_0", "call_1_1", "call_1_2"]
     assert answers["call_1_0"].startswith("Deleted 10")
-    assert "refused" in answers["call_1_2"]
+    assert "rejected" in answers["call_1_2"]
     assert (await on.run(run_id)).answer == "All settled."
 
 

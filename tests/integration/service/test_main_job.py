@@ -43,7 +43,7 @@ async def test_policy_limits_the_cards_of_a_minute(house: House) -> None:
         await asking.ask(house.db, destination=there)
     await house.open([], POLICY.replace("[defaults]", "[defaults]\ncards_per_minute = 1"))
     await house.slack.wait_for(
-        lambda: any("1 request of agent" in m["text"] for m in house.slack.messages("C0REVIEW"))
+        lambda: any("1 request from agent" in m["text"] for m in house.slack.messages("C0REVIEW"))
     )
     assert await house.column("SELECT folded FROM card_place ORDER BY request_id") == [False, True]
 

@@ -131,7 +131,7 @@ async def test_what_is_confirmed_is_what_was_asked(service: Living) -> None:
     assert (refused.status_code, refused.json()["title"]) == (409, "Other arguments")
     assert "are not those that people are asked about (revision 1)" in refused.json()["detail"]
     stale = await _say(grace, run, [{**word, "revision": 7}])
-    assert (stale.status_code, stale.json()["title"]) == (409, "Changed meanwhile")
+    assert (stale.status_code, stale.json()["title"]) == (409, "Changed in the meantime")
     unknown = {**word, "tool_call_id": run["run_id"]}
     assert (await _say(grace, run, [word, unknown])).status_code == 404
     assert (await _say(grace, run, [word, word])).status_code == 422

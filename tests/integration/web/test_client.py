@@ -298,7 +298,7 @@ async def test_a_process_that_was_killed_finds_its_request_again(
 
 async def test_a_request_with_a_key_goes_on_waiting(site: Street, caller: Caller, grace: Program) -> None:
     """It times out without being withdrawn, and asking again takes it up; other content under the key is refused."""
-    with pytest.raises(TimeoutError, match="keeps waiting under its key night-7"):
+    with pytest.raises(TimeoutError, match="stays open under its key night-7"):
         await caller.ask("delete_records", ARGUMENTS, key="night-7", timeout=0.5)
     assert await status(site) == ["waiting"]
     with pytest.raises(Conflict):
@@ -450,7 +450,9 @@ async def test_an_attempt_still_being_answered_is_waited_for(site: Street, kind:
     """409 `under-way`, after a lost answer, is no refusal: the same call is repeated until it is answered."""
     assert site.service.port
     async with a_line(site.service.port) as line:
-        problem = b'{"type": "urn:signoff:under-way", "title": "Under way", "status": 409, "detail": "Wait."}'
+        problem = (
+            b'{"type": "urn:signoff:under-way", "title": "In progress", "status": 409, "detail": "Wait."}'
+        )
         line.says = http_answer("409 Conflict", "Content-Type: application/problem+json", body=problem)
         caller = Caller(kind, line.url, key)
         running = asyncio.create_task(caller.pending())

@@ -101,7 +101,7 @@ async def test_facts_that_cannot_be_looked_up_ask_and_begin_nothing(
     with pytest.raises(ApiError) as changed:
         await caller.claim(approval, facts={"price": 1.0}, timeout=None)
     assert (changed.value.kind, changed.value.problem["request_id"]) == ("facts-changed", "transfer-1")
-    with pytest.raises(TimeoutError, match="it keeps waiting under its key transfer-1"):
+    with pytest.raises(TimeoutError, match="the request stays open under its key transfer-1"):
         await caller.claim(approval, facts={"price": 1.0}, timeout=0.1)
     await grace.decides(str(changed.value.problem["id"]))
     approval = await caller.ask("transfer", asked, facts={"price": 1.0}, key="transfer-1")

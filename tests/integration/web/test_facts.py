@@ -112,7 +112,7 @@ async def test_facts_that_fail_never_let_an_action_run(site: Street) -> None:
     await approve(site, asked["id"])
     refused = await claim(program)
     assert kind(refused) == (409, "facts-needed")
-    assert "the claim must tell the facts of now" in refused.json()["detail"]
+    assert "the claim must include the current `facts`" in refused.json()["detail"]
     assert kind(await claim(program, facts=CHEAP)) == (409, "facts-changed")
     assert await column(site.db, "SELECT count(*) FROM execution") == [0]
 

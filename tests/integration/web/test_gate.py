@@ -172,10 +172,10 @@ async def test_a_second_start_with_the_same_key_finds_the_first_ones_request(
     assert await gate.executions() == ["succeeded: exit code 0"]
     code, said = await gate(*deploy).ends()
     assert (code, gate.ran, await gate.statuses()) == (76, "once", ["approved"])
-    assert "an earlier start has begun with it already" in said
+    assert "an earlier start with this --key has already begun" in said
     code, said = await gate(*DEPLOY, "--key", "release-7", "--", "touch", "other").ends()
     assert code == 2
-    assert "--key release-7 stands for something else" in said
+    assert "--key release-7 was already used for another question" in said
 
 
 async def change(gate: Gate, request: str) -> None:
@@ -206,7 +206,7 @@ async def test_changed_arguments_are_honoured_or_refused(gate: Gate, grace: Prog
             assert "Tr0ub4dor" not in said
         else:
             assert (code, gate.ran) == (78, None)
-            assert "this gate takes no changes" in said
+            assert "use --accept-edits to accept changes" in said
             assert "not run: a reviewer changed the arguments" in (await gate.executions())[0]
 
 
@@ -241,7 +241,9 @@ async def test_a_command_that_the_service_has_changed_does_not_run(
     await save(gate, request, **{COMMAND: ["touch", "other"]})
     await grace.decides(request, revision=2)
     code, said = await started.ends()
-    assert (code, gate.ran, "another command was approved" in said) == (78, None, True), said
+    assert (code, gate.ran, "the approved command is not the one given here" in said) == (78, None, True), (
+        said
+    )
 
 
 async def test_sigterm_goes_on_to_the_command(gate: Gate, grace: Program) -> None:
@@ -285,7 +287,7 @@ async def test_policy_may_need_nobody(gate: Gate) -> None:
         (("--arg", "signoff_command=ls"), {}, 2, "--arg signoff_command: this name is reserved"),
         (("--arg", "a-b=1", "--arg", "a_b=2"), {}, 2, "two arguments would both be SIGNOFF_ARG_A_B"),
         ((), {"SIGNOFF_URL": ""}, 2, "SIGNOFF_URL is not set"),
-        ((), {"SIGNOFF_URL": "here"}, 2, "begins with https://"),
+        ((), {"SIGNOFF_URL": "here"}, 2, "must begin with https://"),
         ((), {"SIGNOFF_KEY": ""}, 2, "SIGNOFF_KEY is not set"),
         ((), {"SIGNOFF_KEY_FILE": "nowhere"}, 2, "SIGNOFF_KEY and SIGNOFF_KEY_FILE are both set"),
         ((), {"SIGNOFF_KEY": "", "SIGNOFF_KEY_FILE": "nowhere"}, 2, "SIGNOFF_KEY_FILE: cannot read nowhere"),
@@ -341,7 +343,7 @@ async def test_a_facts_command_tells_the_truth(gate: Gate, grace: Program) -> No
     assert (await grace.get(f"/pending/{request}")).json()["facts"] == {"price": 1500}
     (gate.folder / "price").write_text('{"price": 2500}')
     await grace.decides(request)
-    await started.says("asked again: the facts have changed since it was approved")
+    await started.says("asked again: the facts or the policy have changed since it was approved")
     again = await gate.request()
     assert (again != request, gate.ran) == (True, None)
     await grace.decides(again)

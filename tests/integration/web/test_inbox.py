@@ -110,8 +110,8 @@ async def test_page_and_card_say_why_an_approved_call_never_ran(porch: Porch) ->
         (
             outdated,
             "Approval void: ",
-            "too old when the call could begin, so it is void and nothing was run; it was asked again.",
-            "it was too old when the call could begin, so nothing was run; it was asked again.",
+            "too old when the call could begin, so it is void, nothing was run, and people were asked again.",
+            "it was too old when the call could begin, so nothing was run, and people were asked again.",
         ),
     ):
         await reader.open(f"/inbox/requests/{asked}")

@@ -32,7 +32,7 @@ async def test_reports_show_what_their_reader_may_see(porch: Porch) -> None:  # 
     await grace.open(f"/inbox/requests/{decided}")
     await grace.send(f"/inbox/requests/{decided}/approve", {"revision": "1"})
     await grace.open("/inbox/reports?days=7")
-    assert "Of the requests that you may see." in grace.words
+    assert "For the requests that you may see." in grace.words
     assert '<a class="plain" href="/inbox/reports?days=7" aria-current="page">' in grace.page
     assert "1 request waits." in grace.words
     assert ("under 5 min", "1 of 1 (100 %)", ["waiting"]) in bars(grace.page, "Waiting requests by age")
@@ -44,13 +44,13 @@ async def test_reports_show_what_their_reader_may_see(porch: Porch) -> None:  # 
     [(agent, words, kinds)] = bars(grace.page, "Agents: outcomes")
     assert (agent, kinds) == ("refunds", ["approved"])
     assert words.startswith("1 of 1 (100 %) approved; median ")
-    assert [name for name, _, _ in bars(grace.page, "Rules: outcomes")] == ["refunds"]
+    assert [name for name, _, _ in bars(grace.page, "Checkpoints: outcomes")] == ["refunds"]
     assert [line[1][:22] for line in bars(grace.page, "Votes of each reviewer")] == ["1 approved, 0 rejected"]
     assert bars(grace.page, "Votes without opening Details")[0][1] == "0 of 1 (0 %)"  # she read its page
     assert "style=" not in grace.page
     admin = await porch.visitor("U0ADA")
     await admin.open("/inbox/reports?days=abc")
-    assert "Of the whole workspace." in admin.words
+    assert "For the whole workspace." in admin.words
     assert "2 requests wait." in admin.words
     assert "1 in 30 days" in admin.words
 

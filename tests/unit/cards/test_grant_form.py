@@ -207,6 +207,6 @@ def test_the_question_of_a_grant_says_on_whose_behalf_it_allows_calls(
     names = cards.Names({each: "ada" for each in cards.named_in(request) if each == "U0ADA"})
     card = cards.request_card(request, names=names)
     assert said in referee.words(card.blocks)
-    assert f"{asked} Once approved, such calls run without a question." in str(card.blocks)
+    assert f"{asked} Once approved, such calls run without asking anybody." in str(card.blocks)
     home = cards.home(cards.HomeView(waiting=[request], names=names))
     assert f"· for {said.removeprefix('On behalf of ')} ·" in referee.words(home["blocks"])

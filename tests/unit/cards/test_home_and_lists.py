@@ -213,10 +213,10 @@ def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
     card = cards.flood_digest_card(flood, delivery_id="d")
     referee.judge(card)
     words = referee.words(card.blocks)
-    assert "37 requests of agent refunds wait for review" in words
+    assert "37 requests from agent refunds wait for review" in words
     assert "30 × process_refund" in words
     assert card.text.startswith(
-        "Up to high risk: 37 requests of agent refunds wait for review <!subteam^S0FINANCE>"
+        "Up to high risk: 37 requests from agent refunds wait for review <!subteam^S0FINANCE>"
     )
     ((action, value),) = buttons(referee, card.blocks)
     assert (action, cards.parse_page_value(value)) == (
@@ -224,7 +224,7 @@ def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
         ("waiting", {"agent": "refunds", "folded": "yes"}),
     )
     of_key = cards.flood_digest_card(replace(flood, sender="key:ci"), delivery_id="d")
-    assert "37 requests of the key ci wait for review" in referee.words(of_key.blocks)
+    assert "37 requests from the key ci wait for review" in referee.words(of_key.blocks)
     ((_, value),) = buttons(referee, of_key.blocks)
     assert cards.parse_page_value(value) == ("waiting", {"key": "ci", "folded": "yes"})
 

@@ -240,8 +240,8 @@ def test_void_approval(samples: Any, referee: Any) -> None:
     card = request_card(samples.view(**samples.decided(RequestStatus.APPROVED), voided=True))
     words = referee.words(card.blocks)
     assert (
-        "↩ Approval void: what was shown changed before execution, so nothing was run; it was asked again."
-        in words
+        "↩ Approval void: its facts, its tool or the policy changed before it began, so nothing was run, and "
+        "people were asked again." in words
     )
     assert set(referee.buttons(card)) == {"Details"}
     late = samples.view(**samples.decided(RequestStatus.APPROVED), voided=True, outdated=True)
@@ -267,7 +267,7 @@ def test_settlement_buttons_name_the_attempt(samples: Any, referee: Any) -> None
     assert card.text.startswith("Approved, marked as done: ")
     again = samples.executed(ExecutionStatus.IN_DOUBT, settled_as="retry", settled_by=grace)
     words = referee.words(request_card(samples.view(**again)).blocks)
-    assert "Retry asked for by U0GRACE" in words
+    assert "Retry requested by U0GRACE" in words
     assert "settle it" not in words
 
 

@@ -332,17 +332,20 @@ def test_any_text_is_a_policy_or_a_policy_error(text):
 @pytest.mark.parametrize(
     ("traits", "expected"),
     [
-        (ToolTraits("process_refund", "1"), 'asked by "limit" when facts.price > 1000.0, else runs'),
+        (
+            ToolTraits("process_refund", "1"),
+            'people are asked under "limit" when facts.price > 1000.0, else runs',
+        ),
         (
             ToolTraits("process_refund", "1", requires_approval=True),
             (
-                'asked by "limit" when facts.price > 1000.0, else asked by the defaults, because the tool '
-                "requires approval"
+                'people are asked under "limit" when facts.price > 1000.0, else people are asked under the '
+                "defaults, because the tool requires approval"
             ),
         ),
-        (ToolTraits("delete_records", "1", read_only=True), 'asked by "deletes"'),
+        (ToolTraits("delete_records", "1", read_only=True), 'people are asked under "deletes"'),
         (ToolTraits("look", "1", read_only=True), "runs, because it is read-only"),
-        (ToolTraits("other", "1"), "asked by the defaults, because no checkpoint names it"),
+        (ToolTraits("other", "1"), "people are asked under the defaults, because no checkpoint names it"),
     ],
 )
 def test_explain_says_which_checkpoint_catches_a_tool(traits, expected):

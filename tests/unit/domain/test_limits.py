@@ -197,10 +197,10 @@ max = 1
         'c.toml:5: limit "a b": "of" must be "count", or',
         'c.toml:6: limit "a b": "per" must be one of',
         'c.toml:7: limit "a b": "within" must be at most 31d',
-        'c.toml:8: limit "a b": "max" must be a number from 0',
+        'c.toml:8: limit "a b": "max" must be a number of 0 or more',
         'c.toml:9: limit "a b": unknown key "than" (did you mean "then"?)',
         'c.toml:10: limit #2: "max" is missing',
-        'c.toml:17: limit "r": "max" must be a number from 0',
+        'c.toml:17: limit "r": "max" must be a number of 0 or more',
         'c.toml:26: limit "r": the name is already used',
     ):
         assert any(line.startswith(expected) for line in problems), (expected, problems)

@@ -122,7 +122,7 @@ def test_the_outline_of_a_tool_names_what_is_observed() -> None:
     """`signoff check` lists it apart from what decides."""
     lines = explain(read(checkpoint(lines=f'when = "args.n > 1"\n{OBSERVED}')), ToolTraits("refund", "1"))
     assert lines == (
-        "refund: asked by the defaults, because no checkpoint names it; "
+        "refund: people are asked under the defaults, because no checkpoint names it; "
         'observed until 2026-12-20 00:00 UTC: "big" when args.n > 1'
     )
 

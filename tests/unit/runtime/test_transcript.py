@@ -96,8 +96,8 @@ def test_the_outcome_of_a_background_call_is_quoted_data(end: str) -> None:
     [
         (AnswerKind.RESULT, "paid", "paid"),
         (AnswerKind.ERROR, "ValueError: x", "Error: ValueError: x"),
-        (AnswerKind.REJECTED, "too much", "The user refused this action"),
-        (AnswerKind.REJECTED, "too much", "Reason given by the reviewer: too much"),
+        (AnswerKind.REJECTED, "too much", "A reviewer rejected this action"),
+        (AnswerKind.REJECTED, "too much", "Reason: too much"),
         (AnswerKind.REJECTED, "", "no reason was given"),
         (AnswerKind.EXPIRED, "", "(expired); this is not a rejection"),
         (AnswerKind.WITHDRAWN, "changed my mind", "withdrawn (changed my mind)"),

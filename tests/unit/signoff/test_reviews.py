@@ -65,7 +65,7 @@ def test_what_is_known_is_told(case: Case) -> None:
 @pytest.mark.parametrize("status", ["claimed", "in_doubt"])
 def test_what_nobody_knows_is_not_begun_again(status: str) -> None:
     """An attempt that is running or in doubt does not begin again."""
-    with pytest.raises(AlreadyClaimed, match="nobody knows yet"):
+    with pytest.raises(AlreadyClaimed, match="its outcome is not known yet"):
         earlier_outcome(review({"status": status, "settled_as": None, "result": None, "error": None}))
 
 

@@ -94,7 +94,7 @@
       } else if (decide) {
         const said = document.createElement("p");
         said.className = "soft";
-        said.textContent = "You had written, and not sent:";
+        said.textContent = "You wrote this, but did not send it:";
         const words = document.createElement("blockquote");
         words.textContent = value;
         decide.append(said, words);
