@@ -103,6 +103,7 @@ def serve(listens: int, program: str, tests: Sequence[str]) -> str:
     # a module that keeps `sys.stderr` would keep a file that is closed later.
     pytest.main(["--collect-only", "-qqs", "-p", "no:xdist", "-p", "no:cacheprovider", *tests])
     _load_what_is_needed_later()
+    sys.stdout.flush()  # each fork would print what is left in the buffer
     gc.collect()
     gc.freeze()
     gc.set_threshold(*thresholds)
