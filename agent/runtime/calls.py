@@ -2,47 +2,39 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
 import structlog
 
-from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState, Use
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
-from agent.runtime import approval_check, claims, hooks, stored_text
+from agent.runtime import claims, hooks, stored_text
 from agent.runtime.agents import Agent
 from agent.runtime.granted_calls import covers_of_call
 from agent.runtime.judgement import (
     CurrentCall,
     after_rejections,
+    context_of,
+    facts_of,
     judge,
-    look_up,
     question,
     read_action,
     uses_of,
-    with_rejection,
     within_limits,
 )
+from agent.runtime.ready_calls import NEEDS_APPROVAL, is_unneeded, ready_call
 from agent.runtime.services import Services
 from agent.runtime.step_tools import SleepTool
 from agent.runtime.tool import NotDone, Tool
-from agent.store import judgements, views
+from agent.store import views
 from agent.store.grants import GrantState
 from agent.store.views import OpenCallDetails, QuestionContext
-from agent.usecases import executions, grants, requests, runs
+from agent.usecases import requests, runs
 from agent.usecases.executions import external_calls
-from agent.usecases.grants import Cover
-from signoff.canonical import parse_checked
 from signoff.errors import CollaborationError, Conflict, MalformedArguments
-from signoff.values import Action
-
-NEEDS_APPROVAL = "this needs approval now; nothing ran, propose it again"
-
-_OVER = (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +90,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
 
 
 async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool | None) -> bool:
-    if _is_unneeded(work):
+    if is_unneeded(work):
         return await _refuse(services, work, AnswerKind.DENIED, "the run has ended")
     if tool is None:
         known = ", ".join(known.name for known in agent.tools) or "none"
@@ -113,7 +105,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         await runs.sleep_until_ready(services.db, work.call.id, action, float(action.arguments["seconds"]))
         return False
     try:
-        facts = await _look_up(services, work, tool, action)
+        facts = await facts_of(services, work, tool, action)
     except NotDone as nothing:
         return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
     judgement = judge(services, work.run, tool, action, facts)
@@ -131,20 +123,9 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
                     services, work, tool, action, uses, epoch=judgement.epoch, judgement=judgement
                 )
         return True
-    return await _ask(services, call, judgement, states, context or await _context(services, call, judgement))
-
-
-async def _look_up(services: Services, work: OpenCallDetails, tool: Tool, action: Action) -> Facts:
-    """Raises NotDone. A further attempt is then judged by the facts of the first."""
-    try:
-        return await look_up(services, tool, action)
-    except NotDone:
-        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its facts.
-        if not (work.attempts and tool.repeatable) or await grants.has_used(services.db, work.call.id):
-            raise
-    if work.action_decided:
-        return Facts(parse_checked(work.facts) if work.facts else None)
-    return await services.db.read(judgements.facts_that_let_run, work.call.id)
+    return await _ask(
+        services, call, judgement, states, context or await context_of(services, call, judgement)
+    )
 
 
 async def _limited(
@@ -153,19 +134,13 @@ async def _limited(
     """Returns what the question needs, too, if read meanwhile. Limits checked by an immediate claim are skipped."""
     if judgement.verdict == "ask":
         limited, context = await asyncio.gather(
-            within_limits(services, call, judgement, uses), _context(services, call, judgement)
+            within_limits(services, call, judgement, uses), context_of(services, call, judgement)
         )
         return *limited, context
     claimed_now = judgement.verdict == "run" and call.work.call.request_id is None and not call.tool.executor
     if claimed_now and services.full_limits.may_have_room(uses):
         return judgement, (), None
     return *await within_limits(services, call, judgement, uses), None
-
-
-async def _context(services: Services, call: CurrentCall, judgement: Judgement) -> QuestionContext:
-    checkpoint = judgement.rule.checkpoint_id if judgement.rule and services.policy.grants else None
-    about = (call.agent.name, call.tool.name, checkpoint)
-    return await services.db.read(views.question_context, call.work.run.id, call.action.digest, *about)
 
 
 async def _ask(
@@ -219,11 +194,6 @@ async def _run_under_grant(
         return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 
 
-def _is_unneeded(work: OpenCallDetails) -> bool:
-    """A call repeated after an expiry is still wanted."""
-    return work.run.status in _OVER and work.call.repeats is None
-
-
 def _earlier_rejection(context: QuestionContext) -> str | None:
     """People are not asked twice in a run: the model gets the earlier rejection."""
     if (rejected := context.rejection) is None:
@@ -262,16 +232,6 @@ async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> No
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyToRun:
-    action: Action | None
-    uses: tuple[Use, ...]
-    epoch: int
-    covers: Sequence[Cover] | None = None
-    """None: none needed."""
-    judgement: Judgement | None = None
-
-
 async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool) -> bool:
     """True: people are asked instead."""
     ready = await ready_call(services, work, agent, tool)
@@ -286,72 +246,6 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     ):
         await claims.give_up(services, work, tool, NEEDS_APPROVAL, epoch=ready.epoch)
     return False
-
-
-async def ready_call(
-    services: Services, work: OpenCallDetails, agent: Agent, tool: Tool
-) -> ReadyToRun | bool:
-    """What a ready call would run, as evaluated or shown. False: given up; True: people are asked again."""
-    decided = Action.from_canonical(work.action_decided) if work.action_decided else None
-    try:
-        action = (
-            approval_check.as_of_now(tool, decided) if decided else read_action(tool, work.call.raw_arguments)
-        )
-        facts = await _look_up(services, work, tool, action)
-    except MalformedArguments as error:
-        await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
-        return False
-    except NotDone as nothing:
-        await claims.give_up(services, work, tool, str(nothing))
-        return False
-    judgement = judge(services, work.run, tool, action, facts)
-    if judgement.verdict == "deny":
-        why, unasked = f"policy denies this now: {judgement.because}", None if decided else judgement
-        await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=unasked)
-        return False
-    uses, call = uses_of(services, work.run, action, facts), CurrentCall(work, agent, tool, action, facts)
-    if decided is None and judgement.rule is not None:
-        covers = await covers_of_call(services, call, judgement)
-        return ReadyToRun(action, uses, judgement.epoch, covers)
-    if decided is None:
-        return ReadyToRun(action, uses, judgement.epoch, judgement=judgement)
-    changed = _outdated(work) or approval_check.changed(
-        work, agent, tool, decided, action, facts, judgement.rule
-    )
-    if not changed:
-        return ReadyToRun(action, uses, judgement.epoch)
-    if _is_unneeded(work):
-        why = f"{changed}, and the run has ended; nothing ran"
-        await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
-        return False
-    _, states = await within_limits(services, call, judgement, uses)
-    judgement = await with_rejection(services.db, agent.name, action, judgement)
-    new = question(services, call, judgement, states, await _context(services, call, judgement))
-    return await _void_and_ask(services, work, new, changed)
-
-
-def _outdated(work: OpenCallDetails) -> str | None:
-    """Calls that began in time may go on: another attempt, or a Retry."""
-    return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
-
-
-async def _void_and_ask(
-    services: Services, work: OpenCallDetails, new: requests.NewRequest, changed: str
-) -> bool:
-    try:
-        opened = await executions.void_and_ask(
-            services.db, work.call.id, new, changed, outdated=_outdated(work) is not None
-        )
-    except Conflict:
-        return True
-    log.info(
-        "asked again",
-        action="call.asked_anew",
-        call_id=str(work.call.id),
-        request_id=str(opened.request_id),
-        because=changed,
-    )
-    return True
 
 
 async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:

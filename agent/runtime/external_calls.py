@@ -17,7 +17,7 @@ from agent.domain.request import ExecutionStatus
 from agent.domain.run import CallState
 from agent.runtime import claims
 from agent.runtime.agents import Agent
-from agent.runtime.calls import NEEDS_APPROVAL, ready_call
+from agent.runtime.ready_calls import NEEDS_APPROVAL, ready_call
 from agent.runtime.services import Services
 from agent.runtime.step_tools import StepTool
 from agent.runtime.tool import Tool

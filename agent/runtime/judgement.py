@@ -17,11 +17,11 @@ from agent.runtime import stored_text, transcript
 from agent.runtime.agents import Agent
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
-from agent.store import views
+from agent.store import judgements, views
 from agent.store.requests import NewRequest
 from agent.store.views import OpenCallDetails, QuestionContext
-from agent.usecases import limits
-from signoff.canonical import parse_arguments
+from agent.usecases import grants, limits
+from signoff.canonical import parse_arguments, parse_checked
 from signoff.values import Action, Person
 
 FACTS_TIMEOUT = 10.0
@@ -72,6 +72,25 @@ async def look_up(services: Services, tool: Tool, action: Action, *, within: flo
         log.warning("facts failed", action="facts.failed", tool=tool.name, error=why)
         return Facts(failed=True)
     return facts
+
+
+async def facts_of(services: Services, work: OpenCallDetails, tool: Tool, action: Action) -> Facts:
+    """Raises NotDone. A further attempt is then judged by the facts of the first."""
+    try:
+        return await look_up(services, tool, action)
+    except NotDone:
+        # An earlier attempt may have done it; the tool recognises its key. A grant covers nothing without its facts.
+        if not (work.attempts and tool.repeatable) or await grants.has_used(services.db, work.call.id):
+            raise
+    if work.action_decided:
+        return Facts(parse_checked(work.facts) if work.facts else None)
+    return await services.db.read(judgements.facts_that_let_run, work.call.id)
+
+
+async def context_of(services: Services, call: CurrentCall, judgement: Judgement) -> QuestionContext:
+    checkpoint = judgement.rule.checkpoint_id if judgement.rule and services.policy.grants else None
+    about = (call.agent.name, call.tool.name, checkpoint)
+    return await services.db.read(views.question_context, call.work.run.id, call.action.digest, *about)
 
 
 def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Action, facts: Facts) -> Judgement:

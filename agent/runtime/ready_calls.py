@@ -1,0 +1,118 @@
+"""What a ready call would run: as evaluated when nobody was asked, as shown to those who approved it otherwise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from agent.domain.judgement import Judgement
+from agent.domain.limits import Use
+from agent.domain.run import RunStatus
+from agent.runtime import approval_check, claims
+from agent.runtime.agents import Agent
+from agent.runtime.granted_calls import covers_of_call
+from agent.runtime.judgement import (
+    CurrentCall,
+    context_of,
+    facts_of,
+    judge,
+    question,
+    read_action,
+    uses_of,
+    with_rejection,
+    within_limits,
+)
+from agent.runtime.services import Services
+from agent.runtime.tool import NotDone, Tool
+from agent.store.views import OpenCallDetails
+from agent.usecases import executions, requests
+from agent.usecases.grants import Cover
+from signoff.errors import Conflict, MalformedArguments
+from signoff.values import Action
+
+NEEDS_APPROVAL = "this needs approval now; nothing ran, propose it again"
+
+_OVER = (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyToRun:
+    action: Action | None
+    uses: tuple[Use, ...]
+    epoch: int
+    covers: Sequence[Cover] | None = None
+    """None: none needed."""
+    judgement: Judgement | None = None
+
+
+async def ready_call(
+    services: Services, work: OpenCallDetails, agent: Agent, tool: Tool
+) -> ReadyToRun | bool:
+    """What a ready call would run, as evaluated or shown. False: given up; True: people are asked again."""
+    decided = Action.from_canonical(work.action_decided) if work.action_decided else None
+    try:
+        action = (
+            approval_check.as_of_now(tool, decided) if decided else read_action(tool, work.call.raw_arguments)
+        )
+        facts = await facts_of(services, work, tool, action)
+    except MalformedArguments as error:
+        await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
+        return False
+    except NotDone as nothing:
+        await claims.give_up(services, work, tool, str(nothing))
+        return False
+    judgement = judge(services, work.run, tool, action, facts)
+    if judgement.verdict == "deny":
+        why, unasked = f"policy denies this now: {judgement.because}", None if decided else judgement
+        await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=unasked)
+        return False
+    uses, call = uses_of(services, work.run, action, facts), CurrentCall(work, agent, tool, action, facts)
+    if decided is None and judgement.rule is not None:
+        covers = await covers_of_call(services, call, judgement)
+        return ReadyToRun(action, uses, judgement.epoch, covers)
+    if decided is None:
+        return ReadyToRun(action, uses, judgement.epoch, judgement=judgement)
+    changed = _outdated(work) or approval_check.changed(
+        work, agent, tool, decided, action, facts, judgement.rule
+    )
+    if not changed:
+        return ReadyToRun(action, uses, judgement.epoch)
+    if is_unneeded(work):
+        why = f"{changed}, and the run has ended; nothing ran"
+        await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
+        return False
+    _, states = await within_limits(services, call, judgement, uses)
+    judgement = await with_rejection(services.db, agent.name, action, judgement)
+    new = question(services, call, judgement, states, await context_of(services, call, judgement))
+    return await _void_and_ask(services, work, new, changed)
+
+
+def _outdated(work: OpenCallDetails) -> str | None:
+    """Calls that began in time may go on: another attempt, or a Retry."""
+    return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
+
+
+async def _void_and_ask(
+    services: Services, work: OpenCallDetails, new: requests.NewRequest, changed: str
+) -> bool:
+    try:
+        opened = await executions.void_and_ask(
+            services.db, work.call.id, new, changed, outdated=_outdated(work) is not None
+        )
+    except Conflict:
+        return True
+    log.info(
+        "asked again",
+        action="call.asked_anew",
+        call_id=str(work.call.id),
+        request_id=str(opened.request_id),
+        because=changed,
+    )
+    return True
+
+
+def is_unneeded(work: OpenCallDetails) -> bool:
+    """A call repeated after an expiry is still wanted."""
+    return work.run.status in _OVER and work.call.repeats is None
