@@ -24,7 +24,7 @@ from slackbot.web.http.problems import retry_later
 from slackbot.web.http.request_snapshots import RequestSnapshots
 from slackbot.web.http.watch import ChangeWatch
 
-MOST_EXCHANGES = 4
+MAX_EXCHANGES = 4
 """Sign-ins with Slack whose tokens are fetched at once."""
 
 
@@ -66,7 +66,7 @@ class WebContext:
     @cached_property
     def token_exchanges(self) -> asyncio.Semaphore:
         """Held during a call to Slack that anybody on the way back from Slack's page can cause."""
-        return asyncio.Semaphore(MOST_EXCHANGES)
+        return asyncio.Semaphore(MAX_EXCHANGES)
 
     @cached_property
     def streams(self) -> Counter[str]:

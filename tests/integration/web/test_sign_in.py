@@ -14,7 +14,7 @@ from sqlalchemy import text
 from slackbot import settings
 from slackbot.settings import SettingsError
 from slackbot.web.auth import sign_in_state
-from slackbot.web.http.context import MOST_EXCHANGES
+from slackbot.web.http.context import MAX_EXCHANGES
 from slackbot.web.inbox.rendering import local_address
 from tests.integration.asking import rows, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
@@ -328,21 +328,21 @@ async def test_few_sign_ins_ask_slack_at_once(http_house: House) -> None:
     """While four wait for Slack, a fifth is told to try again without a call, and gets in once they are through."""
     opened, visitor, back = await with_slack(http_house)
     slack = http_house.slack.openid
-    others = [await at_slack(opened) for _ in range(MOST_EXCHANGES - 1)]
+    others = [await at_slack(opened) for _ in range(MAX_EXCHANGES - 1)]
     late, way = await at_slack(opened)
     slack.held = asyncio.Event()
     async with asyncio.TaskGroup() as waiting:
         going = [waiting.create_task(who.open(path)) for who, path in [(visitor, back), *others]]
 
         async def all_wait() -> bool:
-            return slack.exchanges == MOST_EXCHANGES
+            return slack.exchanges == MAX_EXCHANGES
 
         await until(all_wait)
         assert (await late.open(way)).status_code == 503
         assert "try again" in late.words
-        assert slack.exchanges == MOST_EXCHANGES
+        assert slack.exchanges == MAX_EXCHANGES
         slack.held.set()
-    assert [each.result().status_code for each in going] == [303] * MOST_EXCHANGES
+    assert [each.result().status_code for each in going] == [303] * MAX_EXCHANGES
     assert (await late.open(way)).headers["location"] == "/inbox/history"
 
 
