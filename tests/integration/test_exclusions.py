@@ -10,13 +10,15 @@ import pytest
 from sqlalchemy import text
 
 from agent.database.pools import Database
-from agent.domain.api_keys import Scope
+from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import Refusal, Refused
+from agent.domain.facts import Facts, FactsSource
+from agent.domain.judgement import Judgement
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import NewRun, ProposedCall, Turn
 from agent.store import views
 from agent.usecases import api_keys, executions, requests, runs
-from agent.usecases.executions import Outcome
+from agent.usecases.executions import Outcome, changed_facts
 from agent.usecases.requests import Edit
 from signoff.values import Action, Person
 from tests.integration import alone
@@ -259,6 +261,36 @@ async def test_every_editor_stays_excluded(database: Database) -> None:
     repeated = replace(asked, request_id=opened.request_id)
     assert await excluded(database, repeated) == expected
     assert await as_written_by_0003(database, repeated) == expected
+
+
+async def test_every_editor_stays_excluded_when_a_program_is_asked_again(database: Database) -> None:
+    """Changed facts void the approval of an action that two people edited; neither may approve it alone afterwards."""
+    await api_keys.create(database, "agency", [Scope.REQUEST], by="test", owner=MAX)
+    (key_id,) = await column(database, "SELECT id FROM api_key")
+    run_id = await begin(database)
+    call_id = await propose(database, run_id)
+    terms = rule(allow_edit=True)
+    new = question(run_id, call_id, terms, source="api", principal="key:agency", client_id="r-1")
+    opened = await requests.open(database, replace(new, run_id=None, call_id=None, api_key_id=key_id))
+    asked = await asked_as(database, opened.request_id, call_id, run_id)
+    await edit(database, asked, GRACE, 1)
+    await edit(database, asked, EVE, 2, revision=2)
+    await alone.vote(database, ballot(asked, reviewer(LINUS), revision=3))
+    again = await changed_facts.void_and_ask(
+        database,
+        asked.request_id,
+        Principal(key_id, "agency", frozenset({Scope.REQUEST}), MAX, None),
+        Facts({"price": 10}, source=FactsSource.PROGRAM),
+        rule=terms,
+        destination=None,
+        judgement=Judgement("ask", terms, "it is named", "Refund"),
+    )
+    assert await excluded(database, replace(asked, request_id=again)) == {
+        (ADA.user_id, "requester"),
+        (MAX.user_id, "key_owner"),
+        (GRACE.user_id, "editor"),
+        (EVE.user_id, "editor"),
+    }
 
 
 async def test_policy_lifts_exclusions(database: Database) -> None:
