@@ -164,7 +164,7 @@ def _outcome_of(tool: Tool, result: Any, seconds: float) -> Outcome:
     try:
         return Outcome(ExecutionStatus.SUCCEEDED, tool.stored_result(result), seconds)
     except ValueError as error:
-        # Its effect has happened and counts. The text is no JSON, so the step raises it.
+        # Its effect has happened and counts. The text is not JSON, so the step raises it.
         words = f"it ran, but its result cannot be stored: {stored_text.error_text(error)}"
         return Outcome(ExecutionStatus.SUCCEEDED, words, seconds)
 

@@ -1,4 +1,4 @@
-"""What a ready call would run: as evaluated when nobody was asked, as shown to those who approved it otherwise."""
+"""What a ready call runs: the evaluated action, or the approved one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class ReadyToRun:
 async def ready_call(
     services: Services, work: OpenCallDetails, agent: Agent, tool: Tool
 ) -> ReadyToRun | bool:
-    """What a ready call would run, as evaluated or shown. False: given up; True: people are asked again."""
+    """Judge the call again. False: it was given up; True: people are asked again."""
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
         action = (

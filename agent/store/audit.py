@@ -173,7 +173,7 @@ ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
 _HEADS = text("SELECT subject, seq, hash FROM audit_head")
 _NEXT_SUBJECT = text("SELECT min(subject) FROM audit_event WHERE subject > :after")
 _EVENTS = select(audit_event).where(audit_event.c.subject == bindparam("subject")).order_by(audit_event.c.seq)
-# With ties: whoever owns the table can store two events with one number.
+# WITH TIES, because the owner of the table can store two events with one number.
 _AFTER = bindparam("after", type_=BigInteger)
 _PAGE = _EVENTS.where(audit_event.c.seq > _AFTER).fetch(bindparam("page"), with_ties=True)
 _BELOW_ALL = -(2**31) - 1

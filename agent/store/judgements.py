@@ -134,7 +134,7 @@ FROM json_to_recordset(:rows) AS t (
     revision int, grant_id uuid, ruled text, ruled_by text, observed jsonb)
 LIMIT (SELECT CAST(:many AS int))
 """)
-# By primary key from the call's creation: it has no index of its own.
+# Reads the primary key from the call's creation on, because `call_id` has no index.
 _LET_RUN = text("""
 SELECT facts, facts_failed OR action IS NULL AS failed FROM judgement
 WHERE call_id = :call AND id > :after AND verdict = 'run' ORDER BY id LIMIT 1

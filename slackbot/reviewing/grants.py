@@ -44,7 +44,7 @@ ENDED = "This grant has already ended."
 
 
 async def check_giver(directory: Directory, person: Person, view: RequestView) -> None:
-    """Raise ``Refused`` (not recorded) unless this person may approve: a preview tells of other requests."""
+    """Raise ``Refused`` (not recorded) unless this person may approve: a preview counts other requests."""
     standing = await directory.standing(person, view.approvers, view.channel_id)
     refusal = eligibility.reviewer_refusal(view, standing, Verdict.APPROVE)
     if refusal is not None:

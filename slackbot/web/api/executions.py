@@ -22,6 +22,7 @@ from agent.usecases.executions.external import (
     ReportRefused,
 )
 from signoff.canonical import canonical_bytes
+from slackbot.masking import clean_text
 from slackbot.web.api import request_lookup
 from slackbot.web.api.facts import ask_again, check_may_send_facts, facts_at_claim, judge_again
 from slackbot.web.api.request_lookup import RequestId
@@ -165,7 +166,8 @@ async def claim_request(
         claimed = await ctx.services.policies.judged(claim)
     except ClaimRefused as refused:
         status = 403 if refused.kind == "denied" else 409
-        raise ProblemRaised(status, refused.kind, "Cannot be claimed", f"{refused}.") from None
+        words = await clean_text(f"{refused}.")
+        raise ProblemRaised(status, refused.kind, "Cannot be claimed", words) from None
     action = claimed.action
     about = {"id": view.id, "request_id": view.client_id, "digest": action.digest.hex()}
     return ClaimOut.copy_of(claimed, action=ActionOut.of(action), **about)

@@ -18,7 +18,7 @@ from agent.usecases.executions.external import FACTS_CHANGED
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.json_paths import format_path
 from signoff.values import Action
-from slackbot.masking import clean_view
+from slackbot.masking import clean_text, clean_view
 from slackbot.web.api.request_lookup import not_found
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
@@ -84,7 +84,8 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
     """
     judged = judge_again(ctx.services.policy, view, view.action, facts)
     if judged.verdict == "deny":
-        raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this now: {judged.because}.")
+        because = await clean_text(judged.because)
+        raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this now: {because}.")
     judged = await with_rejection(ctx.db, view.agent, view.action, judged)
     rule = None if judged.rule is None else narrowed(judged.rule, facts)
     try:

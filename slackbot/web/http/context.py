@@ -65,7 +65,7 @@ class WebContext:
 
     @cached_property
     def token_exchanges(self) -> asyncio.Semaphore:
-        """Held during a call to Slack that anybody on the way back from Slack's page can cause."""
+        """Held during the calls to Slack that a return from Slack's sign-in page makes."""
         return asyncio.Semaphore(MAX_EXCHANGES)
 
     @cached_property
