@@ -1,4 +1,6 @@
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,20 +14,60 @@ _NOT_MONEY = re.compile(
 )
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _MAX_DIGITS = 16  # precision of a double
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?\Z", re.ASCII)
+"""A text that writes a number and nothing else, as programs send exact amounts."""
 
 
-def amount(name: str, value: Any) -> str | None:
-    """Format a number whose name says that it is money: `1,499.00`.
+@dataclass(frozen=True, slots=True)
+class Money:
+    """The values that a policy's `money` declares, seen from one place: first from above `args` and `facts`.
+
+    A path names one value: `facts.price`, `args.items.0.price`. A list without a number means each of its items.
+    """
+
+    _left: frozenset[tuple[str, ...]] = frozenset()
+
+    @classmethod
+    def declared(cls, paths: Iterable[str]) -> "Money":
+        return cls(frozenset(tuple(path.split(".")) for path in paths))
+
+    def below(self, *steps: str | int) -> "Money":
+        left = self._left
+        for step in steps:
+            if not left:
+                break
+            named = (path[1:] for path in left if path and path[0] == str(step))
+            left = frozenset([*named, *(left if isinstance(step, int) else ())])
+        return Money(left)
+
+    def shown(self, value: Any) -> str | None:
+        """`1,499.00`; None for what is not declared here, or no number."""
+        return money(value) if () in self._left else None
+
+
+NO_MONEY = Money()
+
+
+def money(value: Any) -> str | None:
+    """Format a number, or a text that writes one: `1,499.00`. None for anything else.
 
     Never rounded: at least two decimal places. A number that a double cannot hold exactly is not shown as money.
     """
-    if not isinstance(value, int | float) or isinstance(value, bool) or not _is_amount(name):
+    if isinstance(value, str):
+        return _with_places(Decimal(value)) if _DECIMAL.match(value) else None
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
         return None
-    exact = Decimal(repr(value))
-    if not exact.is_finite() or abs(exact.adjusted()) >= _MAX_DIGITS:
+    if isinstance(value, Decimal):
+        return _with_places(value)
+    if isinstance(value, int) and abs(value) >= 10**_MAX_DIGITS:
         return None
-    places = max(2, -int(exact.as_tuple().exponent))
-    return f"{exact:,.{places}f}" if places <= _MAX_DIGITS else None
+    return _with_places(Decimal(repr(value)))
+
+
+def amount(name: str, value: Any) -> str | None:
+    """`money` of a number whose name sounds like money. Descriptions that clients generated had it."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return money(value) if is_number and sounds_like_money(name) else None
 
 
 def moment(at: datetime) -> str:
@@ -33,7 +75,14 @@ def moment(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _is_amount(name: str) -> bool:
+def sounds_like_money(name: str) -> bool:
     """`refundAmount` and `items[0].price` are amounts; `total_rows` is not."""
     words = [word.lower() for word in _WORDS.findall(name.rpartition(".")[2])]
     return any(map(_AMOUNT.fullmatch, words)) and not any(map(_NOT_MONEY.fullmatch, words))
+
+
+def _with_places(exact: Decimal) -> str | None:
+    if not exact.is_finite() or abs(exact.adjusted()) >= _MAX_DIGITS:
+        return None
+    places = max(2, -int(exact.as_tuple().exponent))
+    return f"{exact:,.{places}f}" if places <= _MAX_DIGITS else None

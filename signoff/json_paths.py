@@ -6,17 +6,24 @@ An entry of `redact` is a name (`card_number`, at any depth) or a dotted path (`
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 Step = str | int
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\[("(?:\\.|[^"\\])*")\]""")
 _ROOTS = ("args", "facts")
 
 
 def format_path(steps: Iterable[Step]) -> str:
     """`$.items[2].price`, `$["a key"]`."""
     return "$" + "".join(_written(step) for step in steps)
+
+
+def steps_of(path: str) -> Iterator[Step]:
+    """Reads what `format_path` wrote."""
+    for name, index, key in _STEP.findall(path):
+        yield name or (int(index) if index else json.loads(key))
 
 
 def is_redacted(steps: tuple[Step, ...], redact: Iterable[str], root: str = "args") -> bool:

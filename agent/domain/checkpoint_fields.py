@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from agent.domain.description_template import check
+from agent.domain.description_template import ROOTS, check
 from agent.domain.expression import compile_pattern, compile_when
 from agent.domain.link_template import check_link
 from agent.domain.rules import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Unmatched
@@ -26,6 +26,7 @@ _USER = re.compile(r"[UW][A-Z0-9]{2,20}\Z")
 _GROUP = re.compile(r"S[A-Z0-9]{2,20}\Z")
 _MAIL = re.compile(r"[^@\s,;<>\"]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
 _PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
+_MONEY = re.compile(r"[^.\s\x00$\[\]]+(?:\.[^.\s\x00$\[\]]+)*\Z")
 
 
 def is_user(approver: str) -> bool:
@@ -126,6 +127,19 @@ def redact(value: Any) -> tuple[str, ...]:
     for entry in _listed(value):
         if not isinstance(entry, str) or not _PATH.match(entry):
             raise ValueError(f"{entry!r} is not a name such as card_number or a path such as customer.card")
+    return tuple(dict.fromkeys(value))
+
+
+def money(value: Any) -> tuple[str, ...]:
+    """Dotted paths of arguments and facts."""
+    for entry in _listed(value):
+        root, _, rest = (
+            entry.partition(".") if isinstance(entry, str) and _MONEY.match(entry) else ("", "", "")
+        )
+        if not root or (root in ROOTS and not rest):
+            raise ValueError(f"{entry!r} is not a path such as facts.price or args.items.0.price")
+        if root not in ROOTS:
+            raise ValueError(f'{entry!r} must start with "args." or "facts."')
     return tuple(dict.fromkeys(value))
 
 

@@ -42,6 +42,7 @@ TERMS = {
     "on_timeout": checkpoint_fields.on_timeout,
     "escalate_to": checkpoint_fields.escalate_to,
     "redact": checkpoint_fields.redact,
+    "money": checkpoint_fields.money,
     "execute_within": checkpoint_fields.duration,
     "rejected_holds": checkpoint_fields.duration,
     "rejected_again": checkpoint_fields.rejected_again,

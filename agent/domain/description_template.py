@@ -1,7 +1,7 @@
 """`description_template`: an action's description, filled in from its arguments and facts.
 
 `{args.a.b}`, `{facts.price}` and `{args.items.0}` name values by path. `{{` and `}}` are braces, `$` is a dollar
-sign; a number named like `price` is written as money. Texts are put in quotation marks that they cannot close, so all
+sign; what policy declares as money is written as money. Texts are put in quotation marks that they cannot close, so all
 other words are the operator's. The caller escapes the result.
 """
 
@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from signoff.description import named_value
+from signoff.description import shown_value
 from signoff.errors import MalformedArguments
+from signoff.formats import NO_MONEY, Money
 
 ROOTS = ("args", "facts")
 
@@ -25,10 +26,12 @@ def check(template: str) -> None:
     parts(template)
 
 
-def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
+def render(
+    template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None, money: Money = NO_MONEY
+) -> str:
     """A missing value shows as `⟨missing: args.x⟩`. Raises ValueError."""
     roots = {"args": args, "facts": facts or {}}
-    return "".join(part if path is None else _show(path, roots) for part, path in parts(template))
+    return "".join(part if path is None else _show(path, roots, money) for part, path in parts(template))
 
 
 @lru_cache(maxsize=1024)
@@ -58,18 +61,24 @@ def _path(name: str, column: int) -> tuple[str, ...]:
 
 
 def value_at(path: tuple[str, ...], roots: Mapping[str, Any]) -> Any:
-    value: Any = roots
+    return _walk(path, roots, NO_MONEY)[0]
+
+
+def _walk(path: tuple[str, ...], value: Any, money: Money) -> tuple[Any, Money]:
     for step in path:
-        value = _step(value, step)
-    return value
+        found = _step(value, step)
+        if found is MISSING:
+            return MISSING, NO_MONEY
+        value, money = found, money.below(step if isinstance(value, Mapping) else int(step))
+    return value, money
 
 
-def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
-    value = value_at(path, roots)
+def _show(path: tuple[str, ...], roots: Mapping[str, Any], money: Money) -> str:
+    value, declared = _walk(path, roots, money)
     if value is MISSING:
         return f"⟨missing: {'.'.join(path)}⟩"
     try:
-        return named_value(path[-1], value)
+        return shown_value(value, declared)
     except MalformedArguments:
         return f"⟨unreadable: {'.'.join(path)}⟩"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent.domain.expression import matches_whole
 from signoff.canonical import canonical_bytes
+from signoff.formats import NO_MONEY, Money
 
 MAX_CHOICES = 100
 
@@ -128,19 +129,23 @@ def read_constraint(stored: Any) -> Constraint:
             raise ValueError("is not a constraint")
 
 
-def constraint_in_words(name: str, constraint: Constraint) -> str | None:
+def constraint_in_words(name: str, constraint: Constraint, money: Money = NO_MONEY) -> str | None:
     """``None`` for exact values."""
     match constraint:
         case Between(low, high):
-            return f"{name} from {json_number(low):,} to {json_number(high):,}"
+            return f"{name} from {number_in_words(low, money)} to {number_in_words(high, money)}"
         case OneOf(values):
-            return f"{name} one of {', '.join(map(str, values))}"
+            return f"{name} one of {', '.join(money.shown(each) or str(each) for each in values)}"
         case Fits(pattern):
             return f"{name} fitting {pattern}"
         case Exact():
             return None
 
 
-def freed(constraints: Mapping[str, Constraint]) -> list[str]:
-    words = (constraint_in_words(name, each) for name, each in constraints.items())
+def number_in_words(exact: Decimal, money: Money = NO_MONEY) -> str:
+    return money.shown(exact) or f"{json_number(exact):,}"
+
+
+def freed(constraints: Mapping[str, Constraint], money: Money = NO_MONEY) -> list[str]:
+    words = (constraint_in_words(name, each, money.below(name)) for name, each in constraints.items())
     return [each for each in words if each is not None]

@@ -46,6 +46,15 @@ def freeing_problem(
     return None if allowed and not hidden else f"{root}.{name} cannot be freed in this way."
 
 
+def _money(paths: Sequence[str]) -> tuple[str, ...]:
+    """Where a grant, whose arguments are constraints, has the values of these paths."""
+    return tuple(
+        ".".join(("args", "arguments" if root == "args" else "facts", name, kind, *below))
+        for root, name, *below in (path.split(".") for path in paths)
+        for kind in (("is", "one_of") if below else ("is", "one_of", "from", "to"))
+    )
+
+
 def rule_of_grant(rule: Rule) -> Rule:
     return rule.model_copy(
         update={
@@ -55,6 +64,7 @@ def rule_of_grant(rule: Rule) -> Rule:
             "allow_edit": False,
             "allow_grants": False,
             "grant_free": (),
+            "money": _money(rule.money),
             "on_timeout": "expire",
             "escalate_to": (),
             "email": (),

@@ -24,6 +24,7 @@ from agent.domain.field_constraints import (
     exact_number,
     freed,
     json_number,
+    number_in_words,
     read_constraint,
 )
 from agent.domain.judgement import Judgement
@@ -33,6 +34,7 @@ from agent.domain.request import Verdict
 from agent.domain.request_view import ANYONE, Behalf
 from agent.domain.rules import Rule
 from signoff import formats
+from signoff.formats import NO_MONEY, Money
 from signoff.values import Action, Person, Risk
 
 GRANT = "allow_similar"
@@ -171,13 +173,16 @@ class Grant:
             raise ValueError("is not a grant")
         return read
 
-    def describe(self) -> str:
-        open_fields = [*freed(self.arguments), *freed(self.facts or {})]
+    def describe(self, money: Money = NO_MONEY) -> str:
+        open_fields = [
+            *freed(self.arguments, money.below("args")),
+            *freed(self.facts or {}, money.below("facts")),
+        ]
         same = "for the same requester" if self.requester else "without a requester in Slack"
         times = "once" if self.max_uses == 1 else f"{self.max_uses:,} times"
         total = (
-            f", {self.sum_of} up to {json_number(self.max_sum):,} in total"
-            if self.max_sum is not None
+            f", {self.sum_of} up to {number_in_words(self.max_sum, money.below(*self.sum_of.split('.')))} in total"
+            if self.max_sum is not None and self.sum_of is not None
             else ""
         )
         until = formats.moment(self.until)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from agent.domain.expression import matches_from_start
 from agent.domain.field_constraints import exact_number
+from signoff.formats import NO_MONEY, Money
 from signoff.values import Action, Person
 
 COUNT = "count"
@@ -175,12 +176,14 @@ def decisive(states: Sequence[LimitState]) -> LimitState | None:
     return None
 
 
-def written(amount: Decimal) -> str:
-    """``4,960`` or ``12.50``: all digits, at least two after a point; with an exponent if too many."""
+def written(amount: Decimal, money: Money = NO_MONEY) -> str:
+    """``4,960`` or ``12.5``: all digits; with an exponent if too many. Money has two after the point."""
+    if (shown := money.shown(amount)) is not None:
+        return shown
     places = -int(amount.as_tuple().exponent)
     if amount.adjusted() >= _MAX_DIGITS or places >= _MAX_DIGITS:
         return str(amount)
-    return f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.{max(2, places)}f}"
+    return f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.{places}f}"
 
 
 def length(window: timedelta) -> str:

@@ -30,8 +30,10 @@ from agent.domain.rules import (
     on_reject_by_risk,
 )
 from signoff.canonical import plain_json
-from signoff.description import describe
+from signoff.description import tool_and_arguments
 from signoff.errors import MalformedArguments
+from signoff.formats import Money
+from signoff.masks import redact_by_name
 from signoff.values import Action, Person
 
 
@@ -92,7 +94,7 @@ class Policy:
         given = Inputs(tool, action, known, agent, requester, failed)
         found = self.ruling(given)
         rule = self._rule_of(found, tool)
-        description = rule.describe(action, known) if rule else describe(action)
+        description = rule.describe(action, known) if rule else self._unasked(action)
         return Judgement(
             found.verdict, rule, found.because, description, self.epoch, given, self.observations(given)
         )
@@ -175,6 +177,10 @@ class Policy:
         rule = _stricter_risk(named, tool) if named else self.synthetic(LIMIT_REACHED, tool)
         description = rule.describe(action, _copied_facts(facts))
         return replace(judgement, verdict="ask", rule=rule, because=state.because, description=description)
+
+    def _unasked(self, action: Action) -> str:
+        arguments = redact_by_name(action.arguments).value
+        return tool_and_arguments(action.tool, arguments, Money.declared(self.defaults.money))
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
         on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)

@@ -14,6 +14,7 @@ from agent.domain.facts import FactsSource
 from agent.domain.limits import LimitView
 from agent.domain.people import Exclusion
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict, approval_state
+from signoff.formats import Money
 from signoff.values import Action, Person, Risk
 
 ANYONE = "anyone"
@@ -170,6 +171,7 @@ class RequestView:
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
     reject_reasons: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()  # names or dotted paths, hidden from everyone
+    money: tuple[str, ...] = ()  # dotted paths of what is shown as money
     email_facts: tuple[str, ...] = ()  # names or dotted paths
     allow_grants: bool = False  # similar calls in advance
     grant_free: tuple[tuple[str, str], ...] = ()  # may vary in a grant, with patterns
@@ -194,6 +196,10 @@ class RequestView:
     limits: tuple[LimitView, ...] = ()  # as they were when people were asked
     above: tuple[str, ...] = ()  # delegating agents, root first
     label: str | None = None
+
+    def money_in(self, root: str) -> Money:
+        """Of `args` or `facts`."""
+        return Money.declared(self.money).below(root)
 
     @property
     def needs_people(self) -> bool:

@@ -22,6 +22,7 @@ from agent.domain.facts import FACTS_MAX_AGE
 from agent.domain.link_template import placeholder_names, render_link
 from signoff.canonical import canonical_bytes
 from signoff.description import tool_and_arguments
+from signoff.formats import Money
 from signoff.masks import redact_by_name
 from signoff.values import Action, Risk
 
@@ -90,6 +91,9 @@ class Terms(BaseModel):
     redact: tuple[str, ...] = ()
     """Names or dotted paths hidden from everyone (`signoff.json_paths`)."""
 
+    money: tuple[str, ...] = ()
+    """Paths of arguments and facts that people read as money (`signoff.formats.Money`)."""
+
     facts_max_age: timedelta = FACTS_MAX_AGE
     """At a program's claim. Older facts that a rule reads must be sent again."""
 
@@ -124,7 +128,15 @@ class Terms(BaseModel):
 
 
 _NEW_KEYS = frozenset(
-    {"email_facts", "rejected_holds", "rejected_again", "allow_grants", "grant_free", "facts_max_age"}
+    {
+        "email_facts",
+        "rejected_holds",
+        "rejected_again",
+        "allow_grants",
+        "grant_free",
+        "facts_max_age",
+        "money",
+    }
 )
 _UNUSED: tuple[Any, ...] = (None, False, (), [], {}, FACTS_MAX_AGE.total_seconds(), "refuse")
 
@@ -176,10 +188,11 @@ class Rule(Terms):
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
         """Mask values (by name and `redact`), because lists and notifications show them."""
-        arguments = redact_by_name(action.arguments, self.redact).value
+        arguments, money = redact_by_name(action.arguments, self.redact).value, Money.declared(self.money)
         if self.description_template is None:
-            return tool_and_arguments(action.tool, arguments)
-        return render(self.description_template, arguments, redact_by_name(facts, self.redact, "facts").value)
+            return tool_and_arguments(action.tool, arguments, money)
+        shown = redact_by_name(facts, self.redact, "facts").value
+        return render(self.description_template, arguments, shown, money)
 
     def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
         """None without a template, or if a value is missing."""

@@ -50,11 +50,15 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
         words = f'"default_agent" names {named}, which is not among the loaded agents'
         hint = meant(named, (agent.name for agent in registry))
         yield "defaults", 0, "default_agent", f"[defaults]: {words}{hint}"
+    for never in _never_there(policy.defaults.money, tools):
+        words = f'"money" names {never}, which none of the loaded tools has'
+        yield "defaults", 0, "money", f"[defaults]: {words}; only other programs can have it"
     for index, rule in enumerate(policy.in_file_order) if tools else ():
-        for key, sentence in _of_rule(rule, tools):
+        own_money = rule.money if rule.money != policy.defaults.money else ()
+        for key, sentence in _of_rule(rule, tools, own_money):
             yield "checkpoint", index, key, f'checkpoint "{rule.checkpoint_id}": {sentence}'
     for measure in _bounds(policy):
-        if (path := _claimed(measure.text)) and _could_have_facts(tools, measure.names):
+        if (path := _claimed(measure.text, measure.money)) and _could_have_facts(tools, measure.names):
             words = f'"{measure.key}" reads {path}, which the model writes'
             instead = "use facts, which the tool, the program or [[facts]] looks up"
             yield measure.table, measure.index, measure.key, f"{measure.label}: {words}; {instead}"
@@ -83,21 +87,26 @@ class _Bound:
     label: str
     names: Callable[[str], bool]
     text: str
+    money: tuple[str, ...]
 
 
 def _bounds(policy: Policy) -> Iterator[_Bound]:
     for index, rule in enumerate(policy.in_file_order):
         label, text = f'checkpoint "{rule.checkpoint_id}"', _QUOTED.sub("''", rule.when or "")
-        yield _Bound("checkpoint", index, "when", label, rule.names, text)
+        yield _Bound("checkpoint", index, "when", label, rule.names, text, rule.money)
     for index, limit in enumerate(policy.limits):
-        yield _Bound("limit", index, "of", f'limit "{limit.name}"', limit.names, limit.of)
+        declared = policy.defaults.money
+        yield _Bound("limit", index, "of", f'limit "{limit.name}"', limit.names, limit.of, declared)
 
 
-def _claimed(text: str) -> str | None:
+def _claimed(text: str, money: tuple[str, ...]) -> str | None:
     paths = [match[0] for match in _PATH.finditer(text)]
     if any(path.startswith("facts.") for path in paths):
         return None
-    return next((path for path in paths if formats.amount(path, 1) or _COUNT.search(path)), None)
+    measured = (
+        path for path in paths if path in money or formats.sounds_like_money(path) or _COUNT.search(path)
+    )
+    return next(measured, None)
 
 
 def _could_have_facts(tools: list[Tool], names: Callable[[str], bool]) -> bool:
@@ -106,12 +115,17 @@ def _could_have_facts(tools: list[Tool], names: Callable[[str], bool]) -> bool:
     return not named or any(tool.facts is not None for tool in named)
 
 
-def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[tuple[str, str]]:
+def _of_rule(rule: Rule, tools: list[Tool], money: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     named = [tool for tool in tools if rule.names(tool.name)]
     if not named:
         hint = meant(rule.action_pattern, (tool.name for tool in tools))
         words = f'"action_pattern" matches none of the loaded tools{hint}'
         yield "action_pattern", f"{words}; only other programs can match it"
+    for each in _never_there(money, named):
+        problem = (
+            _missing(named[0], tuple(each.split("."))) if len(named) == 1 else "none of its tools has it"
+        )
+        yield "money", f'"money" names {each}, but {problem}'
     for tool in named:
         for key, path in _filled_in(rule):
             if problem := _missing(tool, path):
@@ -119,6 +133,11 @@ def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[tuple[str, str]]:
         for path in _judged(rule.when or ""):
             if problem := _missing(tool, path):
                 yield "when", f'"when" looks at {".".join(path)}, but {problem}, so that it always asks'
+
+
+def _never_there(paths: tuple[str, ...], tools: list[Tool]) -> list[str]:
+    """Paths that none of these tools can have."""
+    return [path for path in paths if tools and all(_missing(tool, tuple(path.split("."))) for tool in tools)]
 
 
 def _filled_in(rule: Rule) -> Iterator[tuple[str, tuple[str, ...]]]:

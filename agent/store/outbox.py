@@ -73,15 +73,21 @@ def grant_used_line(destination: Destination, grant_id: UUID, **facts: Any) -> O
 
 
 def edited_line(
-    destination: Destination, request_id: UUID, by: Person, revision: int, changes: Sequence[Change]
+    destination: Destination,
+    request_id: UUID,
+    by: Person,
+    revision: int,
+    changes: Sequence[Change],
+    money: Sequence[str] = (),
 ) -> OutboxMessage:
-    """Long values are cut, surplus changes counted."""
+    """Long values are cut, surplus changes counted. `money`: the paths that policy declares."""
     shown = [
         {"path": each.path, "before": _brief(each.before), "after": _brief(each.after)}
         for each in changes[:MAX_CHANGES]
     ]
     more = len(changes) - len(shown)
-    return request_line(destination, request_id, "edited", by, revision=revision, changes=shown, more=more)
+    facts = {"changes": shown, "more": more, **({"money": list(money)} if money else {})}
+    return request_line(destination, request_id, "edited", by, revision=revision, **facts)
 
 
 def _brief(value: Any) -> Any:

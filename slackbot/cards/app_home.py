@@ -94,8 +94,9 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
         blocks.text(" in "),
         blocks.channel(view.channel_id),
     )
-    known = tree.show_values(view.facts or {}, MAX_HOME_FACTS, 6).parts
-    arguments = tree.show_values(json_text.arguments_of(view.action), MAX_HOME_ARGUMENTS, 8).parts
+    known = tree.show_values(view.facts or {}, MAX_HOME_FACTS, 6, view.money_in("facts")).parts
+    given = json_text.arguments_of(view.action)
+    arguments = tree.show_values(given, MAX_HOME_ARGUMENTS, 8, view.money_in("args")).parts
     return [
         blocks.rich_text(
             blocks.section(blocks.text(inert.line(title(view), 400), bold=True)),

@@ -129,7 +129,7 @@ def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
 def _confirmation(view: RequestView, names: Names) -> Json | None:
     if view.risk < Risk.HIGH:
         return None
-    money = scalars.amounts(view.facts, view.description)
+    money = scalars.amounts(view)
     asked_for = view.behalf.requester
     named = inert.line(names.of(asked_for.user_id), 40) if asked_for else "nobody in Slack"
     question = (

@@ -6,6 +6,7 @@ from typing import Any
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 from signoff import formats
+from signoff.formats import Money
 from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, status_words, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import (
@@ -70,22 +71,23 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
     yield blocks.rich_text(*status.parts(view))
     yield blocks.rich_text(*origin(view, names, permalink))
     if view.previous_facts is not None:
-        changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE)
+        changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE, view.money_in("facts"))
         head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))
         yield blocks.rich_text(head, *changed.parts)
     yield from limits_blocks(view)
-    yield from _values(facts.heading(view), dict(view.facts or {}))
-    yield from _values(arguments_label(view.action), json_text.arguments_of(view.action))
+    yield from _values(facts.heading(view), dict(view.facts or {}), view.money_in("facts"))
+    arguments = json_text.arguments_of(view.action)
+    yield from _values(arguments_label(view.action), arguments, view.money_in("args"))
     for label, text in _quoted_words(view, names):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
 
 
-def _values(label: Json, values: Mapping[str, Any]) -> Iterator[Json]:
+def _values(label: Json, values: Mapping[str, Any], money: Money) -> Iterator[Json]:
     """First readable, if short enough; then exact and complete."""
     if not values:
         yield blocks.rich_text(label, blocks.section(blocks.text("none", italic=True)))
         return
-    seen = tree.show_values(values, MAX_READABLE, 60)
+    seen = tree.show_values(values, MAX_READABLE, 60, money)
     yield blocks.rich_text(label, *seen.parts)
     exact = blocks.section(blocks.text("The same, exactly and in full", italic=True))
     yield from _boxes(exact, json_text.readable(values))

@@ -24,7 +24,7 @@ _NOTHING = "None of these arguments can be edited here."
 
 def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json:
     """Inputs for the (masked) arguments, by the tool's JSON schema; redacted ones as text."""
-    rows = form.inputs(edit_fields(view, schema))
+    rows = form.inputs(edit_fields(view, schema), view.money_in("args"))
     editable = any(row["type"] == "input" for row in rows)
     message = _INTRO if view.editor_may_approve else f"{_INTRO} {_SOMEONE_ELSE}"
     head = blocks.rich_text(

@@ -16,6 +16,7 @@ from typing import Any
 
 from signoff.canonical import MAX_INTEGER, parse_json
 from signoff.errors import MalformedArguments
+from signoff.formats import NO_MONEY, Money
 from signoff.visible_text import hidden_positions
 from slackbot.cards import blocks, inert, json_text, scalars
 from slackbot.cards.schema import InputKind, SchemaProperty, properties
@@ -55,12 +56,12 @@ def fields(
     return [_field(f"{prefix}:{at}", each, redacted(each.name)) for at, each in enumerate(found)]
 
 
-def inputs(made: Sequence[Field]) -> list[Json]:
+def inputs(made: Sequence[Field], money: Money = NO_MONEY) -> list[Json]:
     """Draw as many fields as a view can hold; read-only ones as text."""
     rows: list[Json] = []
     used = 0
     for position, field in enumerate(made):
-        row = blocks.rich_text(_fixed(field)) if field.fixed else _input(field)
+        row = blocks.rich_text(_fixed(field, money)) if field.fixed else _input(field)
         used += len(json.dumps(row))
         if used > MAX_BYTES or len(rows) == MAX_INPUTS:
             rest = f"… {len(made) - position:,} more arguments do not fit here; they stay as they are."
@@ -137,9 +138,9 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def _fixed(field: Field) -> Json:
+def _fixed(field: Field, money: Money) -> Json:
     given = field.property
-    words = inert.line(scalars.words(given.name, given.value), MAX_FIXED)
+    words = inert.line(scalars.words(given.value, money.below(given.name)), MAX_FIXED)
     name = inert.line(given.name, 60) or "unnamed"
     return blocks.section(
         blocks.text(f"{name}: ", bold=True),
@@ -205,7 +206,7 @@ def _menu(given: SchemaProperty) -> Json:
 
 
 def _choice(value: Any) -> str:
-    return value if isinstance(value, str) and value.strip() else scalars.words("", value)
+    return value if isinstance(value, str) and value.strip() else scalars.words(value)
 
 
 def _bounds(given: SchemaProperty) -> Json:

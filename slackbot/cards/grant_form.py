@@ -85,7 +85,7 @@ def _input(at: int, field: OpenField) -> Json:
         ]
         return _select(block_id, label, options, hint=f"Pattern of the checkpoint: {field.pattern}")
     if field.choices:
-        options = [blocks.option(scalars.words("", each), str(n)) for n, each in enumerate(field.choices)]
+        options = [blocks.option(scalars.words(each), str(n)) for n, each in enumerate(field.choices)]
         given = FieldValue(field.value)
         chosen = [options[n] for n, each in enumerate(field.choices) if Exact(each).allows(given)]
         element = {"type": "multi_static_select", "action_id": INPUT, "options": options}

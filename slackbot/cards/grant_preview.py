@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.domain.field_constraints import constraint_in_words, json_number
+from agent.domain.field_constraints import constraint_in_words, number_in_words
 from agent.domain.request_view import RequestView
+from signoff.formats import Money
 from slackbot.cards import blocks, inert
 from slackbot.cards.grant_entry import GrantTerms
 from slackbot.cards.grant_form import duration_text
@@ -27,15 +28,18 @@ class Preview:
 
 def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry: str) -> Json:
     """Submitting the modal gives the grant."""
+    money = Money.declared(view.money)
     freed = [
         words
         for root, constraints in (("args", terms.arguments), ("facts", terms.facts or {}))
         for name, each in constraints.items()
-        if (words := constraint_in_words(f"{root}.{name}", each)) is not None
+        if (words := constraint_in_words(f"{root}.{name}", each, money.below(root, name))) is not None
     ]
     same = "for the same requester only" if view.requester else "only without a requester in Slack"
     total = (
-        f", {terms.sum_of} up to {json_number(terms.max_sum):,} in total" if terms.max_sum is not None else ""
+        f", {terms.sum_of} up to {number_in_words(terms.max_sum, money.below(*terms.sum_of.split('.')))} in total"
+        if terms.max_sum is not None and terms.sum_of is not None
+        else ""
     )
     times = "Once" if terms.max_uses == 1 else f"Up to {terms.max_uses:,} times"
     bounds = f"{times} within {duration_text(terms.lasts)}, {'for anyone' if terms.anyone else same}{total}."

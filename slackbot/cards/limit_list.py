@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from agent.domain.limits import Limit
+from signoff.formats import NO_MONEY, Money
 from slackbot.cards import blocks, inert
 from slackbot.cards.limits import standing
 from slackbot.cards.values import Card, Json
@@ -21,6 +22,7 @@ class LimitLine:
     waiting: Decimal
     hidden: bool = False
     """The amounts are masked."""
+    money: Money = NO_MONEY
 
 
 def limit_list(lines: Sequence[LimitLine]) -> Card:
@@ -43,7 +45,9 @@ def limits_of(lines: Sequence[LimitLine], most: int) -> Json:
 def limit_words(line: LimitLine) -> str:
     """`refunds for agent billing: 4,960 of 5,000 used in 24h, 999 waiting. Beyond it, people are asked.`"""
     limit = line.limit
-    numbers = standing(limit.of, limit.within, line.used, line.waiting, limit.max, hidden=line.hidden)
+    numbers = standing(
+        limit.of, limit.within, line.used, line.waiting, limit.max, hidden=line.hidden, money=line.money
+    )
     whose = f" for {inert.line(line.whose, 80)}" if line.whose else ""
     beyond = "calls are denied" if limit.then == "deny" else "people are asked"
     return f"{limit.name}{whose}: {numbers}. Beyond it, {beyond}."

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from agent.domain.limits import COUNT, LimitView, length, written
 from agent.domain.request_view import RequestView
+from signoff.formats import NO_MONEY, Money
 from signoff.json_paths import is_redacted
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import Json
@@ -31,16 +32,26 @@ def line(view: RequestView, limit: LimitView) -> str:
     """`refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without approval.`"""
     root, *steps = limit.of.split(".")
     hidden = is_redacted(tuple(steps), view.redact, root)
-    numbers = standing(limit.of, limit.within, limit.used, limit.waiting, limit.max, hidden=hidden)
+    money = Money.declared(view.money).below(root, *steps)
+    numbers = standing(
+        limit.of, limit.within, limit.used, limit.waiting, limit.max, hidden=hidden, money=money
+    )
     return f"{inert.line(limit.name, 64)}: {numbers}{f'. {WHY}' if limit.reached else ''}"
 
 
 def standing(
-    of: str, within: timedelta, used: Decimal, waiting: Decimal, most: Decimal, *, hidden: bool
+    of: str,
+    within: timedelta,
+    used: Decimal,
+    waiting: Decimal,
+    most: Decimal,
+    *,
+    hidden: bool,
+    money: Money = NO_MONEY,
 ) -> str:
     """`4,960 of 5,000 used in 24h, 999 waiting`; without amounts where they are masked."""
     if hidden:
         return f"within {length(within)}"
     unit = " calls" if of == COUNT else ""
-    asked = f", {written(waiting)} waiting" if waiting else ""
-    return f"{written(used)} of {written(most)}{unit} used in {length(within)}{asked}"
+    asked = f", {written(waiting, money)} waiting" if waiting else ""
+    return f"{written(used, money)} of {written(most, money)}{unit} used in {length(within)}{asked}"

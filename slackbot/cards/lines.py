@@ -11,6 +11,7 @@ from typing import Any
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import Hold, RunStatus, RunView
 from agent.domain.short_ids import short_id
+from signoff.formats import Money
 from slackbot.cards import blocks, buttons, durations, inert, status, status_words, tree
 from slackbot.cards.answer import answer_line
 from slackbot.cards.values import (
@@ -265,7 +266,9 @@ def _edits(body: Mapping[str, Any]) -> list[Json]:
     changed = ((str(each.get("path")), each.get("before"), each.get("after")) for each in known)
     more = _number(body.get("more"))
     rest = [blocks.section(blocks.text(f"… and {more:,.0f} more", italic=True))] if more else []
-    return [*tree.edits(changed, MAX_EDITS).parts, *rest]
+    declared = body.get("money")
+    paths = [str(each) for each in declared] if isinstance(declared, list | tuple) else []
+    return [*tree.edits(changed, MAX_EDITS, Money.declared(paths).below("args")).parts, *rest]
 
 
 def _details(body: Mapping[str, Any]) -> Iterator[Json]:

@@ -102,7 +102,7 @@ def title(view: RequestView) -> str:
 def fallback(view: RequestView) -> str:
     """Notification text; while the request waits, also the people to notify."""
     waiting = view.status is RequestStatus.WAITING
-    money = scalars.amounts(view.facts, view.description)
+    money = scalars.amounts(view)
     shown = inert.mrkdwn(f"{title(view)} ({money})" if money else title(view), 1000)
     if not waiting:
         return f"{status_words.of_request(view.standing)}: {shown}"
@@ -121,7 +121,7 @@ def _description(view: RequestView) -> list[Json]:
 def facts_blocks(view: RequestView) -> list[Json]:
     parts: list[Json] = []
     if view.previous_facts is not None:
-        changed = tree.changes(view.previous_facts, view.facts or {}, MAX_CHANGES)
+        changed = tree.changes(view.previous_facts, view.facts or {}, MAX_CHANGES, view.money_in("facts"))
         label = (
             "Changed since an earlier approval, which is void"
             if changed.parts
@@ -130,7 +130,7 @@ def facts_blocks(view: RequestView) -> list[Json]:
         parts += [blocks.section(blocks.text(label, bold=True)), *changed.parts]
     if view.facts:
         parts.append(facts.heading(view))
-        parts += tree.show_values(view.facts, MAX_FACTS, 20).parts
+        parts += tree.show_values(view.facts, MAX_FACTS, 20, view.money_in("facts")).parts
     else:
         parts.append(blocks.section(blocks.text(facts.absent(view), italic=True)))
     return [blocks.rich_text(*parts)]
@@ -153,7 +153,7 @@ def arguments_label(action: Action) -> Json:
 def _arguments(view: RequestView, limit: int) -> list[Json]:
     """Arguments from the canonical bytes, with their length if not all are shown."""
     arguments = json_text.arguments_of(view.action)
-    seen = tree.show_values(arguments, limit - 200)
+    seen = tree.show_values(arguments, limit - 200, money=view.money_in("args"))
     parts = [arguments_label(view.action), *seen.parts]
     if not arguments:
         parts.append(blocks.section(blocks.text("none", italic=True)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
-from signoff import formats
+from agent.domain.request_view import RequestView
+from signoff.formats import NO_MONEY, Money
 from slackbot.cards import inert, json_text
 
 _DATETIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)\Z", re.ASCII)
@@ -18,6 +20,7 @@ _LOOKS_TYPED = re.compile(
 )
 _LONGEST_ITEM = 60
 _MAX_ITEMS = 30
+MAX_AMOUNTS = 3
 
 
 def currency_in(siblings: Mapping[str, Any]) -> str | None:
@@ -28,19 +31,19 @@ def currency_in(siblings: Mapping[str, Any]) -> str | None:
     return None
 
 
-def words(name: str, value: Any, currency: str | None = None) -> str:
+def words(value: Any, money: Money = NO_MONEY, currency: str | None = None) -> str:
     """Objects and lists of objects become compact JSON."""
+    if (shown := money.shown(value)) is not None:
+        return f"{shown} {currency}" if currency else shown
     match value:
         case None:
             return "none"
         case bool():
             return "yes" if value else "no"
-        case int() | float() if shown := formats.amount(name, value):
-            return f"{shown} {currency}" if currency else shown
         case str():
             return json_text.string(value) if _LOOKS_TYPED.match(value) or not value else value
         case list() | tuple() if is_short_list(value):
-            return ", ".join(words(name, item, currency) for item in value)
+            return ", ".join(words(item, money.below(at), currency) for at, item in enumerate(value))
         case _:
             return json_text.compact(value)
 
@@ -52,20 +55,28 @@ def is_short_list(value: Any) -> bool:
     )
 
 
-def amounts(facts: Mapping[str, Any] | None, said: str = "") -> str:
-    """Money among the facts that is not yet in `said`: `price 1,499.00 EUR`. Inert."""
-    facts = facts or {}
-    currency = currency_in(facts)
-    money = [
-        (str(name), value, shown)
-        for name, value in facts.items()
-        if (shown := formats.amount(str(name), value))
-    ]
+def amounts(view: RequestView) -> str:
+    """Money among the facts that is not yet in the description: `price 1,499.00 EUR`. Inert."""
+    found = islice(_amounts(view.facts or {}, view.money_in("facts")), MAX_AMOUNTS)
     return ", ".join(
-        f"{inert.line(name, 30)} {words(name, value, currency)}"
-        for name, value, shown in money[:3]
-        if shown not in said
+        f"{inert.line(name, 30)} {shown}{currency}"
+        for name, shown, currency in found
+        if shown not in view.description
     )
+
+
+def _amounts(
+    value: Any, money: Money, name: str = "", currency: str | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """Name, amount and currency. Goes only where money is declared."""
+    if isinstance(value, Mapping):
+        currency = currency_in(value)
+    for step, each in value.items() if isinstance(value, Mapping) else enumerate(value):
+        below, path = money.below(step), f"{name} {step}".strip() if isinstance(step, str) else name
+        if (shown := below.shown(each)) is not None:
+            yield path, shown, f" {currency}" if currency else ""
+        elif below != NO_MONEY and isinstance(each, Mapping | list | tuple):
+            yield from _amounts(each, below, path, currency)
 
 
 def moment_in(value: Any) -> datetime | None:

@@ -78,7 +78,9 @@ def _edit_summary(view: RequestView) -> list[Json]:
         blocks.person(view.editor),
         blocks.text(f": this is revision {view.revision}; votes on earlier ones do not count"),
     )
-    changed = tree.edits(((each.path, each.before, each.after) for each in view.changes), MAX_EDITS)
+    changed = tree.edits(
+        ((each.path, each.before, each.after) for each in view.changes), MAX_EDITS, view.money_in("args")
+    )
     return [title, *changed.parts]
 
 

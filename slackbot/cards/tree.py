@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Any
 
+from signoff.formats import NO_MONEY, Money
+from signoff.json_paths import steps_of
 from signoff.visible_text import visible
 from slackbot.cards import blocks, inert, json_text, scalars
 from slackbot.cards.values import Json
@@ -50,51 +52,64 @@ class ShownValues:
 MAX_CHANGES = 20
 
 
-def show_values(values: Mapping[str, Any], limit: int, most: int = 30) -> ShownValues:
+def show_values(
+    values: Mapping[str, Any], limit: int, most: int = 30, money: Money = NO_MONEY
+) -> ShownValues:
     """Show values in at most `most` lines of total weight `limit`."""
-    return _within(limit, most, _members(values, 0))
+    return _within(limit, most, _members(values, 0, money))
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int) -> ShownValues:
+def changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], limit: int, money: Money = NO_MONEY
+) -> ShownValues:
     """Differences between two look-ups, as `name: before → after`."""
-    return _within(limit, MAX_CHANGES, _differences("", before, after, 0))
+    return _within(limit, MAX_CHANGES, _differences("", before, after, 0, (money, money)))
 
 
-def edits(changed: Iterable[tuple[str, Any, Any]], limit: int) -> ShownValues:
+def edits(changed: Iterable[tuple[str, Any, Any]], limit: int, money: Money = NO_MONEY) -> ShownValues:
     """`changed`: (path, before, after)."""
     rows = (
-        row for path, before, after in changed for row in _change(path.removeprefix("$."), before, after, 0)
+        row
+        for path, before, after in changed
+        for row in _change(path.removeprefix("$."), before, after, 0, (below(money, path),) * 2)
     )
     return _within(limit, MAX_CHANGES, rows)
 
 
-def _members(values: Mapping[str, Any], depth: int) -> Iterator[ValueRow]:
+def below(money: Money, path: str) -> Money:
+    try:
+        return money.below(*steps_of(path))
+    except ValueError:  # a mask stands in the path
+        return NO_MONEY
+
+
+def _members(values: Mapping[str, Any], depth: int, money: Money) -> Iterator[ValueRow]:
     if depth == 0 and (pair := _pair(values)):
         before, after = pair
-        yield from _members({k: v for k, v in values.items() if k not in (before, after)}, depth)
-        yield from _change(f"{before} → {after}", values[before], values[after], depth)
+        yield from _members({k: v for k, v in values.items() if k not in (before, after)}, depth, money)
+        yield from _pair_change(f"{before} → {after}", values, pair, depth, money)
         return
     currency = scalars.currency_in(values)
     for name, value in values.items():
-        yield from _value(str(name), value, depth, currency)
+        yield from _value(str(name), value, depth, currency, money.below(str(name)))
 
 
-def _value(name: str, value: Any, depth: int, currency: str | None) -> Iterator[ValueRow]:
+def _value(name: str, value: Any, depth: int, currency: str | None, money: Money) -> Iterator[ValueRow]:
     deeper = depth < MAX_DEPTH
     if isinstance(value, Mapping) and value and deeper:
         if pair := _pair(value):
             rest = {key: each for key, each in value.items() if key not in pair}
-            yield from _change(name, value[pair[0]], value[pair[1]], depth)
-            yield from _members(rest, depth + 1)
+            yield from _pair_change(name, value, pair, depth, money)
+            yield from _members(rest, depth + 1, money)
         else:
             yield _line(name, "", depth)
-            yield from _members(value, depth + 1)
+            yield from _members(value, depth + 1, money)
     elif isinstance(value, list | tuple) and value and deeper and not scalars.is_short_list(value):
         yield _line(name, f"{len(value):,} items" if len(value) > 1 else "1 item", depth)
-        for number, item in enumerate(value, 1):
-            yield from _value(f"{number}", item, depth + 1, currency)
+        for at, item in enumerate(value):
+            yield from _value(f"{at + 1}", item, depth + 1, currency, money.below(at))
     else:
-        yield _line(name, scalars.words(name, value, currency), depth, value)
+        yield _line(name, scalars.words(value, money, currency), depth, value)
 
 
 def _line(name: str, said: str, depth: int, value: Any = None) -> ValueRow:
@@ -109,25 +124,36 @@ def _pair(values: Mapping[str, Any]) -> tuple[str, str] | None:
     return next((pair for pair in _PAIRS if pair[0] in values and pair[1] in values), None)
 
 
+def _pair_change(
+    name: str, values: Mapping[str, Any], pair: tuple[str, str], depth: int, money: Money
+) -> Iterator[ValueRow]:
+    before, after = pair
+    sides = money.below(before), money.below(after)
+    yield from _change(name, values[before], values[after], depth, sides)
+
+
 def _differences(
-    path: str, before: Mapping[str, Any], after: Mapping[str, Any], depth: int
+    path: str, before: Mapping[str, Any], after: Mapping[str, Any], depth: int, money: tuple[Money, Money]
 ) -> Iterator[ValueRow]:
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, _MISSING), after.get(name, _MISSING)
         if not _same(old, new):
-            yield from _change(f"{path}{name}", old, new, depth)
+            sides = money[0].below(name), money[1].below(name)
+            yield from _change(f"{path}{name}", old, new, depth, sides)
 
 
-def _change(name: str, old: Any, new: Any, depth: int) -> Iterator[ValueRow]:
+def _change(name: str, old: Any, new: Any, depth: int, money: tuple[Money, Money]) -> Iterator[ValueRow]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        yield from _differences(f"{name}." if len(name) < MAX_NAME else "", old, new, depth)
+        yield from _differences(f"{name}." if len(name) < MAX_NAME else "", old, new, depth, money)
         if same := sum(_same(old[key], new.get(key, _MISSING)) for key in old):
             yield replace(_line(name, f"{same:,} unchanged", depth), left_out=1)
         return
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         yield _text_change(name, old, new, depth)
         return
-    (was, was_cut), (now, now_cut) = _cut(_side(name, old), MAX_SIDE), _cut(_side(name, new), MAX_SIDE)
+    (was, was_cut), (now, now_cut) = (
+        _cut(_side(each, declared), MAX_SIDE) for each, declared in zip((old, new), money, strict=True)
+    )
     pieces = [_label(name), blocks.text(f"{was} → "), blocks.text(now, bold=True)]
     yield _row(depth, pieces, was_cut + now_cut + _cut(name, MAX_NAME)[1])
 
@@ -143,8 +169,8 @@ def _text_change(name: str, old: str, new: str, depth: int) -> ValueRow:
     return _row(depth, pieces, len(new), box or "(no lines differ)")  # a difference is never the whole text
 
 
-def _side(name: str, value: Any) -> str:
-    return "nothing" if value is _MISSING else scalars.words(name, value)
+def _side(value: Any, money: Money) -> str:
+    return "nothing" if value is _MISSING else scalars.words(value, money)
 
 
 def _same(old: Any, new: Any) -> bool:

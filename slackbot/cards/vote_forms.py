@@ -72,11 +72,12 @@ def reason_of(view: Mapping[str, Any]) -> str | None:
 
 
 def _question(view: RequestView, effect: str) -> list[Json]:
-    arguments = tree.show_values(json_text.arguments_of(view.action), 1200, 12)
+    arguments = tree.show_values(json_text.arguments_of(view.action), 1200, 12, view.money_in("args"))
+    known = tree.show_values(view.facts or {}, 1200, 12, view.money_in("facts"))
     return [
         blocks.rich_text(
             blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
-            *([facts.heading(view), *tree.show_values(view.facts, 1200, 12).parts] if view.facts else []),
+            *([facts.heading(view), *known.parts] if view.facts else []),
         ),
         blocks.rich_text(
             blocks.section(

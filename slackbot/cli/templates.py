@@ -32,6 +32,7 @@ CHECKPOINTS = """# Which tool calls people must see first; the first checkpoint 
 timeout = "24h"
 approvers = ["channel"]          # members of the review channel; or user ids (U...) and user groups (S...)
 unmatched = "review"             # a tool that no checkpoint names is asked about, too
+# money = ["facts.price"]        # what cards show as 1,899.00; everything else is shown as it is
 # default_agent = "data-manager" # takes what people write to the app itself
 
 [[checkpoint]]

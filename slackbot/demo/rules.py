@@ -18,6 +18,7 @@ notify = ["S0FINANCE"]
 timeout = "24h"
 prevent_self_review = true
 unmatched = "review"
+money = ["facts.price"]        # shown as 1,899.00; what is not named here is shown as it is
 
 [grants]                       # reviewers may allow the next ones in advance, within these bounds
 max_for = "24h"
@@ -80,6 +81,7 @@ checkpoint_id = "refunds-of-programs"  # examples/langgraph_refunds.py; others c
 action_pattern = "refund_order$"
 when = "args.price > 1000.0"
 description_template = "Refund ${{args.price}} for order {{args.order_id}}"
+money = ["args.price"]
 risk = "high"
 reject_reasons = ["Wrong amount", "Wrong customer"]
 """

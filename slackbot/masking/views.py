@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from agent.domain.masked_action import masked_action
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Change, ExecutionView, RequestView
 from agent.domain.run import RunValues, RunView
-from signoff.json_paths import Step
+from signoff.json_paths import steps_of
 from signoff.masks import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
 from signoff.values import Action
 from slackbot.masking.fair_threads import CARDS, FairThreads
@@ -33,8 +32,6 @@ T = TypeVar("T")
 Line = TypeVar("Line", bound=RequestLine)
 Hidden = tuple[tuple[str, str], ...]
 """Values hidden by their keys or a checkpoint's `redact`, each with its kind: true secrets, keep them in memory."""
-
-_STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\[("(?:\\.|[^"\\])*")\]""")
 
 _GRACE = 0.25
 """Seconds beyond the budget that people wait for a thread."""
@@ -288,13 +285,7 @@ def _change(change: Change, view: RequestView, find: Find) -> Change:
 
 def _changed(path: str, value: Any, view: RequestView, find: Find) -> RedactedValue:
     """At its own path: the keys around a value may make it a secret."""
-    return redact_value(value, find=find, redact=view.redact, steps=tuple(_steps(path)))
-
-
-def _steps(path: str) -> Iterator[Step]:
-    """Reads what `signoff.json_paths.written` wrote."""
-    for name, index, key in _STEP.findall(path):
-        yield name or (int(index) if index else json.loads(key))
+    return redact_value(value, find=find, redact=view.redact, steps=tuple(steps_of(path)))
 
 
 def _run(run: RunView, find: Find) -> RunView:

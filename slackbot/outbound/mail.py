@@ -72,14 +72,18 @@ def _html(description: str, lines: Pairs, links: Pairs) -> str:
 
 def _named_facts(view: RequestView) -> list[tuple[str, str]]:
     """Missing facts are marked, too."""
-    found = []
+    found, money = [], view.money_in("facts")
     for path in view.email_facts:
         *above, last = path.split(".")
         around: Any = view.facts
         for step in above:
             around = around.get(step) if isinstance(around, Mapping) else None
         known = isinstance(around, Mapping) and last in around
-        words = scalars.words(last, around[last], scalars.currency_in(around)) if known else "not known"
+        words = (
+            scalars.words(around[last], money.below(*above, last), scalars.currency_in(around))
+            if known
+            else "not known"
+        )
         found.append((without_links(path.replace(".", " "), 100), without_links(words, MAX_FACT)))
     return found
 

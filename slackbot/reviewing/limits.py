@@ -9,6 +9,7 @@ from agent.domain.limits import Limit, LimitState, Use
 from agent.domain.policy import Policy
 from agent.store.ids import new_id
 from agent.usecases import limits
+from signoff.formats import Money
 from signoff.json_paths import is_redacted
 from signoff.values import Person
 from slackbot.cards.limit_list import LimitLine
@@ -25,19 +26,19 @@ async def visible(db: Database, policy: Policy, person: Person) -> list[LimitLin
     states = await limits.states(db, new_id(), own) if own else ()
     lines: list[LimitLine] = []
     for limit in policy.limits:
-        hidden = _is_hidden(policy, limit)
+        hidden, money = _is_hidden(policy, limit), _money(policy, limit)
         named = [
-            LimitLine(limit, _agent(each.subject), each.used, each.waiting, hidden)
+            LimitLine(limit, _agent(each.subject), each.used, each.waiting, hidden, money)
             for each in found
             if each.limit == limit.name
         ]
-        mine = [_own(state, hidden) for state in states if state.use.limit is limit]
-        lines += named or mine or [LimitLine(limit, "", *_NOTHING, hidden)]
+        mine = [_own(state, hidden, money) for state in states if state.use.limit is limit]
+        lines += named or mine or [LimitLine(limit, "", *_NOTHING, hidden, money)]
     return lines
 
 
-def _own(state: LimitState, hidden: bool) -> LimitLine:
-    return LimitLine(state.use.limit, "you", state.used, state.waiting, hidden)
+def _own(state: LimitState, hidden: bool, money: Money) -> LimitLine:
+    return LimitLine(state.use.limit, "you", state.used, state.waiting, hidden, money)
 
 
 def _agent(subject: str) -> str:
@@ -49,6 +50,13 @@ def _is_hidden(policy: Policy, limit: Limit) -> bool:
     root, *steps = limit.of.split(".")
     masks = [policy.defaults.redact, *(rule.redact for rule in policy.rules)]
     return any(is_redacted(tuple(steps), redact, root) for redact in masks)
+
+
+def _money(policy: Policy, limit: Limit) -> Money:
+    """Declared by `[defaults]`, or by a checkpoint for the very same tools."""
+    same = (rule.money for rule in policy.rules if rule.action_pattern == limit.action_pattern)
+    declared = {*policy.defaults.money, *(path for paths in same for path in paths)}
+    return Money.declared(declared).below(*limit.of.split("."))
 
 
 _NOTHING = (Decimal(0), Decimal(0))

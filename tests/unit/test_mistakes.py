@@ -190,6 +190,17 @@ FILES = {
         4,
         '"description_template" is not a template',
     ),
+    "root of money": (
+        RULE + 'money = [\n  "fact.price",\n]',
+        4,
+        '"money" \'fact.price\' must start with "args." or "facts."',
+    ),
+    "name as money": (RULE + 'money = ["price"]', 4, '"money" \'price\' must start with "args." or "facts."'),
+    "root alone": (RULE + 'money = ["facts"]', 4, "'facts' is not a path such as facts.price"),
+    "path with brackets": (RULE + 'money = ["args.items[0].price"]', 4, "is not a path such as"),
+    "empty step": (RULE + 'money = ["args..price"]', 4, "is not a path such as facts.price"),
+    "money that is no list": ('[defaults]\nmoney = "facts.price"', 2, '[defaults]: "money" must be a list'),
+    "money that is no text": (RULE + "money = [5]", 4, "5 is not a path such as facts.price"),
     "same id": (RULE + RULE, 5, 'checkpoint "refunds": the id is already used in line 2'),
     "quorum": (
         RULE + 'approvers = ["U0ADA"]\napprovals_required = 2',

@@ -122,6 +122,7 @@ def _view(row: Row[Any]) -> RequestView:
         reason_required=frozenset(rule.reason_required),
         reject_reasons=rule.reject_reasons,
         redact=rule.redact,
+        money=rule.money,
         email_facts=rule.email_facts,
         allow_grants=rule.allow_grants and rule.risk < Risk.CRITICAL,
         grant_free=rule.grant_free,

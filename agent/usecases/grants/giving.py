@@ -26,6 +26,7 @@ from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.canonical import canonical_bytes
+from signoff.formats import Money
 from signoff.values import Person
 
 MAX_DESCRIPTION = 1000
@@ -112,7 +113,7 @@ async def propose(
             rule=rule_of_grant(rule),
             action=grant.as_action(),
             facts=None,
-            description=grant.describe()[:MAX_DESCRIPTION],
+            description=grant.describe(Money.declared(rule.money))[:MAX_DESCRIPTION],
             rationale=None,
             context={},
             agent=view.agent,

@@ -117,7 +117,7 @@ async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
     places.bind(tx, request.place, edit.place)
     if shown.rule.description_template is not None:  # the changed action's rule may have another title
         edit = replace(edit, description=shown.rule.describe(edit.action, edit.facts))
-    _write(tx, request, edit, before, made)
+    _write(tx, request, edit, before, made, shown.rule.money)
     return EditOutcome(request.revision + 1, request.editor_may_approve)
 
 
@@ -153,7 +153,12 @@ def _is_repeated(request: ReviewedRequest, edit: Edit) -> bool:
 
 
 def _write(
-    tx: Transaction, request: ReviewedRequest, edit: Edit, before: Action, made: list[Difference]
+    tx: Transaction,
+    request: ReviewedRequest,
+    edit: Edit,
+    before: Action,
+    made: list[Difference],
+    money: tuple[str, ...],
 ) -> None:
     editor, changes, revision = edit.editor.person, as_changes(made), request.revision + 1
     excluded = eligibility.with_editor(
@@ -183,7 +188,7 @@ def _write(
     audit.append(tx, request.head, AuditEntry(AuditKind.REQUEST_EDITED, audit.actor(editor), detail))
     if request.call_id is not None:
         calls.supersede_action(tx, request.call_id, request.agent)
-    line = outbox.edited_line(request.destination, request.id, editor, revision, changes)
+    line = outbox.edited_line(request.destination, request.id, editor, revision, changes, money)
     outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
 
 

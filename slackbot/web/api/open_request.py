@@ -21,7 +21,7 @@ from agent.usecases.grants import ProgramCall
 from agent.usecases.requests import NewRequest
 from signoff.canonical import canonical_bytes
 from signoff.context_limit import fit_context
-from signoff.description import quoted
+from signoff.description import describe, quoted
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Action
 from slackbot.masking import clean_description
@@ -238,7 +238,7 @@ async def _judge_and_open(
         facts=facts.values,
         facts_source=facts.source,
         description=await _description(judged.rule, judged, body, action, facts.values),
-        rationale=_rationale(judged.rule, body),
+        rationale=_rationale(judged.rule, body, action),
         context=_context(body),
         agent=agent,
         agent_version=EXTERNAL,
@@ -279,16 +279,24 @@ def _asserted(principal: Principal, requester: Requester) -> str:
 async def _description(
     rule: Rule, judged: Judgement, body: AskIn, action: Action, facts: FactValues | None
 ) -> str:
-    """The operator's description; otherwise the program's, quoted so that it cannot close the quotation."""
-    if rule.description_template is not None:
+    """The operator's description; otherwise the program's, quoted so that it cannot close the quotation.
+
+    What the client generated is no word of the program, and knows nothing of the policy.
+    """
+    if rule.description_template is not None or _is_generated(body, action):
         return judged.description
     said = f"The agent says: {quoted(body.action_description, MAX_DESCRIPTION)}"
     return await clean_description(said, action, facts, rule.redact)
 
 
-def _rationale(rule: Rule, body: AskIn) -> str | None:
+def _is_generated(body: AskIn, action: Action) -> bool:
+    return body.action is not None and body.action_description == describe(action)
+
+
+def _rationale(rule: Rule, body: AskIn, action: Action) -> str | None:
     """The program's own words, labelled as such on the card."""
-    included = [body.action_description] if rule.description_template is not None else []
+    own = rule.description_template is not None and not _is_generated(body, action)
+    included = [body.action_description] if own else []
     return "\n\n".join([*included, *([body.rationale] if body.rationale else [])]) or None
 
 

@@ -150,11 +150,11 @@ class RequestPage:
 
     @property
     def facts(self) -> tuple[tuple[Node, ...], int]:
-        return values.tree(self.view.facts or {})
+        return values.tree(self.view.facts or {}, self.view.money_in("facts"))
 
     @property
     def arguments(self) -> tuple[tuple[Node, ...], int]:
-        return values.tree(json_text.arguments_of(self.view.action))
+        return values.tree(json_text.arguments_of(self.view.action), self.view.money_in("args"))
 
     @property
     def exact_arguments(self) -> str:
@@ -167,12 +167,12 @@ class RequestPage:
 
     @property
     def changes(self) -> list[Node]:
-        return values.changed_values(self.view.changes)
+        return values.changed_values(self.view.changes, self.view.money_in("args"))
 
     @property
     def facts_since(self) -> list[Node]:
-        before = self.view.previous_facts
-        return [] if before is None else values.differences(before, self.view.facts or {})
+        before, money = self.view.previous_facts, self.view.money_in("facts")
+        return [] if before is None else values.differences(before, self.view.facts or {}, money)
 
 
 async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestView:

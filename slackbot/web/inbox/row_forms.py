@@ -57,7 +57,7 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         and view.risk < Risk.HIGH
         and Verdict.APPROVE.value not in view.reason_required,
         not unreadable(view),
-        amounts(view.facts, view.description),
+        amounts(view),
     )
     # A description that differs may be masked only for lack of time, so it is not kept.
     if form.approvable and view.description == stored.description:

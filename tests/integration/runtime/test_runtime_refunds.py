@@ -32,6 +32,7 @@ OVER_LIMIT = Policy(
             action_pattern="process_refund",
             when="facts.price > 1000.0",
             description_template="Refund ${facts.price} for order {args.order_id}",
+            money=("facts.price",),
             risk=Risk.HIGH,
             on_reject="tell_model",
             allow_edit=True,

@@ -21,6 +21,7 @@ channel = "C0REVIEW"
 approvers = ["S0FINANCE"]
 allow_edit = true
 redact = ["card"]
+money = ["facts.price"]
 
 [[checkpoint]]
 checkpoint_id = "refunds"

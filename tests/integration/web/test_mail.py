@@ -118,7 +118,11 @@ async def test_a_mail_carries_the_facts_that_policy_names(database: Database, ma
         "stock": 7,
     }
     named = ("price", "owner.name", "owner.token", "refunded_before", "price.more")
-    await ask(database, rule(email=(FINANCE,), email_facts=named), facts=facts)
+    await ask(
+        database,
+        rule(email=(FINANCE,), email_facts=named, money=("facts.price", "facts.price.more")),
+        facts=facts,
+    )
     await send(database, mailer(mailbox))
     [mail] = mailbox.mails
     plain, html = texts(mail)

@@ -49,6 +49,7 @@ def make_view(**changes: Any) -> RequestView:
         facts={"price": 1499.0, "currency": "EUR", "paid_at": "2026-12-24T10:00:00Z"},
         previous_facts=None,
         description="Refund 1,499.00 for order 7",
+        money=("facts.price", "args.amount"),
         rationale="The customer got the wrong size.",
         agent="refunds",
         agent_version="2",

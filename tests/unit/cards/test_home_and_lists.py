@@ -246,14 +246,17 @@ def test_a_digest_that_has_served_leads_to_no_list(referee: Any) -> None:
 def test_an_edit_is_a_diff_in_the_thread(referee: Any) -> None:
     """Who changed which argument from what to what; changes that are not kept with the line are counted."""
     changes = [{"path": "$.amount", "before": 1499, "after": 1200}]
-    card = cards.thread_line({"line": "edited", "user": "U0GRACE", "changes": changes, "more": 0})
+    edited = {"line": "edited", "user": "U0GRACE", "changes": changes, "money": ["args.amount"]}
+    card = cards.thread_line({**edited, "more": 0})
     referee.judge(card)
     words = referee.words(card.blocks)
     assert words.startswith("↩ Edited: earlier votes do not count")
     assert "by U0GRACE" in words
     assert "amount: 1,499.00 → 1,200.00" in words
     assert "more" not in words
-    many = cards.thread_line({"line": "edited", "user": "U0GRACE", "changes": changes, "more": 12})
+    undeclared = cards.thread_line({**edited, "money": None})
+    assert "amount: 1499 → 1200" in referee.words(undeclared.blocks)
+    many = cards.thread_line({**edited, "more": 12})
     referee.judge(many)
     assert "amount: 1,499.00 → 1,200.00… and 12 more" in referee.words(many.blocks)
 

@@ -491,7 +491,7 @@ def test_the_card_says_how_its_limits_stood(samples: Any, referee: Any) -> None:
     card = request_card(view)
     referee.judge(card)
     words = referee.words(card.blocks)
-    why = "refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without approval."
+    why = "refunds: 4,960.00 of 5,000.00 used in 24h, 999.00 waiting. No room for this without approval."
     assert words.index(why) < words.index("calls: 37 of 40 calls used in 24h")
     hidden = referee.words(request_card(replace(view, redact=("facts.price",))).blocks)
     assert "4,960" not in hidden

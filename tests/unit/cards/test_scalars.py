@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from signoff.formats import Money
 from slackbot.cards import scalars
+from tests.unit.cards.conftest import make_view
+
+MONEY = Money.declared(["value"]).below("value")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1499, "1,499.00"),
+        (1499.5, "1,499.50"),
+        (-20, "-20.00"),
+        ("1499.5", "1,499.50"),
+        ([1, 2.5, "n/a"], "1.00, 2.50, n/a"),
+        (1e300, "1e+300"),
+        (True, "yes"),
+        (None, "none"),
+        ("1e5", '"1e5"'),
+        ({"net": 5}, '{"net": 5}'),
+    ],
+)
+def test_declared_money(value: Any, shown: str) -> None:
+    """Money has two places and thousands apart; what is no number is shown as it is."""
+    assert scalars.words(value, MONEY) == shown
 
 
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [
-        ("price", 1499, "1,499.00"),
-        ("price", 1499.5, "1,499.50"),
-        ("refundAmount", 1234567.89, "1,234,567.89"),
-        ("unit_price", 0.00125, "0.00125"),
-        ("TOTAL_COST", -20, "-20.00"),
-        ("price_cents", 149900, "149900"),
+        *((name, 1499, "1499") for name in ("price", "amount", "refundAmount", "TOTAL_COST", "balance")),
+        ("price", 1499.5, "1499.5"),
+        ("prices", [1, 2.5], "1, 2.5"),
         ("total_rows", 12345, "12345"),
-        ("price", 1e300, "1e+300"),
-        ("balance", 0, "0.00"),
-        ("rows", 12345, "12345"),
         ("ratio", 0.1, "0.1"),
         ("paid", True, "yes"),
-        ("price", False, "no"),
         ("owner", None, "none"),
         ("tags", ["a", "b"], "a, b"),
-        ("prices", [1, 2.5], "1.00, 2.50"),
         ("tags", ["a, b", "c"], '["a, b", "c"]'),
         ("items", [{"id": 1}], '[{"id": 1}]'),
         ("empty", "", '""'),
@@ -46,15 +63,24 @@ from slackbot.cards import scalars
     ],
 )
 def test_values_by_type(name: str, value: Any, shown: str) -> None:
-    """Money has two places and thousands apart; other numbers are exact; nothing looks like something else."""
-    assert scalars.words(name, value) == shown
+    """Without a declaration every number is exact, whatever its name; nothing looks like something else."""
+    assert (name, scalars.words(value)) == (name, shown)
 
 
 def test_money_has_its_currency_when_the_object_names_one() -> None:
     """`currency` beside an amount is shown with it; anything but three capitals is not taken for one."""
     assert scalars.currency_in({"price": 5, "currency": "EUR"}) == "EUR"
     assert scalars.currency_in({"currency": "<!here>"}) is None
-    assert scalars.words("price", 5, "EUR") == "5.00 EUR"
-    assert scalars.words("rows", 5, "EUR") == "5"
-    assert scalars.amounts({"price": 5, "currency": "EUR"}) == "price 5.00 EUR"
-    assert scalars.amounts({"price": 5}, said="Refund 5.00") == ""
+    assert scalars.words(5, MONEY, "EUR") == "5.00 EUR"
+    assert scalars.words(5, currency="EUR") == "5"
+
+
+def test_money_among_the_facts_is_said_where_the_title_does_not() -> None:
+    """Only declared facts, by their path, at most three, and none that the description has."""
+    facts = {
+        "price": 5, "amount": 7, "currency": "EUR", "lines": [{"cost": 1}, {"cost": 2, "currency": "USD"}], "fee": 9,
+    }  # fmt: skip
+    view = make_view(facts=facts, money=("facts.price", "facts.lines.cost", "facts.fee", "args.amount"))
+    assert scalars.amounts(view) == "price 5.00 EUR, lines cost 1.00, lines cost 2.00 USD"
+    assert scalars.amounts(replace(view, description="Refund 5.00")) == "lines cost 1.00, lines cost 2.00 USD"
+    assert scalars.amounts(replace(view, money=())) == ""

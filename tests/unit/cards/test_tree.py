@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from signoff.formats import Money
 from slackbot.cards import tree
 
 
@@ -29,12 +30,13 @@ def test_points_in_time_also_in_the_readers_zone(referee: Any) -> None:
 
 
 def test_nested_objects_and_lists_are_indented(referee: Any) -> None:
-    """What belongs together stands together, and amounts deep inside are still money."""
+    """What belongs together stands together, and declared amounts deep inside are still money."""
     value = {
-        "order": {"currency": "EUR", "price": 5, "items": [{"sku": "A"}, {"sku": "B"}]},
+        "order": {"currency": "EUR", "price": 5, "items": [{"sku": "A", "price": 3}, {"sku": "B"}]},
         "tags": ["a", "b"],
     }
-    shown = tree.show_values(value, 1000)
+    money = Money.declared(["order.price", "order.items.price"])
+    shown = tree.show_values(value, 1000, money=money)
     assert lines(referee, shown) == [
         "order: ",
         "  currency: EUR",
@@ -42,6 +44,7 @@ def test_nested_objects_and_lists_are_indented(referee: Any) -> None:
         "  items: 2 items",
         "    1: ",
         "      sku: A",
+        "      price: 3.00",
         "    2: ",
         "      sku: B",
         "tags: a, b",
@@ -52,7 +55,7 @@ def test_nested_objects_and_lists_are_indented(referee: Any) -> None:
 def test_one_long_value_leaves_room_for_the_others(referee: Any) -> None:
     """A value full of somebody's prose is cut with a count, and the price behind it is still there."""
     shown = tree.show_values({"note": "x" * 10_000, "price": 5}, 2000)
-    assert "price: 5.00" in referee.words(shown.parts)
+    assert "price: 5" in referee.words(shown.parts)
     assert "more characters" in referee.words(shown.parts)
     assert not shown.complete
 
@@ -71,10 +74,11 @@ def test_differences(referee: Any) -> None:
     """Before and after stand side by side, also for what came or went; what is equal is left out."""
     before = {"price": 1499, "gone": 1, "same": 2, "deep": {"a": 1, "b": 2}}
     after = {"price": 1999, "new": True, "same": 2, "deep": {"a": 1, "b": 3}}
-    assert lines(referee, tree.changes(before, after, 1000)) == [
+    money = Money.declared(["price", "deep.b"])
+    assert lines(referee, tree.changes(before, after, 1000, money)) == [
         "price: 1,499.00 → 1,999.00",
         "gone: 1 → nothing",
-        "deep.b: 2 → 3",
+        "deep.b: 2.00 → 3.00",
         "deep: 1 unchanged",
         "new: nothing → yes",
     ]
@@ -92,9 +96,10 @@ def test_a_value_with_before_and_after_is_a_diff(referee: Any) -> None:
     shown = tree.show_values(value, 1000)
     assert lines(referee, shown) == ["row.plan: free → pro", "row: 1 unchanged", "  id: 7"]
     assert not shown.complete
-    assert lines(referee, tree.show_values({"old": 1, "new": 2, "why": "x"}, 1000)) == [
+    money = Money.declared(["new"])
+    assert lines(referee, tree.show_values({"old": 1, "new": 2, "why": "x"}, 1000, money=money)) == [
         "why: x",
-        "old → new: 1 → 2",
+        "old → new: 1 → 2.00",
     ]
 
 
@@ -114,5 +119,10 @@ def test_long_texts_differ_line_by_line(referee: Any) -> None:
 
 def test_edits_are_told_by_path(referee: Any) -> None:
     """What a reviewer changed is named by the argument's path, without JSONPath's root."""
-    shown = tree.edits([("$.amount", 1499, 1200), ("$.note", None, "x")], 1000)
-    assert lines(referee, shown) == ["amount: 1,499.00 → 1,200.00", "note: none → x"]
+    made = [("$.amount", 1499, 1200), ("$.note", None, "x"), ("$.to[1].fee", 1, 2), ('$["a key"]', 1, 2)]
+    money = Money.declared(["amount", "to.fee", "a key"])
+    assert lines(referee, tree.edits(made, 1000, money)) == [
+        "amount: 1,499.00 → 1,200.00", "note: none → x", "to[1].fee: 1.00 → 2.00", '$["a key"]: 1.00 → 2.00',
+    ]  # fmt: skip
+    assert lines(referee, tree.edits([("$.amount", 1499, 1200)], 1000)) == ["amount: 1499 → 1200"]
+    assert lines(referee, tree.edits([('$["\\u0⟦redacted⟧"]', 1, 2)], 1000, money))[0].endswith(": 1 → 2")

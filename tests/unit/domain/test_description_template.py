@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.description_template import check, render
-from slackbot.cards import scalars
+from signoff.formats import Money
 
 
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        ("Refund ${facts.price} for order {args.order_id}", "Refund $1,500.00 for order 7"),
+        ("Refund ${facts.price} for order {args.order_id}", "Refund $1500 for order 7"),
         ("{{{args.order_id}}} {{args.order_id}}", "{7} {args.order_id}"),
         ("{args.to.name}: {args.items.1.sku}", "“Ann”: “B”"),
         ("{args.to}", '{"name":"Ann"}'),
@@ -85,10 +85,18 @@ def test_a_fact_without_json_form_is_said_to_be_unreadable():
     assert render("{facts.x}", {}, {"x": float("nan")}) == "⟨unreadable: facts.x⟩"
 
 
-def test_money_reads_in_a_title_as_it_does_in_the_facts():
-    """A price is written as on the rest of the card; ids, rates and texts stay as they are."""
-    facts = {"price": 1899, "total_cost": 0.125, "rate": 1.5, "order_id": 12345, "amount": "1899"}
-    shown = render("{facts.price} {facts.total_cost} {facts.rate} {facts.order_id} {facts.amount}", {}, facts)
-    assert shown == "1,899.00 0.125 1.5 12345 1899"
-    said = f"Refund ${shown.split()[0]} for order 5"
-    assert (said, scalars.amounts({"price": 1899}, said)) == ("Refund $1,899.00 for order 5", "")
+def test_money_in_a_title_is_what_policy_declares():
+    """Declared paths are written as money, deep ones and those of lists too; every other number as it is."""
+    args = {
+        "amount": 1,
+        "lines": [{"price": 1899}, {"price": "20.5"}],
+        "rate": 1.5,
+        "paid": True,
+        "by": {"0": 3},
+    }
+    money = Money.declared(["facts.price", "args.lines.price", "args.rate.x", "args.paid", "args.by.price"])
+    template = "{facts.price} {args.amount} {args.lines.0.price} {args.lines.1.price}"
+    template += " {args.rate} {args.paid} {args.by.0}"
+    assert render(template, args, {"price": 1899}, money) == "1,899.00 1 1,899.00 20.50 1.5 true 3"
+    assert render(template, args, {"price": 1899}) == "1899 1 1899 20.5 1.5 true 3"
+    assert render("{args.lines.7.price} {args.rate.x}", args, None, money).count("missing") == 2

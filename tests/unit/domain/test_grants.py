@@ -16,6 +16,7 @@ from agent.domain.grant_terms import freeing_problem, limits_problem, rule_of_gr
 from agent.domain.grants import CallToCover, Grant, granters_refusal
 from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.rules import GrantLimits, Rule
+from signoff.formats import Money
 from signoff.values import Action, Person, Risk
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -278,3 +279,24 @@ def test_a_description_names_what_is_freed() -> None:
         "reason one of late, broken; price from 0 to 500) for the same requester, 3 times until "
         "2026-11-22 20:00 UTC, facts.price up to 1,000 in total"
     )
+    declared = Money.declared(["facts.price"])
+    assert (
+        "amount from 1 to 500.5; reason one of late, broken; price from 0.00 to 500.00"
+        in grant().describe(declared)
+    )
+    assert grant().describe(declared).endswith("facts.price up to 1,000.00 in total")
+
+
+def test_money_keeps_its_place_among_the_values_of_a_grant() -> None:
+    """The grant's own card shows declared values and bounds as money, wherever a constraint has them."""
+    rule = RULE.model_copy(update={"money": ("args.fee", "args.to.fee", "facts.price")})
+    money = Money.declared(rule_of_grant(rule).money)
+    for path in (
+        "args.arguments.fee.is",
+        "args.arguments.fee.to",
+        "args.arguments.to.is.fee",
+        "args.facts.price.from",
+    ):
+        assert money.below(*path.split(".")).shown(1) == "1.00", path
+    for path in ("args.fee", "args.arguments.fee", "args.arguments.amount.is", "args.uses", "args.sum"):
+        assert money.below(*path.split(".")).shown(1) is None, path

@@ -148,9 +148,7 @@ def test_the_file() -> None:
     assert policy.limits == (Limit("r", "refund", "count", "agent", 7 * DAY, Decimal("0.5")),)
     assert policy.digest != Policy().digest
     assert policy.digest != load(table.replace("0.5", "0.6"), filename="checkpoints.toml").digest
-    assert 'limit "r": 0.50 calls in 7d for each agent, then ask' in explain(
-        policy, ToolTraits("refund", "1")
-    )
+    assert 'limit "r": 0.5 calls in 7d for each agent, then ask' in explain(policy, ToolTraits("refund", "1"))
     assert "limit" not in explain(policy, ToolTraits("other", "1"))
 
 
@@ -208,7 +206,7 @@ max = 1
 
 def test_how_amounts_and_windows_are_written() -> None:
     """Digits in groups, never rounded; what is stored with a request reads back as it was."""
-    cases = {"4960.0": "4,960", "12.5": "12.50", "0.125": "0.125", "0": "0", "1e300": "1E+300"}
+    cases = {"4960.0": "4,960", "12.5": "12.5", "0.125": "0.125", "0": "0", "1e300": "1E+300"}
     assert {text: written(Decimal(text)) for text in cases} == cases
     windows = {"24h": DAY, "7d": 7 * DAY, "1h30m": timedelta(minutes=90), "90s": timedelta(seconds=90)}
     assert {length(each) for each in windows.values()} == {"24h", "7d", "1h30m", "1m30s"}

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from agent.domain.checkpoints import load
 from agent.domain.judgement import ToolTraits
 from agent.domain.policy import Policy
 from agent.domain.rules import Defaults, Rule, digest_of, stricter
@@ -32,7 +33,7 @@ def test_facts_decide_and_not_the_models_words():
     judged = judge(Policy((REFUND,)), arguments=arguments, facts={"price": 1500})
     assert judged.verdict == "ask"
     assert judged.rule == REFUND
-    assert judged.description == "Refund $1,500.00 for 7"
+    assert judged.description == "Refund $1500 for 7"
 
 
 def test_a_condition_that_is_false_lets_a_named_tool_run():
@@ -243,3 +244,20 @@ def test_the_digest_of_a_policy_follows_its_content():
 def test_stricter_says_whether_an_approval_is_still_enough(before, after, expected):
     """An approval is void when policy now asks for more people, more risk, or other people."""
     assert stricter(rule(**before), rule(**after)) is expected
+
+
+def test_money_of_the_defaults_reaches_every_rule_and_a_checkpoint_replaces_it():
+    """Synthetic rules and calls that nobody is asked about included; policies without it are those of before."""
+    policy = load(
+        '[defaults]\nmoney = ["args.fee"]\n[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "a"\n'
+        '[[checkpoint]]\ncheckpoint_id = "b"\naction_pattern = "b"\nmoney = ["args.amount"]',
+        filename="x.toml",
+    )
+    arguments = {"amount": 1, "fee": 2}
+    assert judge(policy, "a", arguments).description == "a(amount: 1, fee: 2.00)"
+    assert judge(policy, "b", arguments).description == "b(amount: 1.00, fee: 2)"
+    assert judge(policy, "c", arguments).description == "c(amount: 1, fee: 2.00)"
+    assert judge(policy, "d", arguments, read_only=True).description == "d(amount: 1, fee: 2.00)"
+    assert "money" not in REFUND.snapshot()
+    declared = policy.rules[1]
+    assert Rule.from_snapshot(declared.snapshot()) == declared

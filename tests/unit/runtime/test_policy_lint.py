@@ -149,3 +149,29 @@ url = "https://shop.example/"
     assert lint_policy(policy, REGISTRY, FILE)[-1].startswith(
         f"{FILE}:15: [[facts]]: refund is a tool of the agents"
     )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "money", "problem"),
+    [
+        ("refund", "args.amount", None),
+        ("refund", "facts.price", None),
+        ("refund", "args.amonut", 'refund has no such argument (did you mean "amount"?)'),
+        ("pay", "facts.price", "pay looks up no facts"),
+        (".*", "facts.price", None),  # one of them looks it up
+        (".*", "args.price", "none of its tools has it"),
+        ("other", "args.price", None),  # that no tool matches is said already
+    ],
+)
+def test_money_that_can_never_be_there_is_named(pattern: str, money: str, problem: str | None) -> None:
+    """A path that no tool of the checkpoint can have, with its line; an inherited one once, in the defaults."""
+    defaults = f'[defaults]\nmoney = ["{money}"]\n'
+    table = f'[[checkpoint]]\ncheckpoint_id = "x"\naction_pattern = "{pattern}"\n'
+    own = lint_policy(checkpoints.load(f'{table}money = ["{money}"]', filename=FILE), REGISTRY, FILE)
+    expected = [f'{FILE}:4: checkpoint "x": "money" names {money}, but {problem}'] if problem else []
+    assert [each for each in own if '"money"' in each] == expected
+    inherited = lint_policy(checkpoints.load(defaults + table, filename=FILE), REGISTRY, FILE)
+    nowhere = money in ("args.amonut", "args.price")
+    words = f'{FILE}:2: [defaults]: "money" names {money}, which none of the loaded tools has'
+    words += "; only other programs can have it"
+    assert [each for each in inherited if '"money"' in each] == ([words] if nowhere else [])
