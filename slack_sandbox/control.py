@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -18,6 +19,18 @@ from slack_sandbox.elements import NotOnScreen
 from slack_sandbox.parts import SandboxParts
 from slack_sandbox.person import InteractionResult, ScreenUser
 from slack_sandbox.refusal import Json, SandboxRefusal
+
+log = logging.getLogger(__name__)
+
+_SENTENCES = {
+    "channel_not_found": "There is no such channel here.",
+    "is_archived": "This channel is archived.",
+    "message_not_found": "This message has been deleted.",
+    "not_in_channel": "You are not a member of this channel.",
+    "thread_not_found": "This thread has been deleted.",
+    "user_not_found": "There is no such person here.",
+}
+"""What the page says in place of Slack's codes."""
 
 PAGE = Path(__file__).parent / "page"
 _KEEP_ALIVE_SECONDS = 15.0
@@ -60,8 +73,13 @@ class Control:
 
     def _person(self, user: str) -> ScreenUser:
         if user not in self._workspace.members:
-            raise KeyError(user)
+            raise SandboxRefusal("user_not_found")
         return ScreenUser(self._stage, user)
+
+    def _channel(self, channel: str) -> str:
+        if channel not in self._workspace.channels:
+            raise SandboxRefusal("channel_not_found")
+        return channel
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         index = PAGE / "index.html"
@@ -104,8 +122,12 @@ class Control:
         lever = self._stage.levers.get(request.match_info["name"])
         if lever is None:
             return web.json_response({"error": "no such lever"}, status=404)
-        told = lever()
-        return web.json_response({"told": told if isinstance(told, str) else await told})
+        try:
+            told = lever()
+            return web.json_response({"told": told if isinstance(told, str) else await told})
+        except Exception:
+            log.exception("a lever of the guide failed")
+            return web.json_response({"error": "failed"}, status=500)
 
     async def _messages(self, request: web.Request) -> web.Response:
         channel = request.match_info["channel"]
@@ -143,12 +165,17 @@ class Control:
             try:
                 wanted = await request.json()
                 answer = await act(self._person(wanted["user"]), wanted)
-            except (ValueError, TypeError, KeyError) as error:
-                return _refusal(f"bad request: {error!r}", 400)
             except NotOnScreen as error:
-                return _refusal(str(error), 200)
+                log.info("%s", error)
+                return _refusal(error.sentence, 200)
             except SandboxRefusal as error:
-                return _refusal(error.code, 200)
+                return _refusal(_SENTENCES.get(error.code, f"Slack refused this: {error.code}."), 200)
+            except (ValueError, TypeError, KeyError, AttributeError):
+                log.info("a request of the page could not be read", exc_info=True)
+                return _refusal("The sandbox did not understand this request.", 400)
+            except Exception:
+                log.exception("an action of the page failed")
+                return _refusal("The sandbox failed here. Its log says why.", 500)
             return web.json_response(
                 {
                     "ok": answer.error is None and not answer.errors,
@@ -162,24 +189,28 @@ class Control:
 
     def _acts(self) -> dict[str, Callable[[ScreenUser, Json], Awaitable[InteractionResult]]]:
         async def say(person: ScreenUser, wanted: Json) -> InteractionResult:
-            message = person.say(wanted["channel"], wanted["text"], wanted.get("thread_ts"))
+            message = person.say(self._channel(wanted["channel"]), wanted["text"], wanted.get("thread_ts"))
             return InteractionResult(True, None, 0.0, None, message)
 
         async def command(person: ScreenUser, wanted: Json) -> InteractionResult:
-            where = wanted["channel"], wanted.get("thread_ts")
+            where = self._channel(wanted["channel"]), wanted.get("thread_ts")
             return await person.command(wanted["command"], wanted.get("text", ""), *where)
 
         async def click(person: ScreenUser, wanted: Json) -> InteractionResult:
+            # The page may not have drawn the latest change yet: what it shows is pressed, as in Slack.
             return await person.click(
                 _place(wanted),
-                wanted["action_id"],
+                stale=True,
+                action_id=wanted["action_id"],
                 block_id=wanted["block_id"],
                 value=_chosen(wanted),
                 state=wanted.get("state"),
             )
 
         async def submit(person: ScreenUser, wanted: Json) -> InteractionResult:
-            return await person.submit(wanted["view_id"], wanted.get("values") or {})
+            return await person.submit(
+                wanted["view_id"], wanted.get("values") or {}, drawn=wanted.get("hash")
+            )
 
         async def close(person: ScreenUser, wanted: Json) -> InteractionResult:
             return await person.close(wanted["view_id"], bool(wanted.get("clear")))

@@ -39,7 +39,14 @@ INTERACTIVE = {*_STATE, *STATELESS}
 
 
 class NotOnScreen(LookupError):
-    """The person cannot press this: it is not on the message, modal or Home that they see."""
+    """The person cannot press this: it is not on the message, modal or Home that they see.
+
+    `sentence` is what the page says; the text also names what there is.
+    """
+
+    def __init__(self, text: str, sentence: str) -> None:
+        super().__init__(text)
+        self.sentence = sentence
 
 
 class NotFilledIn(ValueError):
@@ -107,7 +114,8 @@ def find(
     if len(fitting) != 1:
         there = [(found.block_id, found.action_id) for found in walk(blocks)]
         wanted = (block_id, action_id, label)
-        raise NotOnScreen(f"{len(fitting)} elements fit {wanted}; there are {there}")
+        sentence = "There are several such buttons here." if fitting else "This button is not there any more."
+        raise NotOnScreen(f"{len(fitting)} elements fit {wanted}; there are {there}", sentence)
     return fitting[0]
 
 
@@ -148,7 +156,8 @@ def option(element: Json, value: Any) -> Json:
     for each in offered:
         if each.get("value") == wanted:
             return dict(each)
-    raise NotOnScreen(f"no option {wanted!r} among {[each.get('value') for each in offered]}")
+    there = [each.get("value") for each in offered]
+    raise NotOnScreen(f"no option {wanted!r} among {there}", "This choice is not offered any more.")
 
 
 def check_filled_in(blocks: list[Json], values: Json) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable
 
 from slack_sandbox.refusal import Json, SandboxRefusal
 
+EARLIER = 20
+"""Versions of a message that screens may still show."""
 THREAD_FIELDS = ("thread_ts", "reply_count", "reply_users_count", "reply_users", "latest_reply", "is_locked")
 
 
@@ -27,6 +30,7 @@ class Messages:
         self._channels: dict[str, dict[str, Json]] = {}
         self._replies: dict[tuple[str, str], list[str]] = {}
         self._ephemeral: list[Json] = []
+        self._earlier: dict[tuple[str, str], deque[Json]] = {}
 
     def add(self, channel: str, message: Json, thread_ts: str | None = None) -> Json:
         """A reply to a reply goes to the root's thread. Raises SandboxRefusal `thread_not_found` if there is no such
@@ -73,8 +77,13 @@ class Messages:
             raise SandboxRefusal("message_not_found")
         return message
 
+    def earlier(self, channel: str, ts: str) -> list[Json]:
+        """What the message was before its last changes, newest first."""
+        return list(self._earlier.get((channel, ts), ()))
+
     def change(self, channel: str, ts: str, changes: Json, remove: Iterable[str] = ()) -> Json:
         stored = self._channels[channel][ts]
+        self._remember(channel, ts, stored)
         stored.update(changes)
         for name in remove:
             stored.pop(name, None)
@@ -147,10 +156,14 @@ class Messages:
                 if message is None:
                     del self._ephemeral[index]
                 else:
+                    self._remember(each["channel"], ts, each["message"])
                     kept = {name: each["message"][name] for name in ("ts", "channel", "is_ephemeral")}
                     each["message"] = {**message, **kept}
                 return True
         return False
+
+    def _remember(self, channel: str, ts: str, message: Json) -> None:
+        self._earlier.setdefault((channel, ts), deque(maxlen=EARLIER)).appendleft(dict(message))
 
     def _author(self, channel: str, ts: str) -> str:
         message = self._channels[channel][ts]

@@ -11,12 +11,15 @@ import hashlib
 import itertools
 import secrets
 import time
+from collections import deque
 from dataclasses import dataclass
 
 from slack_sandbox.elements import initial_state
 from slack_sandbox.refusal import Json, SandboxRefusal
 
 STACK_LIMIT = 3
+EARLIER = 20
+"""Versions of a view that screens may still show."""
 
 
 @dataclass
@@ -42,6 +45,7 @@ class Modals:
         self._triggers: dict[str, Trigger] = {}
         self._stacks: dict[str, list[Json]] = {}
         self._homes: dict[str, Json] = {}
+        self._earlier: dict[str, deque[Json]] = {}
         self._numbers = itertools.count(1)
 
     def new_trigger(self, user: str, channel: str | None = None, view_id: str | None = None) -> str:
@@ -99,6 +103,7 @@ class Modals:
             raise SandboxRefusal("hash_conflict")
         fresh = self._new(view, previous=None)
         fresh |= {name: standing[name] for name in ("id", "root_view_id", "previous_view_id")}
+        self._remember(standing)
         _keep_entered(standing["state"]["values"], fresh["state"]["values"])
         standing.clear()
         standing.update(fresh)
@@ -111,6 +116,7 @@ class Modals:
             raise SandboxRefusal("hash_conflict")
         home = self._new(view, previous=None)
         if standing is not None:
+            self._remember(standing)
             home |= {"id": standing["id"], "root_view_id": standing["id"]}
         self._homes[user] = home
         return copy.deepcopy(home)
@@ -120,6 +126,14 @@ class Modals:
             if view["id"] == view_id:
                 return copy.deepcopy(view)
         return None
+
+    def earlier(self, view_id: str) -> list[Json]:
+        """What the view was before its last updates, newest first."""
+        return copy.deepcopy(list(self._earlier.get(view_id, ())))
+
+    def _remember(self, standing: Json) -> None:
+        versions = self._earlier.setdefault(standing["id"], deque(maxlen=EARLIER))
+        versions.appendleft(copy.deepcopy(standing))
 
     def enter(self, user: str, view_id: str, values: Json) -> None:
         for view in [*self._stacks.get(user, []), *filter(None, [self._homes.get(user)])]:

@@ -115,7 +115,7 @@ class ScreenUser:
                 self._stage.response_urls.respond(link, body)
                 link.uses -= 1
             except SandboxRefusal as error:
-                answer.error = f"{command} failed with the error {error.code!r}"
+                answer.error = f'{command} failed with the error "{error.code}"'
         return answer
 
     async def click(
@@ -156,17 +156,22 @@ class ScreenUser:
             posts = link.posts
         return self._answer(await self._stage.deliveries.interactive(payload), since, posts)
 
-    async def submit(self, view: Any, values: Mapping[str, Any] | None = None) -> InteractionResult:
+    async def submit(
+        self, view: Any, values: Mapping[str, Any] | None = None, *, drawn: str | None = None
+    ) -> InteractionResult:
         """Fill in an open modal and submit it.
 
         `values` maps "block_id/action_id" (or "action_id") to a value, or a block_id to Slack state objects. An empty
-        required field returns `errors`, and nothing is sent.
+        required field returns `errors`, and nothing is sent. `drawn`: the hash of the version on the person's screen,
+        which may have been updated since; fields that it does not have are left out.
         """
         submissions = Submissions(self._stage)
-        standing = self._screens.view(self.id, view)
-        entered = self._screens.entered(standing, values or {})
-        self._workspace.modals.enter(self.id, standing["id"], entered)
-        standing = self._screens.view(self.id, standing)
+        standing, given = self._screens.view(self.id, view, drawn), values or {}
+        entered = self._screens.entered(standing, self._screens.known(standing, given) if drawn else given)
+        for block_id, actions in entered.items():
+            standing["state"]["values"].setdefault(block_id, {}).update(actions)
+        now = self._screens.view(self.id, view)
+        self._workspace.modals.enter(self.id, now["id"], self._screens.known(now, entered))
         try:
             elements.check_filled_in(standing["blocks"], standing["state"]["values"])
         except NotFilledIn as missing:

@@ -19,7 +19,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 class Gesture:
     """An element to press, by ids or `label`, and its input. `value` is an option's value or the selection, `state`
     other input on the surface. A `stale` gesture presses what the person's screen still shows although Slack has
-    replaced it.
+    replaced it: the given message or view, or else its newest version that has the element.
     """
 
     action_id: str | None = None
@@ -33,6 +33,21 @@ class Gesture:
         """Raises NotOnScreen."""
         return elements.find(blocks, self.action_id, self.block_id, self.label)
 
+    def drawn(self, versions: list[Json]) -> Json:
+        """The newest version that has the element as it was pressed. Raises NotOnScreen for the newest."""
+        for version in versions:
+            try:
+                found = self.element(version.get("blocks", []))
+                if found.element["type"] == "button" and self.value not in (None, found.element.get("value")):
+                    continue
+                if found.element["type"] == "overflow":
+                    elements.option(found.element, self.value)
+            except NotOnScreen:
+                continue
+            return version
+        self.element(versions[0].get("blocks", []))
+        return versions[0]
+
 
 class Screens:
     def __init__(self, workspace: SandboxWorkspace, response_urls: ResponseUrls) -> None:
@@ -42,19 +57,38 @@ class Screens:
     def press(self, user: str, place: Any, gesture: Gesture) -> ButtonPress:
         """Raises NotOnScreen."""
         if place == "home" or (isinstance(place, str | dict) and _is_view(place)):
-            stale = gesture.stale and isinstance(place, dict)
-            return self._press_on_view(user, dict(place) if stale else self.view(user, place), gesture)
-        return self._press_on_message(user, self._message(user, place, gesture.stale), gesture)
+            return self._press_on_view(user, self._drawn_view(user, place, gesture), gesture)
+        return self._press_on_message(user, self._drawn_message(user, place, gesture), gesture)
 
-    def view(self, user: str, place: Any) -> Json:
-        """`place` is a view, its id, or "home"."""
+    def view(self, user: str, place: Any, drawn: str | None = None) -> Json:
+        """`place` is a view, its id, or "home"; `drawn` the hash of the version on the person's screen."""
         if place == "home":
             view = self._workspace.modals.home(user)
         else:
             view = self._workspace.modals.find(user, place if isinstance(place, str) else place["id"])
         if view is None:
-            raise NotOnScreen(f"{user} does not see this view")
-        return view
+            gone = "This app has no Home for you yet." if place == "home" else "This form has been closed."
+            raise NotOnScreen(f"{user} does not see this view", gone)
+        versions = [view, *self._workspace.modals.earlier(view["id"])]
+        return next((each for each in versions if each["hash"] == drawn), view)
+
+    def _drawn_view(self, user: str, place: Any, gesture: Gesture) -> Json:
+        if gesture.stale and isinstance(place, dict):
+            return dict(place)
+        view = self.view(user, place)
+        if not gesture.stale:
+            return view
+        return gesture.drawn([view, *self._workspace.modals.earlier(view["id"])])
+
+    def known(self, view: Json, values: Mapping[str, Any]) -> Json:
+        """Those of the values, by block and action, that the view has inputs for; a screen may remember others."""
+        there = {(found.block_id, found.action_id) for found in elements.walk(view["blocks"])}
+        return {
+            block_id: kept
+            for block_id, actions in values.items()
+            if isinstance(actions, Mapping)
+            and (kept := {name: given for name, given in actions.items() if (block_id, name) in there})
+        }
 
     def entered(self, view: Json, values: Mapping[str, Any]) -> Json:
         """Plain values are converted for their element's type."""
@@ -74,7 +108,7 @@ class Screens:
             found for found in everything if name in (f"{found.block_id}/{found.action_id}", found.action_id)
         ]
         if len(named) != 1:
-            raise NotOnScreen(f"{len(named)} fields are called {name}")
+            raise NotOnScreen(f"{len(named)} fields are called {name}", "This form has changed.")
         return [(named[0], value)]
 
     def message_place(self, place: Any) -> tuple[str, str]:
@@ -82,16 +116,25 @@ class Screens:
             return place
         return place["channel"], place["ts"]
 
-    def _message(self, user: str, place: Any, stale: bool) -> Json:
-        channel, ts = self.message_place(place)
-        if stale and isinstance(place, dict):
+    def _drawn_message(self, user: str, place: Any, gesture: Gesture) -> Json:
+        if gesture.stale and isinstance(place, dict):
             return dict(place)
+        message = self._message(user, place)
+        if not gesture.stale:
+            return message
+        earlier = self._workspace.messages.earlier(message["channel"], message["ts"])
+        return message | {"blocks": gesture.drawn([message, *earlier]).get("blocks", [])}
+
+    def _message(self, user: str, place: Any) -> Json:
+        channel, ts = self.message_place(place)
         message = self._workspace.messages.find(channel, ts)
         if message is None:
             ephemeral_messages = self._workspace.messages.ephemeral_messages(user, channel)
             message = next((each for each in ephemeral_messages if each["ts"] == ts), None)
-        if message is None:
-            raise NotOnScreen(f"{user} does not see message {ts} in {channel}")
+        if message is None or message.get("subtype") == "tombstone":
+            raise NotOnScreen(
+                f"{user} does not see message {ts} in {channel}", "This message has been deleted."
+            )
         return message | {"channel": channel}
 
     def _press_on_message(self, user: str, shown: Json, gesture: Gesture) -> ButtonPress:
@@ -112,7 +155,9 @@ class Screens:
             container["thread_ts"] = thread_ts
         surface: Json = {"channel": Interactions.channel(channel)}
         if not is_ephemeral:
-            surface["message"] = {name: shown[name] for name in shown if name != "channel"}
+            # Slack knows the message as it is now, whatever the person's screen shows.
+            now = self._workspace.messages.find(channel.id, ts) or shown
+            surface["message"] = {name: now[name] for name in now if name != "channel"}
         surface["response_url"] = url
         state = elements.initial_state(shown["blocks"])
         self._fill_in(state, shown["blocks"], found, gesture)
@@ -125,7 +170,9 @@ class Screens:
         found = gesture.element(view["blocks"])
         state = copy.deepcopy(view["state"]["values"])
         self._fill_in(state, view["blocks"], found, gesture)
-        self._workspace.modals.enter(user, view["id"], state)
+        standing = self._workspace.modals.find(user, view["id"])
+        if standing is not None:
+            self._workspace.modals.enter(user, view["id"], self.known(standing, state))
         shown = view | {"state": {"values": state}}
         action = elements.press_report(
             found, _own(state, found), gesture.value, self._workspace.timestamps.next()
@@ -133,7 +180,10 @@ class Screens:
         return ButtonPress(found, action, {"type": "view", "view_id": view["id"]}, {"view": shown}, state, [])
 
     def _fill_in(self, state: Json, blocks: list[Json], found: FoundElement, gesture: Gesture) -> None:
-        for block_id, actions in self.entered({"blocks": blocks}, gesture.state or {}).items():
+        given = gesture.state or {}
+        if gesture.stale:
+            given = self.known({"blocks": blocks}, given)
+        for block_id, actions in self.entered({"blocks": blocks}, given).items():
             state.setdefault(block_id, {}).update(actions)
         if gesture.value is not None and found.element["type"] not in elements.STATELESS:
             own = elements.entered_state(found, gesture.value)

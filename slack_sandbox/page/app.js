@@ -194,7 +194,8 @@ async function settle() {
     drawPlace();
     await Promise.all(Object.keys(jobs).filter((each) => now.has(each)).map((each) => jobs[each]()));
   } catch (error) {
-    toast(`The page could not be refreshed: ${error.message}`);
+    console.warn(error);
+    toast("The page could not be refreshed. Is the sandbox still running?");
   }
 }
 
@@ -242,5 +243,6 @@ try {
   if (at.home) await openHome();
   listen(onChange);
 } catch (error) {
-  toast(`The sandbox did not answer: ${error.message}`);
+  console.warn(error);
+  toast("The sandbox did not answer. Is it still running?");
 }

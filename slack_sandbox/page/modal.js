@@ -1,7 +1,7 @@
 // The modal on top of a person's stack: title, blocks, Submit, Close, errors beside their fields.
 
 import { blocks } from "./blocks.js";
-import { byId, el, openDialog } from "./dom.js";
+import { byId, el, openDialog, toast } from "./dom.js";
 import { plain } from "./text.js";
 import { act, get } from "./workspace.js";
 
@@ -69,6 +69,7 @@ function formOf(view) {
 }
 
 async function press(block, part, extra) {
+  if (!shown) return;
   const { view, user } = shown;
   await act("click", { user, view_id: view.id, block_id: block.block_id, action_id: part.action_id, ...extra, state: forms.get(view.id) });
   await showViews(user);
@@ -80,9 +81,14 @@ async function submit(event) {
   const button = event.currentTarget.querySelector("button[type=submit]");
   if (!button || button.getAttribute("aria-busy")) return;
   button.setAttribute("aria-busy", "true");
-  const result = await act("submit", { user, view_id: view.id, values: forms.get(view.id) }, { quiet: true });
+  const result = await act("submit", { user, view_id: view.id, hash: view.hash, values: forms.get(view.id) }, { quiet: true });
   button.removeAttribute("aria-busy");
   const errors = result.response?.errors ?? result.errors;
+  if (shown?.view.id !== view.id) { // closed in the meantime, perhaps in another window
+    if (!result.ok) toast(result.error || "We had some trouble connecting. Try again?");
+    await showViews(user);
+    return;
+  }
   if (errors && Object.keys(errors).length) {
     shown.errors = errors;
     draw((await get(`/sandbox/people/${user}/views`)).stack.length);
@@ -95,11 +101,12 @@ async function submit(event) {
     body.prepend(el("p", { class: "banner", role: "alert" }, result.error || "We had some trouble connecting. Try again?"));
     return;
   }
-  if (shown) shown.errors = {};
+  shown.errors = {};
   await showViews(user);
 }
 
 async function leave() {
+  if (!shown) return;
   const { view, user } = shown;
   await act("close", { user, view_id: view.id });
   await showViews(user);

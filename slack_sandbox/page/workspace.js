@@ -25,12 +25,13 @@ export async function act(what, body, { quiet = false } = {}) {
     });
     result = await answer.json();
   } catch (error) {
-    result = { ok: false, error: `the sandbox did not answer (${error.message})` };
+    console.warn(error);
+    result = { ok: false, error: "The sandbox did not answer. Is it still running?" };
   }
   if (typeof result.elapsed === "number" && ["click", "submit", "command"].includes(what)) {
     byId("ack").textContent = `${result.ok ? "acknowledged" : "no good answer"} after ${seconds(result.elapsed)}`;
   }
-  if (!result.ok && !quiet) toast(result.error || "that did not work");
+  if (!result.ok && !quiet) toast(result.error || "That did not work.");
   return result;
 }
 
