@@ -197,7 +197,7 @@ async def test_a_link_of_an_email_leads_to_a_form_and_decides_nothing(porch: Por
 
 async def test_approve_on_the_page(porch: Porch) -> None:  # noqa: F811
     """A reviewer's form decides, by the path `page`, and the page shows the outcome and the timeline."""
-    asked = await porch.asked(7)
+    asked = await porch.asked(7, asking.rule(money=("facts.price",)))
     reader = await porch.visitor("U0GRACE")
     await reader.open(f"/inbox/requests/{asked}")
     for words in ("Refund 1500 for order 7", "price 1,500.00", "order_id 7", "refund order 7", "Ada asks"):
