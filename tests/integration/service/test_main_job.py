@@ -269,6 +269,7 @@ async def test_the_facts_decide_and_not_what_the_model_says(http_house: House) -
     checkpoint_id = "large"
     action_pattern = "process_refund"
     when = "facts.price > 1000.0"
+    money = ["facts.price"]
     approvers = ["S0FINANCE"]
     """
     await house.open([Agent("shop", "Refund orders.", [process_refund])], policy)
