@@ -22,6 +22,12 @@ from signoff.errors import MalformedArguments
 COMMAND = "signoff_command"
 """Holds the command of `signoff gate`, word by word. Reviewers cannot edit it."""
 
+FOLDER = "signoff_folder"
+"""Holds the directory of a coding agent's call, without symbolic links. Reviewers cannot edit it."""
+
+FIXED = {COMMAND: "the command that runs cannot be changed", FOLDER: "the directory cannot be changed"}
+"""Arguments that nobody can edit, and why."""
+
 
 @dataclass(frozen=True)
 class Action:

@@ -16,7 +16,7 @@ from agent.runtime.tool import NotDone, Tool
 from agent.usecases.requests import Edit, EditAttempt
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.errors import MalformedArguments
-from signoff.values import COMMAND, Action
+from signoff.values import FIXED, Action
 
 EDIT_TIMEOUT = 1.2
 """Seconds for facts: Slack wants a click's acknowledgement within 3 s."""
@@ -87,7 +87,9 @@ def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
         schema: Mapping[str, Any] = _tool(registry, view).offered["function"]["parameters"]
         return schema
     found = {
-        name: _TYPES.get(type(value), {}) for name, value in view.action.arguments.items() if name != COMMAND
+        name: _TYPES.get(type(value), {})
+        for name, value in view.action.arguments.items()
+        if name not in FIXED
     }
     return {"type": "object", "properties": found, "required": list(found)}
 
@@ -116,8 +118,9 @@ async def _judge_outside_edit(
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
     if added := arguments.keys() - view.action.arguments.keys():
         raise MalformedArguments(f"$.{min(added)}", NOT_ASKED_WITH)
-    if canonical_bytes(arguments.get(COMMAND)) != canonical_bytes(view.action.arguments.get(COMMAND)):
-        raise MalformedArguments(f"$.{COMMAND}", "the command that runs cannot be changed")
+    for name, why in FIXED.items():
+        if canonical_bytes(arguments.get(name)) != canonical_bytes(view.action.arguments.get(name)):
+            raise MalformedArguments(f"$.{name}", why)
     action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
     traits = ToolTraits(action.tool, action.tool_version)
     requester = view.requester.user_id if view.requester else None

@@ -2,25 +2,32 @@
 
 Tool names are the same for all agents, so one checkpoint covers all: `Bash` is the shell, `mcp__server__tool` an MCP
 server's tool. Agents run the tool when they do not understand an answer, so it has only documented fields.
+
+Most calls need nobody, and each starts this module anew: it imports nothing that takes long.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal
 
 from signoff.canonical import canonical_bytes, parse_arguments, parse_json
 from signoff.errors import MalformedArguments
+from signoff.values import FOLDER
 
 MAX_BYTES = 1024 * 1024
 """Limit for an event. The arguments themselves may have 256 KiB."""
 
-_SHELLS = frozenset({"Bash", "PowerShell"})
+SHELLS = ("Bash", "PowerShell", "Monitor")
+"""Tools that run commands; `Monitor` is Claude Code's for commands in the background."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -29,25 +36,39 @@ class ToolCall:
     """`name` has any characters, as the agent shows it; `tool` is the action that people are asked about."""
 
     name: str
+    tool: str
     arguments: dict[str, Any]
     session: str
+    cwd: str
     folder: str
-
-    @property
-    def tool(self) -> str:
-        return re.sub(r"[^A-Za-z0-9_.:-]", "_", self.name)
+    """`cwd` without symbolic links."""
+    roots: tuple[str, ...] = ()
+    """The folders of the project, if the event names them."""
 
     def matches(self, pattern: str) -> bool:
         """Either name counts: people copy the one that they see."""
         return any(re.fullmatch(pattern, each) for each in (self.name, self.tool))
 
     @property
+    def question(self) -> dict[str, Any]:
+        """What people approve: the folder is one of the arguments, so grants and rejections hold it, too."""
+        return self.arguments | {FOLDER: self.folder}
+
+    @property
     def digest(self) -> str:
+        return sha256(
+            canonical_bytes([self.session, self.tool, self.without_phrasing(self.question)])
+        ).hexdigest()
+
+    def without_phrasing(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Leave out a shell command's `description`: models phrase it differently each time."""
-        arguments = dict(self.arguments)
-        if self.tool in _SHELLS:
-            arguments.pop("description", None)
-        return sha256(canonical_bytes([self.session, self.folder, self.tool, arguments])).hexdigest()
+        left_out = ("description",) if self.tool in SHELLS else ()
+        return {name: value for name, value in arguments.items() if name not in left_out}
+
+    @property
+    def is_where_it_was(self) -> bool:
+        """False if the folder's path leads elsewhere by now."""
+        return os.path.realpath(self.cwd) == self.folder
 
 
 @dataclass(frozen=True)
@@ -90,37 +111,73 @@ def read_call(said: bytes) -> ToolCall:
 
 
 def _claude_code(event: dict[str, Any]) -> ToolCall:
-    """Codex has the same fields."""
-    return ToolCall(
-        _text(event, "tool_name"),
-        _arguments(event.get("tool_input")),
-        _text(event, "session_id"),
-        _text(event, "cwd"),
-    )
+    """Codex has the same fields, except `mcp_server`."""
+    name, server = _text(event, "tool_name"), event.get("mcp_server")
+    action = _action(name)
+    if isinstance(server, dict):
+        server_name = _text(server, "name")
+        tool = name.removeprefix(f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', server_name)}__")
+        action = _mcp_action(name, server_name, tool)
+    session = _text(event, "session_id")
+    return _call(name, action, event.get("tool_input"), session, event.get("cwd"))
 
 
 def _cursor_tool(event: dict[str, Any]) -> ToolCall:
     name = _text(event, "tool_name")
-    return _cursor(event, "Bash" if name == "Shell" else name, event.get("tool_input"))
+    return _cursor(event, name, "Bash" if name == "Shell" else _action(name), event.get("tool_input"))
 
 
 def _cursor_shell(event: dict[str, Any]) -> ToolCall:
-    return _cursor(event, "Bash", {"command": _text(event, "command")})
+    return _cursor(event, "Bash", "Bash", {"command": _text(event, "command")})
 
 
 def _cursor_mcp(event: dict[str, Any]) -> ToolCall:
-    server = event.get("mcp_server_name")
-    tool = _text(event, "tool_name")
-    return _cursor(event, f"mcp__{server}__{tool}" if server else f"mcp__{tool}", event.get("tool_input"))
+    server, tool = event.get("mcp_server_name") or "", _text(event, "tool_name")
+    name = f"mcp__{server}__{tool}" if server else f"mcp__{tool}"
+    return _cursor(event, name, _mcp_action(name, server, tool), event.get("tool_input"))
 
 
-def _cursor(event: dict[str, Any], tool: str, arguments: Any) -> ToolCall:
+def _cursor(event: dict[str, Any], name: str, tool: str, arguments: Any) -> ToolCall:
     """`cwd` is empty in command line events."""
-    roots = event.get("workspace_roots")
-    folder = event.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
-    session = _text(event, "conversation_id")
-    return ToolCall(tool, _arguments(arguments), session, str(folder))
+    named = event.get("workspace_roots")
+    roots = tuple(each for each in named if isinstance(each, str)) if isinstance(named, list) else ()
+    cwd = event.get("cwd") or (roots[0] if roots else None)
+    return _call(name, tool, arguments, _text(event, "conversation_id"), cwd, roots)
 
+
+def _call(
+    name: str, tool: str, arguments: Any, session: str, cwd: Any, roots: tuple[str, ...] = ()
+) -> ToolCall:
+    if not isinstance(cwd, str) or not Path(cwd).is_absolute() or "\0" in cwd:
+        raise MalformedArguments("$.cwd", "must be an absolute path: an approval is for one directory")
+    given = _arguments(arguments)
+    if FOLDER in given:
+        raise MalformedArguments(f"$.tool_input.{FOLDER}", "is a name that Signoff itself uses")
+    return ToolCall(name, tool, given, session, cwd, os.path.realpath(cwd), roots)
+
+
+def _mcp_action(name: str, server: str, tool: str) -> str:
+    """`a` with `b__c` is not `a__b` with `c`, nor is `my server` `my_server`."""
+    found, _, rest = name.removeprefix("mcp__").partition("__")
+    return _action(name, server, tool, certain=(found, rest) == ((server, tool) if server else (tool, "")))
+
+
+def _action(name: str, *parts: str, certain: bool = True) -> str:
+    """The name for policy. It ends in a digest if it could stand for another tool, too.
+
+    A pattern for the beginning of the name that the agent shows fits it nevertheless.
+    """
+    if certain and _PLAIN.fullmatch(name) and not _MARKED.search(name):
+        return name
+    digest = sha256(canonical_bytes([name, *parts])).hexdigest()[:32]
+    allowed = re.sub(r"[^A-Za-z0-9_.:-]", "_", name)
+    first = "" if allowed[0].isalpha() else "_"
+    return f"{first}{allowed}"[: _MAX_NAME - 33] + f".{digest}"
+
+
+_MAX_NAME = 128
+_PLAIN = re.compile(rf"[A-Za-z_][A-Za-z0-9_.:-]{{0,{_MAX_NAME - 1}}}")
+_MARKED = re.compile(r"\.[0-9a-f]{32}\Z")
 
 _READERS: dict[str, Callable[[dict[str, Any]], ToolCall]] = {
     "PreToolUse": _claude_code,

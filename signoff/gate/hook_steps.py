@@ -14,12 +14,16 @@ from signoff.client.handover import hand_over
 from signoff.errors import CollaborationError, Conflict, SignoffError
 from signoff.gate.coding_agents import CodingAgent, Permission, ToolCall
 from signoff.gate.open_questions import open_question
+from signoff.masks import has_mask
+from signoff.values import FOLDER
 
 PATIENCE = 30.0
 """Seconds that Signoff may be unreachable while asking."""
 
 HANDOVER_PATIENCE = 6.0
 """Seconds for each of claim and report: the agent waits no longer."""
+
+_OTHER = "what people decided is about another call (request {})"
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class HookSteps:
         """Ask, or resume an earlier question. Raises SignoffError, also for denials."""
         with open_question(self.call.digest) as question:
             asked = self._asked(question.key)
-            if isinstance(asked, Review) and _is_over(asked):
+            if isinstance(asked, Review) and (_is_over(asked) or not self._is_about_this(asked)):
                 question.renew()
                 asked = self._asked(question.key)
             if isinstance(asked, Approval):
@@ -45,6 +49,8 @@ class HookSteps:
                 asked = self.client.get(asked.id, wait=self._left(), patience=1.0)
             if asked.status == "waiting":
                 return Permission("deny", _later(asked))
+            if not self._is_about_this(asked):
+                return Permission("deny", _OTHER.format(asked.id))
             try:
                 permission = self._handed_over(concluded(asked))
             except CollaborationError as refusal:
@@ -53,26 +59,56 @@ class HookSteps:
             return permission
 
     def _asked(self, key: str) -> Review | Approval:
-        call, context = self.call, {"coding_agent": self.agent.title, "folder": self.call.folder}
-        patience = min(PATIENCE, max(1.0, self._left()))
+        question, patience = self.call.question, min(PATIENCE, max(1.0, self._left()))
         try:
-            return self.client.submit(call.tool, call.arguments, context=context, key=key, patience=patience)
+            return self.client.submit(
+                self.call.tool, question, context=self._context, key=key, patience=patience
+            )
         except Conflict:  # the same command, described differently by the model
             return self.client.get(key, patience=1.0)
+
+    @property
+    def _context(self) -> dict[str, str]:
+        return {
+            "coding_agent": self.agent.title,
+            "session": self.call.session,
+            "folder": self.call.folder,
+        }
+
+    def _is_about_this(self, asked: Review) -> bool:
+        """The agent may have asked under this name itself, with another session or folder on the card.
+
+        The claim has the arguments in full, and is compared with them.
+        """
+        shown = asked.raw.get("agent_context")
+        if asked.action != self.call.tool or not isinstance(shown, dict):
+            return False
+        masked = {name: value for name, value in shown.items() if name == "folder" and has_mask(str(value))}
+        return shown == self._context | masked
 
     def _handed_over(self, approval: Approval) -> Permission:
         by = f"Signoff: approved by {approval.reviewer}" if approval.reviewer else "Signoff: approved"
         notes = tuple(f"Note given by a reviewer with the approval: {each}" for each in approval.notes)
+        if not self.call.is_where_it_was:
+            return Permission("deny", f"{self.call.cwd} leads to another directory since people were asked")
         if approval.edited and not self.agent.takes_changes:
             claim = self.client.claim(approval, timeout=None, patience=HANDOVER_PATIENCE)
             self._report_unused(claim)
-            return Permission("deny", _changed(self.call.arguments, approval))
+            return Permission("deny", _changed(self.call.question, approval))
         wait = self._left() or None  # if facts have changed, people are asked again
         claim = self.client.do(hand_over(approval, timeout=wait, patience=HANDOVER_PATIENCE))
-        same = canonical_bytes(dict(claim.arguments)) == canonical_bytes(self.call.arguments)
-        if claim.action != self.call.tool or not (same or self.agent.takes_changes):
-            return Permission("deny", f"the approved call is a different one (request {claim.id})")
-        return Permission("allow", by, claim.arguments, notes)
+        if not self._is_this(claim) or not self.call.is_where_it_was:
+            return Permission("deny", _OTHER.format(claim.id))
+        arguments = {name: value for name, value in claim.arguments.items() if name != FOLDER}
+        return Permission("allow", by, arguments, notes)
+
+    def _is_this(self, claim: ClaimedAction) -> bool:
+        if claim.action != self.call.tool or claim.arguments.get(FOLDER) != self.call.folder:
+            return False
+        if claim.edited:
+            return self.agent.takes_changes
+        approved, asked = map(self.call.without_phrasing, (claim.arguments, self.call.question))
+        return canonical_bytes(approved) == canonical_bytes(asked)
 
     def _report_unused(self, claim: ClaimedAction) -> None:
         why = f"not run: a reviewer changed the arguments, and hooks of {self.agent.title} cannot"

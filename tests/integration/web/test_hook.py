@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from signoff.gate.coding_agents import Name
+from signoff.errors import MalformedArguments
+from signoff.gate.coding_agents import Name, read_call
 from signoff.gate.hook_settings import HookSettings
 from slackbot.reviewing import edits
 from tests import hook_events as events
@@ -25,8 +26,9 @@ from tests.integration.crash.process import environment
 from tests.integration.integrations.conftest import ROOT
 from tests.integration.web.conftest import GRACE, Program, Street, until
 from tests.integration.web.shell import Shell, Started, processes  # noqa: F401
+from tests.integration.web.test_grants import filled, form_of
 
-PUSH = "git push --force"
+SHOP, PRODUCTION = "/srv/ada/shop", "/srv/production"
 
 
 @pytest.fixture
@@ -94,9 +96,13 @@ async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -
     assert asked["action"] | {"tool_version": ""} == {
         "tool": "Bash",
         "tool_version": "",
-        "arguments": events.CLAUDE_BASH["tool_input"],
+        "arguments": events.CLAUDE_BASH["tool_input"] | {"signoff_folder": SHOP},
     }
-    assert asked["agent_context"] == {"coding_agent": "Claude Code", "folder": "/srv/ada/shop"}
+    assert asked["agent_context"] == {
+        "coding_agent": "Claude Code",
+        "session": "5b0c9a4e-claude",
+        "folder": SHOP,
+    }
     await hook.edit(request, command="git push")
     await grace.decides(request, revision=2, reason="Without force")
     answer = await hook.answer(waiting)
@@ -194,8 +200,8 @@ async def test_codex_and_cursor(
 
 
 async def test_policy_speaks_first(hook: Hook) -> None:
-    """Where policy needs nobody, or a tool is not matched, the agent goes by its own rules; what policy denies is
-    denied; nobody is asked."""
+    """Where policy needs nobody, or a call just edits the project, the agent goes by its own rules; what policy denies
+    is denied; nobody is asked."""
     status = {"command": "git status"}
     assert await hook.answer(hook("claude", hook_input(events.CLAUDE_BASH, status))) == {}
     assert await hook.answer(hook("codex", hook_input(events.CODEX_PATCH))) == {}
@@ -213,6 +219,147 @@ async def test_a_tool_is_matched_by_either_of_its_names(hook: Hook, match: str, 
     """A server's name counts as Cursor shows it, and as people see it: policy, which denies MCP tools, is asked."""
     event = hook_input(events.CURSOR_MCP, mcp_server_name="My Server")
     assert (await hook.answer(hook("cursor", event, "--match", match)))["permission"] == permission
+
+
+def _remembered(hook: Hook, event: dict[str, Any]) -> Path:
+    """The file with the open question of this call."""
+    folder = hook.folder / "state" / "signoff" / "hook"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / read_call(hook_input(event)).digest
+
+
+@pytest.mark.parametrize(("agent", "event"), [("claude", events.CLAUDE_BASH), ("codex", events.CODEX_BASH)])
+async def test_a_decision_for_another_place_is_not_used(
+    hook: Hook, grace: Program, agent: str, event: dict[str, Any]
+) -> None:
+    """The agent may copy what the hook remembers: elsewhere, in another session, for another tool, people are asked."""
+    await hook.answer(hook(agent, hook_input(event), "--timeout", "1s"))
+    await grace.decides(await hook.request())
+    before = _remembered(hook, event)
+    started = []
+    changes = ({"cwd": PRODUCTION}, {"session_id": "other"}, {"tool_name": "mcp__shell__run"})
+    for number, change in enumerate((*changes, *changes, *changes)):
+        elsewhere = event | change | {"tool_input": {"command": "git push --force", "timeout": number}}
+        after = _remembered(hook, elsewhere)
+        if number < 3:
+            after.write_bytes(before.read_bytes())
+        elif number < 6:
+            after.write_bytes(before.read_bytes().replace(before.name.encode(), after.name.encode()))
+        else:
+            after.symlink_to(before)
+        started.append(hook(agent, hook_input(elsewhere), "--timeout", "1s"))
+    for each in started:
+        assert '"deny"' in json.dumps(await hook.answer(each))
+    assert await hook.executions() == []
+    assert '"deny"' not in json.dumps(await hook.answer(hook(agent, hook_input(event))))
+    assert len(await hook.executions()) == 1
+
+
+async def test_a_question_that_the_agent_asked_itself_is_not_the_hooks(hook: Hook, grace: Program) -> None:
+    """It has the key and knows the name: what people saw is compared with the call before anything is handed over."""
+    agent = await hook.site.client((hook.folder / "key").read_text().strip())
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"folder": SHOP}, {}),
+        ({"session": "other"}, {}),
+        ({"coding_agent": "Cursor"}, {}),
+        ({"note": "harmless"}, {}),
+        ({}, {"signoff_folder": SHOP}),
+        ({}, {"signoff_folder": None}),
+        ({}, {"command": "ls"}),
+    ]
+    started = []
+    for number, (context, arguments) in enumerate(cases):
+        event = events.CODEX_BASH | {"cwd": PRODUCTION, "session_id": f"session-{number}"}
+        name = f"hook-{_remembered(hook, event).name}-{'0' * 32}"
+        shown = {"coding_agent": "Codex", "session": event["session_id"], "folder": PRODUCTION}
+        given = event["tool_input"] | {"signoff_folder": PRODUCTION} | arguments
+        asked = await agent.ask(name, action="Bash", arguments=given, agent_context=shown | context)
+        assert asked.status_code == 201, asked.text
+        await grace.decides(asked.json()["id"])
+        _remembered(hook, event).write_text(name)
+        started.append(hook("codex", hook_input(event), "--timeout", "1s"))
+    answers = [json.dumps(await hook.answer(each)) for each in started]
+    assert ['"deny"' in each for each in answers] == [True] * len(cases)
+
+
+async def test_a_link_that_is_turned_while_people_decide_leads_nowhere(hook: Hook, grace: Program) -> None:
+    """People saw where the folder's path led; if it leads elsewhere when they have decided, the call is denied."""
+    for name in ("shop", "production"):
+        (hook.folder / name).mkdir()
+    link = hook.folder / "link"
+    link.symlink_to(hook.folder / "shop")
+    waiting = hook("claude", hook_input(events.CLAUDE_BASH, cwd=str(link)))
+    request = await hook.request()
+    asked = (await grace.get(f"/pending/{request}")).json()
+    assert asked["action"]["arguments"]["signoff_folder"] == str(hook.folder / "shop")
+    link.unlink()
+    link.symlink_to(hook.folder / "production")
+    await grace.decides(request)
+    decision, reason, _ = await hook.claude(waiting)
+    assert (decision, "leads to another directory" in reason) == ("deny", True)
+    assert await hook.executions() == []
+
+
+async def test_nobody_edits_the_folder(hook: Hook) -> None:
+    """The command may be changed on the card, where it runs may not."""
+    hook("claude", hook_input(events.CLAUDE_BASH))
+    request = await hook.request()
+    with pytest.raises(MalformedArguments, match="the directory cannot be changed"):
+        await hook.edit(request, signoff_folder=PRODUCTION)
+
+
+GRANTING = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[grants]
+max_for = "24h"
+max_uses = 20
+
+[[checkpoint]]
+checkpoint_id = "shell"
+action_pattern = "Bash$"
+allow_grants = true
+grant_free = { signoff_folder = "/srv/ada/[a-z]+" }
+rejected_holds = "1h"
+"""
+
+
+@pytest.mark.parametrize("policy", [GRANTING])
+@pytest.mark.parametrize(("entered", "covered"), [({}, ["shop"]), ({"field__0": "free"}, ["shop", "other"])])
+async def test_a_grant_holds_the_folder(hook: Hook, entered: dict[str, Any], covered: list[str]) -> None:
+    """A grant given in one project covers no other, unless checkpoint and reviewer free the folder."""
+    hook("codex", hook_input(events.CODEX_BASH))
+    await hook.request()
+    slack = hook.site.house.slack
+    person = slack.person("U0GRACE")
+    await person.submit(await form_of(hook.site, await hook.site.house.card(0)), filled(**entered))
+    assert (await person.submit(slack.views("U0GRACE")[-1])).error is None
+    [_] = await column(hook.site.db, "SELECT request_id FROM approval_grant")
+    for folder in (
+        "/srv/ada/shop",
+        "/srv/ada/other",
+        PRODUCTION,
+        "/srv/ada/shop/../../production",
+        "/srv/ada",
+    ):
+        event = hook_input(events.CODEX_BASH, cwd=folder, session_id="next")
+        answer = await hook.answer(hook("codex", event, "--timeout", "1s"))
+        assert (answer == {}) == (folder.removeprefix("/srv/ada/") in covered), folder
+
+
+@pytest.mark.parametrize("policy", [GRANTING])
+async def test_a_standing_rejection_holds_the_folder(hook: Hook, grace: Program) -> None:
+    """What was rejected in one project is refused there in every session; in another one people are asked."""
+    waiting = hook("codex", hook_input(events.CODEX_BASH))
+    await grace.decides(await hook.request(), "rejected", reason="No")
+    assert '"deny"' in json.dumps(await hook.answer(waiting))
+    again = await hook.answer(hook("codex", hook_input(events.CODEX_BASH, session_id="next")))
+    assert "the same action was recently rejected" in json.dumps(again)
+    assert await hook.statuses() == ["rejected"]
+    hook("codex", hook_input(events.CODEX_BASH, session_id="next", cwd=PRODUCTION))
+    await hook.request()
 
 
 async def test_every_error_is_a_denial(hook: Hook) -> None:

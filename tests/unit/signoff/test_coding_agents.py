@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,12 @@ PUSH = "git push --force"
         (events.CODEX_BASH, "Bash", {"command": PUSH}, "/srv/ada/shop"),
         (events.CODEX_PATCH, "apply_patch", events.CODEX_PATCH["tool_input"], "/srv/ada/shop"),
         (events.CURSOR_SHELL, "Bash", {"command": PUSH}, "/srv/ada/shop"),
-        (events.CURSOR_MCP, "mcp__github__create_release", {"tag": "v7"}, "/srv/ada/shop"),
+        (
+            events.CURSOR_MCP | {"tool_name": "create_release"},
+            "mcp__github__create_release",
+            {"tag": "v7"},
+            "/srv/ada/shop",
+        ),
         (events.CURSOR_WRITE, "Write", events.CURSOR_WRITE["tool_input"], "/srv/ada/shop"),
         (events.CURSOR_TOOL_SHELL, "Bash", events.CURSOR_TOOL_SHELL["tool_input"], "/srv/ada/shop/api"),
     ],
@@ -52,6 +58,9 @@ def test_a_call_is_read_from_each_agents_event(
         (hook_input(events.CLAUDE_BASH, session_id=None), "$.session_id: must be a text"),
         (hook_input(events.CURSOR_MCP, tool_input="[1]"), "must be an object"),
         (b'{"hook_event_name": "PreToolUse", "cwd": "/", "cwd": "/tmp"}', "cwd"),
+        (hook_input(events.CLAUDE_BASH, cwd="shop"), "$.cwd: must be an absolute path"),
+        (hook_input(events.CURSOR_SHELL, workspace_roots=[]), "$.cwd: must be an absolute path"),
+        (hook_input(events.CLAUDE_BASH, {"signoff_folder": "/srv"}), "$.tool_input.signoff_folder"),
     ],
 )
 def test_what_is_no_call_is_refused(said: bytes, words: str) -> None:
@@ -68,12 +77,65 @@ def test_the_same_call_is_known_again() -> None:
     )
     assert read_call(again).digest == key
     for name in ("session_id", "cwd", "tool_name"):
-        changed = events.CLAUDE_BASH | {name: "other"}
+        changed = events.CLAUDE_BASH | {name: "/other"}
         assert read_call(hook_input(changed)).digest != key
     for given in ({"command": "git push"}, {"timeout": 1}):
         assert read_call(hook_input(events.CLAUDE_BASH, given)).digest != key
     one, other = (hook_input(events.CLAUDE_MCP, {"description": each}) for each in ("one", "other"))
     assert read_call(one).digest != read_call(other).digest
+
+
+def test_the_folder_is_where_its_path_leads(tmp_path: Path) -> None:
+    """People see the directory itself; a link that is turned to another one is another place."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "production").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "shop")
+    said = hook_input(events.CLAUDE_BASH, cwd=str(link))
+    call = read_call(said)
+    assert (call.folder, call.is_where_it_was) == (str(tmp_path / "shop"), True)
+    assert call.question == events.CLAUDE_BASH["tool_input"] | {"signoff_folder": str(tmp_path / "shop")}
+    link.unlink()
+    link.symlink_to(tmp_path / "production")
+    assert not call.is_where_it_was
+    assert read_call(said).digest != call.digest
+
+
+def _mcp(server: str, tool: str, **changes: Any) -> bytes:
+    return hook_input(events.CURSOR_MCP, mcp_server_name=server, tool_name=tool, **changes)
+
+
+def _claude_mcp(server: str, tool: str) -> bytes:
+    name = f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}"
+    return hook_input(events.CLAUDE_MCP, tool_name=name, mcp_server={"name": server})
+
+
+@pytest.mark.parametrize("said", [_mcp, _claude_mcp])
+def test_different_tools_never_have_one_name(said: Callable[[str, str], bytes]) -> None:
+    """Servers and tools whose names look alike are told apart; a pattern for the shown name fits each of them."""
+    pairs = [
+        *(("my server", "x"), ("my_server", "x"), ("my.server", "x"), ("my-server", "x"), ("MY_server", "x")),
+        *(("a", "b__c"), ("a__b", "c"), ("a_", "b"), ("a", "_b"), ("a__b__c", "d"), ("a", "b__c__d")),
+        *(("ｍy_server", "x"), ("my_server\u200b", "x"), ("s" * 70, "t" * 70), ("s" * 70, "t" * 71)),
+    ]
+    names = [read_call(said(*each)).tool for each in pairs]
+    assert len(set(names)) == len(pairs)
+    assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", each) for each in names)
+    assert read_call(said("my server", "x")).tool.startswith("mcp__my_server__x.")
+    assert read_call(said("my_server", "x")).tool == "mcp__my_server__x"
+    assert read_call(
+        said("my_server", read_call(said("my server", "x")).tool[len("mcp__my_server__") :])
+    ).tool not in (names)
+
+
+def test_a_tool_without_a_server_is_not_one_of_a_server() -> None:
+    """Cursor need not name the server, and any tool may have a name that no other agent would allow."""
+    assert read_call(_mcp("", "a__b")).tool != read_call(_mcp("a", "b")).tool == "mcp__a__b"
+    assert read_call(_mcp("", "create_release")).tool == "mcp__create_release"
+    plain = [
+        read_call(hook_input(events.CURSOR_WRITE, tool_name=each)).tool for each in ("my tool", "my_tool")
+    ]
+    assert (plain[0] != plain[1], plain[1]) == (True, "my_tool")
 
 
 def test_each_agent_is_answered_in_its_own_form() -> None:
