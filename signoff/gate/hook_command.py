@@ -14,6 +14,7 @@ from signoff.description import shorten
 from signoff.errors import SignoffError
 from signoff.gate import hook_settings, options
 from signoff.gate.coding_agents import AGENTS, MAX_BYTES, Name, Permission, ToolCall, answer_text, read_call
+from signoff.gate.unasked_calls import OTHER_TOOLS, is_unasked
 from signoff.visible_text import one_line
 
 LATEST = 20.0
@@ -44,11 +45,17 @@ def hook(
         typer.Option("--user", help="Use your own settings, for all projects, instead of this directory's."),
     ] = False,
     match: Annotated[
-        str, typer.Option(help="Which tools people are asked about: a regular expression for the whole name.")
-    ] = "Bash|mcp__.*",
+        str | None,
+        typer.Option(
+            help="The only tools that people are asked about: a regular expression for the whole name. Without it, "
+            "people are asked about every call that does not just read, talk to the user or edit the project.",
+            show_default=False,
+        ),
+    ] = None,
     timeout: Annotated[
         str, typer.Option(help="How long a call waits for people: 30m, 4h. Then it is denied, for now.")
     ] = "10m",
+    others: Annotated[bool, typer.Option(OTHER_TOOLS, hidden=True)] = False,
     url: options.Url = None,
     key_file: options.KeyFile = None,
 ) -> None:
@@ -63,7 +70,8 @@ def hook(
     if install or uninstall or show:
         if not 1 <= seconds <= 86400:
             raise typer.BadParameter("must be between 1s and 24h", param_hint="--timeout")
-        settings = hook_settings.HookSettings(agent, _pattern(match), int(seconds), user)
+        _check(match)
+        settings = hook_settings.HookSettings(agent, match, int(seconds), user)
         for line in settings.printed() if show else settings.install() if install else settings.uninstall():
             typer.echo(line)
         return
@@ -72,18 +80,21 @@ def hook(
     answer = _Answer(agent, seconds + LATEST)
     try:
         call = read_call(sys.stdin.buffer.read(MAX_BYTES + 1))
-        permission = _permission(agent, call, _pattern(match), seconds, url, key_file)
+        if match is None:
+            unasked = is_unasked(agent, call, others=others)
+        else:
+            _check(match)
+            unasked = not call.matches(match)
+        permission = Permission("none") if unasked else _permission(agent, call, seconds, url, key_file)
     except Exception as error:  # any error is a denial
         permission = Permission("deny", str(error) or type(error).__name__)
     answer.give(permission)
 
 
 def _permission(
-    agent: Name, call: ToolCall, match: str, seconds: float, url: str | None, key_file: Path | None
+    agent: Name, call: ToolCall, seconds: float, url: str | None, key_file: Path | None
 ) -> Permission:
     """Raises SignoffError and ValueError, also for denials."""
-    if not call.matches(match):
-        return Permission("none")
     deadline = time.monotonic() + seconds
     where, key = options.address(url), options.secret(key_file)
     from signoff.client import ApprovalClient  # noqa: PLC0415 - slow to import
@@ -93,12 +104,11 @@ def _permission(
         return HookSteps(client, AGENTS[agent], call, deadline).permission()
 
 
-def _pattern(match: str) -> str:
+def _check(match: str | None) -> None:
     try:
-        re.compile(match)
+        re.compile(match or "")
     except re.error as error:
         raise typer.BadParameter(f"is not a regular expression: {error}", param_hint="--match") from None
-    return match
 
 
 class _Answer:

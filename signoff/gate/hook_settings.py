@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from signoff.errors import SignoffError
 from signoff.gate.coding_agents import AGENTS, Name
+from signoff.gate.unasked_calls import OTHER_TOOLS, PRIVATE, UNASKED
 
 MARGIN = 30
 """Seconds that the agent waits beyond the hook's own wait for people."""
@@ -33,13 +33,15 @@ NEXT = {
     Name.CURSOR: "Restart Cursor if its settings do not show the hook.",
 }
 
-_CURSOR_FILE_TOOLS = ("Write", "StrReplace", "Edit", "Delete")
+UNSEEN = (
+    "what a script does that a command starts, tools that the provider runs, and what users type themselves"
+)
 
 
 @dataclass(frozen=True)
 class HookSettings:
     agent: Name
-    match: str
+    match: str | None
     seconds: int
     user: bool
 
@@ -50,8 +52,10 @@ class HookSettings:
         if after != before:
             self._write(after)
         done = "has the hook already" if after == before else "now has the hook"
-        asks = f"{AGENTS[self.agent].title} asks people before {self.match}, for up to {self.seconds} s"
+        what = "these calls" if self.match is None else f"calls of {self.match} only"
+        asks = f"{AGENTS[self.agent].title} asks people before {what}, for up to {self.seconds} s"
         yield f"{self.path} {done}: {asks}."
+        yield from self._coverage()
         yield f"It needs SIGNOFF_URL and SIGNOFF_KEY_FILE in its environment. {NEXT[self.agent]}"
 
     def uninstall(self) -> Iterator[str]:
@@ -61,6 +65,19 @@ class HookSettings:
         if after != before:
             self._write(after)
         yield f"{self.path} {'no longer has' if after != before else 'does not have'} the hook."
+
+    def _coverage(self) -> Iterator[str]:
+        tools = UNASKED[self.agent]
+        if self.match is not None:
+            yield "Asked: tools whose whole name matches. Leave --match out to be asked about unknown tools, too."
+            yield f"Not asked: every other tool, whatever it does, and {UNSEEN}."
+            return
+        yield (
+            "Asked: shell commands, MCP tools, web access, subagents, every tool that is not named below, and edits "
+            f"outside the project or in {', '.join(PRIVATE)}, and in the hook's own program."
+        )
+        yield f"Not asked: reading ({', '.join(tools.read)}), talking to the user ({', '.join(tools.talk)}),"
+        yield f"  edits of a file in the project ({', '.join(tools.edit)}); {UNSEEN}."
 
     def printed(self) -> Iterator[str]:
         """The file's new content. Raises SignoffError."""
@@ -77,7 +94,11 @@ class HookSettings:
     @property
     def command(self) -> str:
         """Without local paths: the file may be shared."""
-        return f"{self._ours} --match {shlex.quote(self.match)} --timeout {self.seconds}s || {FAILED}"
+        return self._command()
+
+    def _command(self, *options: str) -> str:
+        matched = [] if self.match is None else ["--match", shlex.quote(self.match)]
+        return " ".join([self._ours, *matched, *options, "--timeout", f"{self.seconds}s", "||", FAILED])
 
     # --- parts -------------------------------------------------------------------------------------------------
 
@@ -86,17 +107,16 @@ class HookSettings:
         return f"signoff hook {self.agent}"
 
     def _entries(self) -> dict[str, list[dict[str, Any]]]:
+        """For every tool: which calls are asked about is decided in one place, by the hook."""
         limit = self.seconds + MARGIN
         if self.agent is not Name.CURSOR:
             run: dict[str, Any] = {"type": "command", "command": self.command, "timeout": limit}
             if self.agent is Name.CLAUDE:
                 run["onFailure"] = "block"  # since version 2.1.295
-            return {"PreToolUse": [{"matcher": f"^({self.match})$", "hooks": [run]}]}
+            return {"PreToolUse": [{"matcher": ".*", "hooks": [run]}]}
         entry = {"command": self.command, "timeout": limit, "failClosed": True}
-        events = {"beforeShellExecution": [entry], "beforeMCPExecution": [entry]}
-        if tools := [tool for tool in _CURSOR_FILE_TOOLS if re.fullmatch(self.match, tool)]:
-            events["preToolUse"] = [entry | {"matcher": "|".join(tools)}]
-        return events
+        others = entry | {"command": self._command(OTHER_TOOLS)}
+        return {"beforeShellExecution": [entry], "beforeMCPExecution": [entry], "preToolUse": [others]}
 
     def _with_hook(self, settings: dict[str, Any]) -> dict[str, Any]:
         kept = self._without_hook(settings)

@@ -1,6 +1,7 @@
 """The command `signoff`. Usage errors print one line and exit with code 2.
 
 A command's module is imported only when the command is used: importing the service takes a second, and help must not.
+Coding agents start `signoff hook` before each of their calls, so that it is answered before even Typer is imported.
 """
 
 from __future__ import annotations
@@ -9,16 +10,11 @@ import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
-
-import typer
-from typer.core import TyperGroup
-from typer.main import get_group
+from typing import Any, NoReturn
 
 from signoff.errors import SignoffError
-from signoff.gate.help_text import unwrap_help
+from signoff.gate.unasked_calls import answers_at_once
 from signoff.storable_text import unstorable
 
 GROUPS = {
@@ -103,6 +99,10 @@ WRONG = 2
 def opened(name: str) -> Any:
     """Later tracebacks have secrets masked."""
     gc.disable()  # collecting between imports takes a fifth of their time, and what they make stays
+    import typer  # noqa: PLC0415 - slow to import, as the next two
+    from typer.main import get_group  # noqa: PLC0415
+
+    from signoff.gate.help_text import unwrap_help  # noqa: PLC0415
     from slackbot.masking import guard_tracebacks  # noqa: PLC0415 - slow to import
 
     guard_tracebacks()
@@ -119,51 +119,14 @@ def opened(name: str) -> Any:
     return unwrap_help(get_group(around).commands[name])
 
 
-class CommandGroup(TyperGroup):
-    """Imports only the command that is used."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, shown, rest = super().resolve_command(ctx, args)
-        return name, shown if name is None else opened(name), rest
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        try:
-            print(f"signoff {version('signoff')}")
-        except PackageNotFoundError:
-            print("signoff, not installed as a package")
-        raise typer.Exit
-
-
-cli = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Approvals in Slack for AI agents: an agent asks, a person clicks, the action runs once.",
-)
-
-
-@cli.callback()
-def signoff(
-    ctx: typer.Context,
-    shown: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
-    ] = False,
-) -> None:
-    """Runs before every command. Gives `signoff.gate` the secret masking, which it cannot import."""
-    ctx.obj = _masked
-
-
-for _group, _commands in GROUPS.items():
-    for _name, (_, _sentence) in _commands.items():
-        cli.command(_name, help=_sentence, rich_help_panel=_group)(lambda: None)
-
-
 def main() -> None:
+    if sys.argv[1:2] == ["hook"] and answers_at_once(sys.argv[2:]):
+        return
     import_module("agent")  # before a module named `agent` in the current folder can shadow it
     try:
         _check(sys.argv[1:])
+        from slackbot.cli.command_group import cli  # noqa: PLC0415 - slow to import
+
         cli(prog_name="signoff")
     except SignoffError as error:
         _fail(error)
@@ -180,11 +143,11 @@ def _check(arguments: Sequence[str]) -> None:
 
 def _fail(error: SignoffError) -> NoReturn:
     for line in getattr(error, "problems", [str(error)]):
-        print(f"signoff: {_masked(line)}", file=sys.stderr)
+        print(f"signoff: {masked(line)}", file=sys.stderr)
     raise SystemExit(WRONG)
 
 
-def _masked(line: str) -> str:
+def masked(line: str) -> str:
     from slackbot.masking import clean_now  # noqa: PLC0415 - slow to import
 
     return clean_now(line, assigned=False)

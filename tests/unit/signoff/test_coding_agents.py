@@ -13,6 +13,7 @@ import pytest
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.gate.coding_agents import Name, Permission, answer_text, read_call
 from signoff.gate.hook_settings import HookSettings
+from signoff.gate.unasked_calls import PRIVATE, UNASKED
 from tests import hook_events as events
 from tests.hook_events import hook_input
 
@@ -199,20 +200,20 @@ def test_the_hook_is_added_once_and_removed_without_a_trace(
     """What else is in the file stays, a second time changes nothing, and no key is written."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIGNOFF_KEY", "signoff_secret")
-    settings = HookSettings(agent, "Bash|Write|mcp__.*", 600, user=False)
+    settings = HookSettings(agent, None, 600, user=False)
     settings.path.parent.mkdir()
     settings.path.write_text(json.dumps(OTHERS[agent]))
     settings.path.chmod(0o600)
     shown = json.loads(next(settings.printed()))
     assert json.loads(settings.path.read_text()) == OTHERS[agent]
-    first, second = settings.install()
+    first, *_, last = settings.install()
     written = settings.path.read_text()
     assert json.loads(written) == shown
     assert (written.count("signoff hook "), settings.path.stat().st_mode & 0o777) == (
         3 if agent is Name.CURSOR else 1,
         0o600,
     )
-    assert ("now has the hook" in first, "SIGNOFF_KEY_FILE" in second) == (True, True)
+    assert ("now has the hook" in first, "SIGNOFF_KEY_FILE" in last) == (True, True)
     assert "has the hook already" in next(settings.install())
     assert settings.path.read_text() == written
     assert "signoff_secret" not in written
@@ -227,29 +228,47 @@ def test_the_hook_is_added_once_and_removed_without_a_trace(
 def test_what_is_written_is_what_each_agent_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole names are matched, a failed hook denies, and the agent waits longer than the hook does."""
+    """The hook gets every call, a failed hook denies, and the agent waits longer than the hook does."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
-    run = "--match 'Bash|mcp__.*' --timeout 600s || { echo 'Signoff: the hook failed, so this call is not approved'"
+    failed = "|| { echo 'Signoff: the hook failed, so this call is not approved'"
 
-    def written(agent: Name, user: bool = False) -> Any:
-        settings = HookSettings(agent, "Bash|mcp__.*", 600, user)
+    def written(agent: Name, match: str | None = None, user: bool = False) -> Any:
+        settings = HookSettings(agent, match, 600, user)
         list(settings.install())
         return json.loads(settings.path.read_text())["hooks"]
 
-    (group,) = written(Name.CLAUDE)["PreToolUse"]
-    (hook,) = group["hooks"]
-    assert hook.pop("command").startswith(f"signoff hook claude {run}")
-    assert group == {"matcher": "^(Bash|mcp__.*)$", "hooks": [hook]}
-    assert hook == {"type": "command", "timeout": 630, "onFailure": "block"}
+    for match, option in (("Bash|mcp__.*", "--match 'Bash|mcp__.*' "), (None, "")):
+        (group,) = written(Name.CLAUDE, match)["PreToolUse"]
+        (hook,) = group["hooks"]
+        assert hook.pop("command").startswith(f"signoff hook claude {option}--timeout 600s {failed}")
+        assert group == {"matcher": ".*", "hooks": [hook]}
+        assert hook == {"type": "command", "timeout": 630, "onFailure": "block"}
     (group,) = written(Name.CODEX, user=True)["PreToolUse"]
     assert (tmp_path / "codex" / "hooks.json").exists()
     assert group["hooks"][0].keys() == {"type", "command", "timeout"}
     entries = written(Name.CURSOR)
-    assert entries.keys() == {"beforeShellExecution", "beforeMCPExecution"}
-    (entry,) = entries["beforeShellExecution"]
-    assert entry.pop("command").startswith(f"signoff hook cursor {run}")
-    assert entry == {"timeout": 630, "failClosed": True}
+    assert entries.keys() == {"beforeShellExecution", "beforeMCPExecution", "preToolUse"}
+    for event, option in (("beforeShellExecution", ""), ("preToolUse", "--other-tools ")):
+        (entry,) = entries[event]
+        assert entry.pop("command").startswith(f"signoff hook cursor {option}--timeout 600s {failed}")
+        assert entry == {"timeout": 630, "failClosed": True}
+
+
+@pytest.mark.parametrize("agent", list(Name))
+def test_installing_says_what_is_covered(
+    agent: Name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tool that is not asked about is named, and what no hook sees; a pattern leaves out the rest, and says so."""
+    monkeypatch.chdir(tmp_path)
+    said = "\n".join(HookSettings(agent, None, 600, user=False).install())
+    tools = UNASKED[agent]
+    assert [each for each in (*tools.read, *tools.talk, *tools.edit, *PRIVATE) if each not in said] == []
+    assert re.search(
+        r"^Asked: shell commands, MCP tools, web access, .* every tool that is not named", said, re.MULTILINE
+    )
+    assert "what a script does that a command starts" in said
+    assert "Not asked: every other tool" in "\n".join(HookSettings(agent, "Bash", 600, user=False).install())
 
 
 @pytest.mark.parametrize("text", ["// mine\n{}", "[]", '{"hooks": []}', '{"hooks": {"PreToolUse": {}}}'])

@@ -1,0 +1,52 @@
+"""The commands of `signoff`, in the groups of its help."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from slackbot.cli import GROUPS, masked, opened
+
+
+class CommandGroup(TyperGroup):
+    """Imports only the command that is used."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, shown, rest = super().resolve_command(ctx, args)
+        return name, shown if name is None else opened(name), rest
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        try:
+            print(f"signoff {version('signoff')}")
+        except PackageNotFoundError:
+            print("signoff, not installed as a package")
+        raise typer.Exit
+
+
+cli = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Approvals in Slack for AI agents: an agent asks, a person clicks, the action runs once.",
+)
+
+
+@cli.callback()
+def signoff(
+    ctx: typer.Context,
+    shown: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Runs before every command. Gives `signoff.gate` the secret masking, which it cannot import."""
+    ctx.obj = masked
+
+
+for _group, _commands in GROUPS.items():
+    for _name, (_, _sentence) in _commands.items():
+        cli.command(_name, help=_sentence, rich_help_panel=_group)(lambda: None)
