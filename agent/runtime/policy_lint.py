@@ -1,7 +1,7 @@
 """Find parts of a checkpoints file that match no loaded tool, mostly misspelt names.
 
 Not errors: external programs may ask for such tools, a missing value shows as such, a failing condition asks. Also
-finds limits on values that the model writes, where facts are available.
+finds limits on values that the model writes, where facts are available, and conditions on parts of shell commands.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from agent.domain.rules import ObservedRule, Rule
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
 from agent.runtime.agents import Registry
+from agent.runtime.command_lint import partial_comparison
 from agent.runtime.tool import Tool
 from signoff import formats
+from signoff.gate.coding_agents import SHELLS
 
 _Finding = tuple[str, int, str | None, str]
 """Table, index among those of its name, key, and sentence."""
@@ -57,6 +59,11 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
         own_money = rule.money if rule.money != policy.defaults.money else ()
         for key, sentence in _of_rule(rule, tools, own_money):
             yield "checkpoint", index, key, f'checkpoint "{rule.checkpoint_id}": {sentence}'
+    for index, rule in enumerate(policy.in_file_order):
+        if (part := partial_comparison(rule.when or "")) and not _is_asked_anyway(policy, rule, tools):
+            words = f'"when" looks at a part of a command: {part}; what it does not look at can do anything'
+            instead = "compare whole commands: args.command in ['git status', 'ls']"
+            yield "checkpoint", index, "when", f'checkpoint "{rule.checkpoint_id}": {words}; {instead}'
     for measure in _bounds(policy):
         if (path := _claimed(measure.text, measure.money)) and _could_have_facts(tools, measure.names):
             words = f'"{measure.key}" reads {path}, which the model writes'
@@ -67,6 +74,15 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
         if each.tool in own:
             words = f"{each.tool} is a tool of the agents that are loaded, which looks up its own facts"
             yield facts_sources.TABLE, index, None, f"[[facts]]: {words}"
+
+
+def _is_asked_anyway(policy: Policy, rule: Rule, tools: list[Tool]) -> bool:
+    """A checkpoint without a condition catches what this one lets pass, so that it only chooses among reviewers."""
+    known = [name for name in (*SHELLS, *(tool.name for tool in tools)) if rule.names(name)]
+    always = [each for each in policy.rules if each.when is None]
+    if any(each.action_pattern == rule.action_pattern for each in always):
+        return True
+    return bool(known) and all(any(each.names(name) for each in always) for name in known)
 
 
 def lapsed_observations(policy: Policy, now: datetime) -> list[tuple[Rule, str]]:

@@ -175,3 +175,79 @@ def test_money_that_can_never_be_there_is_named(pattern: str, money: str, proble
     words = f'{FILE}:2: [defaults]: "money" names {money}, which none of the loaded tools has'
     words += "; only other programs can have it"
     assert [each for each in inherited if '"money"' in each] == ([words] if nowhere else [])
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "!args.command.startsWith('git status')",
+        'args["command"].startsWith("rm")',
+        "!(args.cmd.endsWith(' --dry-run'))",
+        "!args.command.contains('status')",
+        "!args.command.matches('^git status')",
+        "!args.command.matches('git status$')",
+        "!args.command.matches('git status')",
+        "!args.command.matches('^(git (status|diff|log)|ls|cat|make test)( |$)')",
+        "!args.command.matches('^git status$|^ls')",
+        "!args.command.matches('^git status$|ls$')",
+        "!args.command.matches('^git status.*$')",
+        "!args.command.matches('^git diff [^;]+$')",
+        "!args.command.matches(r'^git \\S*$')",
+        "!args.command.matches('^git [\\\\s\\\\S]*$')",
+        "!args.command.matches('^git (.)*$')",
+        "!args.command.matches('^git .{0,80}$')",
+        "!args.command.matches('^git [a[^b]]+$')",
+        "!args.command.matches('^git( status$)?')",
+        "!args.command.matches('(^git)? status$')",
+        "!args.command.matches('(?m)^git status$')",
+        "!args.command.matches('^(?m:git status$)')",
+        "!args.command.matches('^git ' + 'status$')",
+        "!args.command.matches('^git status\\\\$')",
+        "!args.command.matches('^git status[$]')",
+        "!string(args.command).startsWith('git')",
+        "!(has(args.command) && args.command.matches('^ls'))",
+        "![args.command].all(each, each.startsWith('ls'))",
+        "args.signoff_command[0] != 'kubectl'",
+        "!('kubectl' in args.signoff_command)",
+        "!args.command.matches('^ls$') || args.command.matches('[;&|]')",
+    ],
+)
+def test_a_part_of_a_command_is_no_reason_to_run(when: str) -> None:
+    """What follows a beginning, or a pattern without an end, can be an option that writes, or another command."""
+    [sentence] = [
+        each for each in findings(action_pattern="Bash$", when=when) if "a part of a command" in each
+    ]
+    assert sentence.startswith(f'{FILE}:4: checkpoint "x": "when" looks at')
+    assert "compare whole commands" in sentence
+    policy = checkpoints.load(
+        f"[[checkpoint]]\ncheckpoint_id = 'x'\naction_pattern = 'Bash'\nwhen = '''{when}'''\n"
+        "[[checkpoint]]\ncheckpoint_id = 'rest'\naction_pattern = 'Bash|Power.*|Monitor'\n",
+        filename=FILE,
+    )
+    assert [each for each in lint_policy(policy, Registry(), FILE) if "a part of a command" in each] == []
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "!(args.command in ['git status', 'git diff', 'ls'])",
+        "args.command != 'git status'",
+        "!args.command.matches('^git (status|diff)$')",
+        "!args.command.matches('^(git (status|diff( --stat)?)|ls( -l)?)$')",
+        "!args.command.matches('(?i)^git log -[0-9]{1,3}$')",
+        "!args.command.matches(r'\\A(?:ls|git status)\\z')",
+        "!args.command.matches('^ls$|^git status$')",
+        "!args.command.matches('^(?P<tool>git|hg) status[.]?$')",
+        "args.signoff_command != ['kubectl', 'get', 'pods']",
+        "!(args.command == 'ls' && args.signoff_folder.startsWith('/srv/ada/'))",
+        "args.path.startsWith('/srv')",
+        "args.note == 'args.command.startsWith(1)'",
+        "args.command == 'ls' // args.command.startsWith('x')",
+        "!(args.command == 'ls' && args.paths.all(each, size(each) < 9))",
+    ],
+)
+def test_whole_commands_are_not_mentioned(when: str) -> None:
+    """Equality, lists, patterns from end to end, and parts of anything else."""
+    assert [
+        each for each in findings(action_pattern="Bash$", when=when) if "a part of a command" in each
+    ] == []
