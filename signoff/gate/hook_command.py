@@ -80,11 +80,8 @@ def hook(
     answer = _Answer(agent, seconds + LATEST)
     try:
         call = read_call(sys.stdin.buffer.read(MAX_BYTES + 1))
-        if match is None:
-            unasked = is_unasked(agent, call, others=others)
-        else:
-            _check(match)
-            unasked = not call.matches(match)
+        _check(match)
+        unasked = is_unasked(agent, call, match=match, others=others)
         permission = Permission("none") if unasked else _permission(agent, call, seconds, url, key_file)
     except Exception as error:  # any error is a denial
         permission = Permission("deny", str(error) or type(error).__name__)

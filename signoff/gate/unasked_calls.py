@@ -102,11 +102,13 @@ def answers_at_once(words: Sequence[str]) -> bool:
     return True
 
 
-def is_unasked(agent: Name, call: ToolCall, *, others: bool = False) -> bool:
-    """`others`: the event is `OTHER_TOOLS`."""
-    tools = UNASKED[agent]
+def is_unasked(agent: Name, call: ToolCall, *, match: str | None = None, others: bool = False) -> bool:
+    """`match`: instead of the lists, the only tools that are asked about. `others`: the event is `OTHER_TOOLS`."""
     if others and agent is Name.CURSOR and (call.name == "Shell" or call.name.startswith("MCP:")):
         return True
+    if match is not None:
+        return not call.matches(match)
+    tools = UNASKED[agent]
     if call.tool in tools.read or call.tool in tools.talk:
         return True
     return call.tool in tools.edit and _edits_only_the_project(agent, call)

@@ -125,6 +125,8 @@ def test_cursors_event_for_all_tools_leaves_those_with_their_own(shop: Path) -> 
     for tool in ("Shell", "MCP:create_release"):
         said = hook_input(events.CURSOR_WRITE, tool_name=tool, tool_input={"command": "ls"})
         assert is_unasked(Name.CURSOR, read_call(said), others=True)
+        assert is_unasked(Name.CURSOR, read_call(said), match=".*", others=True)
+        assert not is_unasked(Name.CURSOR, read_call(said), match=".*")
         assert not is_unasked(Name.CURSOR, read_call(said))
         assert not is_unasked(Name.CLAUDE, read_call(said), others=True)
     shell = read_call(hook_input(events.CURSOR_SHELL))
