@@ -25,9 +25,6 @@ COMMAND = "signoff_command"
 FOLDER = "signoff_folder"
 """Holds the directory of a coding agent's call, without symbolic links. Reviewers cannot edit it."""
 
-FIXED = {COMMAND: "the command that runs cannot be changed", FOLDER: "the directory cannot be changed"}
-"""Arguments that nobody can edit, and why."""
-
 
 @dataclass(frozen=True)
 class Action:

@@ -16,7 +16,7 @@ from agent.runtime.tool import NotDone, Tool
 from agent.usecases.requests import Edit, EditAttempt
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.errors import MalformedArguments
-from signoff.values import FIXED, Action
+from signoff.values import COMMAND, FOLDER, Action
 
 EDIT_TIMEOUT = 1.2
 """Seconds for facts: Slack wants a click's acknowledgement within 3 s."""
@@ -89,7 +89,7 @@ def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
     found = {
         name: _TYPES.get(type(value), {})
         for name, value in view.action.arguments.items()
-        if name not in FIXED
+        if name not in (COMMAND, FOLDER)
     }
     return {"type": "object", "properties": found, "required": list(found)}
 
@@ -118,9 +118,9 @@ async def _judge_outside_edit(
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
     if added := arguments.keys() - view.action.arguments.keys():
         raise MalformedArguments(f"$.{min(added)}", NOT_ASKED_WITH)
-    for name, why in FIXED.items():
+    for name, what in ((COMMAND, "command that runs"), (FOLDER, "directory")):
         if canonical_bytes(arguments.get(name)) != canonical_bytes(view.action.arguments.get(name)):
-            raise MalformedArguments(f"$.{name}", why)
+            raise MalformedArguments(f"$.{name}", f"the {what} cannot be changed")
     action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
     traits = ToolTraits(action.tool, action.tool_version)
     requester = view.requester.user_id if view.requester else None

@@ -59,11 +59,7 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
         own_money = rule.money if rule.money != policy.defaults.money else ()
         for key, sentence in _of_rule(rule, tools, own_money):
             yield "checkpoint", index, key, f'checkpoint "{rule.checkpoint_id}": {sentence}'
-    for index, rule in enumerate(policy.in_file_order):
-        if (part := partial_comparison(rule.when or "")) and not _is_asked_anyway(policy, rule, tools):
-            words = f'"when" looks at a part of a command: {part}; what it does not look at can do anything'
-            instead = "compare whole commands: args.command in ['git status', 'ls']"
-            yield "checkpoint", index, "when", f'checkpoint "{rule.checkpoint_id}": {words}; {instead}'
+    yield from _partial_comparisons(policy, tools)
     for measure in _bounds(policy):
         if (path := _claimed(measure.text, measure.money)) and _could_have_facts(tools, measure.names):
             words = f'"{measure.key}" reads {path}, which the model writes'
@@ -74,6 +70,14 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
         if each.tool in own:
             words = f"{each.tool} is a tool of the agents that are loaded, which looks up its own facts"
             yield facts_sources.TABLE, index, None, f"[[facts]]: {words}"
+
+
+def _partial_comparisons(policy: Policy, tools: list[Tool]) -> Iterator[_Finding]:
+    for index, rule in enumerate(policy.in_file_order):
+        if (part := partial_comparison(rule.when or "")) and not _is_asked_anyway(policy, rule, tools):
+            words = f'"when" looks at a part of a command: {part}; what it does not look at can do anything'
+            instead = "compare whole commands: args.command in ['git status', 'ls']"
+            yield "checkpoint", index, "when", f'checkpoint "{rule.checkpoint_id}": {words}; {instead}'
 
 
 def _is_asked_anyway(policy: Policy, rule: Rule, tools: list[Tool]) -> bool:

@@ -62,6 +62,7 @@ MUST_BE_ASKED: dict[tuple[str, str], list[Call]] = {
     ("docs/policy.md", "small-refunds"): [*refunds(0, 100, 100.01, 5000, region="eu"), *UNKNOWN],
     ("docs/policy.md", "refunds (limit)"): [*refunds(1, 5000.5, 1e9), *UNKNOWN],
     ("docs/policy.md", "refunds"): LARGE,
+    ("docs/policy.md", "orders"): [Call("order_goods", {"item": "desk", "amount": 1}), Call("order_goods")],
     ("docs/gate.md", "cluster"): words(
         *(["kubectl", "delete", "pod", "shop"], ["kubectl"], ["kubectl", "get", "pods", "--as=admin"], []),
         *(["env", "kubectl", "get", "pods"], ["sh", "-c", "kubectl get pods"], "kubectl get pods", None),
