@@ -62,13 +62,16 @@ async def pause(db: Database, schedule_id: UUID, *, by: str) -> bool:
 
 
 async def resume(db: Database, schedule_id: UUID, *, by: str) -> bool:
-    """False: not paused. Raises NotFound."""
+    """False: not paused. Raises NotFound, and Conflict if its times cannot be read any more."""
     async with db.transaction() as tx:
         found = await _locked(tx, schedule_id)
         if found.next_at is not None:
             return False
         at = await clock.now(tx)
-        schedules.set_next(tx, schedule_id, Cron(found.cron, found.timezone).after(at))
+        try:
+            schedules.set_next(tx, schedule_id, Cron(found.cron, found.timezone).after(at))
+        except ValueError as unreadable:
+            raise Conflict(f"{unreadable}; remove this schedule and add another one") from None
         await audit.record(tx, _subject(schedule_id), AuditKind.SCHEDULE_RESUMED, by, {})
     return True
 
@@ -76,21 +79,24 @@ async def resume(db: Database, schedule_id: UUID, *, by: str) -> bool:
 async def start(
     db: Database, schedule: Schedule, due_at: datetime, now: datetime, new: NewRun, missed: str | None
 ) -> UUID | None:
-    """Start the run, or record it as failed because it was ``missed``. None: another process did."""
+    """Start the run, or record it as failed because it was ``missed``. None: this time has come before.
+
+    A schedule whose times cannot be read any more is paused.
+    """
     run_id = new_id()
     async with db.transaction() as tx:
         stored = await schedules.lock(tx, schedule.id)
         if stored is None or stored.next_at is None or stored.next_at != schedule.next_at:
             return None
+        schedules.set_next(tx, schedule.id, _next(schedule, now))
         if not await schedules.claim(tx, schedule.id, due_at, run_id):
-            raise Conflict(f"the time {due_at} of schedule {schedule.id} has come before")
+            return None  # this time came before the clock was set back
         new = replace(new, start_key=f"schedule:{schedule.id}:{due_at.isoformat()}")
         if missed is None:
             await write_run(tx, run_id, new)
         else:
             await write_failed_run(tx, run_id, new, missed)
             schedules.note_missed(tx, schedule.id, due_at, missed)
-        schedules.set_next(tx, schedule.id, Cron(schedule.cron, schedule.timezone).after(now))
         kind = AuditKind.SCHEDULE_STARTED if missed is None else AuditKind.SCHEDULE_MISSED
         detail = {"due": due_at.isoformat(), "run": str(run_id)}
         await audit.record(tx, _subject(schedule.id), kind, audit.SYSTEM, detail)
@@ -117,6 +123,13 @@ async def find(db: Database, id_prefix: str) -> UUID:
     if len(found) != 1:
         raise NotFound(f"{'several schedules begin' if found else 'no schedule begins'} with {id_prefix}")
     return found[0]
+
+
+def _next(schedule: Schedule, now: datetime) -> datetime | None:
+    try:
+        return Cron(schedule.cron, schedule.timezone).after(now)
+    except ValueError:
+        return None
 
 
 async def _locked(tx: Transaction, schedule_id: UUID) -> Schedule:

@@ -61,11 +61,16 @@ class ScheduledStarts:
         if schedule.next_at is None:
             return False
         grace = timedelta(seconds=schedule.grace_seconds)
-        at = Cron(schedule.cron, schedule.timezone).latest(schedule.next_at, due.now, grace)
-        new = missed = None
-        if at is None:
-            missed = f"missed: it was due at {schedule.next_at:%Y-%m-%d %H:%M} UTC, and nobody could start it in time"
+        at = new = missed = None
+        try:
+            at = Cron(schedule.cron, schedule.timezone).latest(schedule.next_at, due.now, grace)
+        except ValueError as unreadable:  # an earlier version, or its time zones, could read it
+            missed = f"not started, and the schedule is paused: {unreadable}"
         else:
+            if at is None:
+                due_at = f"{schedule.next_at:%Y-%m-%d %H:%M} UTC"
+                missed = f"missed: it was due at {due_at}, and nobody could start it in time"
+        if at is not None:
             try:
                 new = await self._prepared(schedule)
             except NotAMember as refused:

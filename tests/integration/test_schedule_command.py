@@ -34,6 +34,8 @@ def test_mistakes_are_named(signoff: Command) -> None:
     for options, says in (
         (("--cron", "0 9 * *"), "five fields"),
         (("--cron", "0 9 * * 1", "--timezone", "Mars/Base"), "time zone"),
+        (("--cron", "0 0 30 2 *"), "never comes"),
+        (("--cron", "0 9 * * fri#2"), "day of the week"),
         (("--cron", "0 9 * * 1", "--channel", "general"), "channel's id"),
         (("--cron", "0 9 * * 1", "--for", "ada"), "Slack user id"),
     ):

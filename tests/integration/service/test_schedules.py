@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 
 from agent.domain.run import NewRun
@@ -14,6 +15,7 @@ from agent.domain.schedules import NewSchedule, Schedule
 from agent.usecases import audit, schedules
 from agent.usecases.runs import resumption
 from signoff import function_agent
+from signoff.errors import Conflict
 from signoff.values import Person
 from tests.integration.service.conftest import POLICY, House, until
 
@@ -95,6 +97,46 @@ async def test_schedules_start_agents(http_house: House) -> None:
         "SELECT event FROM audit_event WHERE subject = :s ORDER BY seq", s=f"schedule:{late.id}"
     )
     assert events == ["schedule.added", "schedule.missed", "schedule.removed"]
+
+
+async def test_a_schedule_that_cannot_be_read_holds_up_no_other(http_house: House) -> None:
+    """What an earlier version accepted is reported in a failed run and paused; the other schedules start."""
+    house = http_house
+    await house.open([reporter], POLICY)
+    old, zoneless, weekly = await add(house), await add(house), await add(house)
+    async with house.db.transaction() as tx:
+        for column, value, schedule in (("cron", "0 9 last * *", old), ("timezone", "US/Gone", zoneless)):
+            await tx.execute(
+                text(f"UPDATE schedule SET {column} = :value WHERE id = :id"),
+                {"value": value, "id": schedule.id},
+            )
+    await let_come(house, weekly, "5 min")
+    assert (await came(house, weekly)).last_missed is None
+    for schedule, why in ((old, '"last" is not a day of the month'), (zoneless, "there is no time zone")):
+        missed = await came(house, schedule)
+        assert why in (missed.last_missed or "")
+        assert missed.next_at is None
+        with pytest.raises(Conflict, match="remove this schedule and add another one"):
+            await schedules.resume(house.db, schedule.id, by="cli:test")
+    await house.says("not started, and the schedule is paused", channel="C0REVIEW")
+
+
+async def test_a_time_that_comes_again_is_passed_over(http_house: House) -> None:
+    """After the clock of the database was set back, a time that has started its run does not hold up the next ones."""
+    house = http_house
+    schedule = await add(house)
+    await let_come(house, schedule, "1 min")
+    new = NewRun("reporter", "1", "x", "schedule", schedule.requester, "schedule", None, None)
+    [due] = await schedules.due(house.db)
+    at = due.schedule.next_at
+    assert at is not None
+    assert await schedules.start(house.db, due.schedule, at, due.now, new, None) is not None
+    async with house.db.transaction() as tx:
+        await tx.execute(text("UPDATE schedule SET next_at = :at"), {"at": at})
+    [again] = await schedules.due(house.db)
+    assert await schedules.start(house.db, again.schedule, at, again.now, new, None) is None
+    assert await house.column("SELECT count(*) FROM agent_run") == [1]
+    assert (await of(house, schedule)).next_at == schedule.next_at
 
 
 async def test_each_time_comes_once(http_house: House) -> None:
