@@ -75,7 +75,7 @@ class AuditKind(StrEnum):
 
 @dataclass(frozen=True)
 class AuditEvent:
-    """`seq` counts from 1 within the subject; `at` has a time zone."""
+    """`seq` counts from 1 within the subject; `at` has a time zone. `unreadable`: why not all of the row is here."""
 
     subject: str
     seq: int
@@ -85,6 +85,7 @@ class AuditEvent:
     detail: Mapping[str, Any]
     previous: bytes
     hash: bytes
+    unreadable: str | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,8 @@ def _fault(event: AuditEvent, before: Head) -> str | None:
         return f"belongs to {event.subject}"
     if event.seq != before.seq + 1:
         return f"is stored where #{before.seq + 1} is expected"
+    if event.unreadable:
+        return f"cannot be read: {event.unreadable}"
     try:
         expected = event_hash(
             before.hash, event.subject, event.seq, event.at, event.actor, event.event, event.detail

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Row, bindparam, select, text
+from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis
 from agent.store import clock
-from agent.store.tables import audit_event
+from signoff.canonical import MAX_BYTES
 from signoff.values import Person
 
 SYSTEM = "signoff"
 
-PAGE = 2000
+PAGE = 500
 """Events in memory at a time."""
 
 
@@ -135,24 +136,53 @@ async def heads(connection: Connection) -> dict[str, Head]:
     return {row.subject: Head(row.subject, row.seq, bytes(row.hash)) for row in rows}
 
 
-async def next_subject(connection: Connection, after: str) -> str | None:
-    found: str | None = (await connection.execute(_NEXT_SUBJECT, {"after": after})).scalar_one_or_none()
+async def next_subject(connection: Connection, after: str | None) -> str | None:
+    statement = _FIRST_SUBJECT if after is None else _NEXT_SUBJECT
+    [row] = await fetch(connection, statement, after=after)
+    found: str | None = row.subject
     return found
 
 
 async def events(connection: Connection, subject: str) -> list[AuditEvent]:
     """The whole chain, of a request: chains of keys can be too long for this."""
-    return [AuditEvent(*row) for row in await fetch(connection, _EVENTS, subject=subject)]
+    return [event async for page in pages(connection, subject) for event in page]
 
 
 async def pages(connection: Connection, subject: str, page: int = PAGE) -> AsyncIterator[list[AuditEvent]]:
-    """The chain in stored order, whatever its events' numbers; no page is empty."""
+    """The chain in stored order, whatever its events' numbers and values; no page is empty."""
     after = _BELOW_ALL
-    while rows := await fetch(connection, _PAGE, subject=subject, after=after, page=page):
-        yield [AuditEvent(*row) for row in rows]
+    while rows := await fetch(connection, _PAGE, subject=subject, after=after, page=page, most=_MOST):
+        yield [_event(subject, row) for row in rows]
         if len(rows) < page:  # most chains are short: one statement each
             return
         after = rows[-1].seq
+
+
+def _event(subject: str, row: Row[Any]) -> AuditEvent:
+    at, unreadable = _EPOCH, None
+    detail: Any = None
+    try:
+        at = _EPOCH + timedelta(microseconds=row.at)
+    except (TypeError, OverflowError):
+        unreadable = "its time is not within the years 1 to 9999"
+    try:
+        detail = json.loads(row.detail)
+        unreadable = unreadable if isinstance(detail, dict) else "its detail is not an object"
+    except (TypeError, ValueError, RecursionError):
+        unreadable = "its detail is too large or too deep, or has a number that is"
+    detail = {} if unreadable else detail
+    return AuditEvent(
+        subject, row.seq, at, row.actor, row.event, detail, bytes(row.previous), bytes(row.hash), unreadable
+    )
+
+
+async def set_savepoint(connection: Connection) -> None:
+    """For `back_to_savepoint`, any number of times, in a transaction that only reads."""
+    await connection.execute(_SAVEPOINT)
+
+
+async def back_to_savepoint(connection: Connection) -> None:
+    await connection.execute(_BACK)
 
 
 _FOUND = text(
@@ -170,10 +200,25 @@ INSERT INTO audit_head (subject, seq, hash)
 SELECT DISTINCT ON (subject) subject, seq, hash FROM e ORDER BY subject, seq DESC
 ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
 """)
-_HEADS = text("SELECT subject, seq, hash FROM audit_head")
-_NEXT_SUBJECT = text("SELECT min(subject) FROM audit_event WHERE subject > :after")
-_EVENTS = select(audit_event).where(audit_event.c.subject == bindparam("subject")).order_by(audit_event.c.seq)
+_HEADS = text("SELECT subject, seq, substring(hash FOR 33) AS hash FROM audit_head")
+_FIRST_SUBJECT = text("SELECT min(subject) AS subject FROM audit_event")
+_NEXT_SUBJECT = text("SELECT min(subject) AS subject FROM audit_event WHERE subject > :after")
+# The service's own login may append any event: a value that PostgreSQL cannot write out (a few bytes can be gigabytes
+# as text), or Python cannot hold, must not end the reading of the others.
 # WITH TIES, because the owner of the table can store two events with one number.
-_AFTER = bindparam("after", type_=BigInteger)
-_PAGE = _EVENTS.where(audit_event.c.seq > _AFTER).fetch(bindparam("page"), with_ties=True)
+_PAGE = text("""
+SELECT seq, CASE WHEN isfinite(at) THEN CAST(extract(epoch FROM at) * 1000000 AS bigint) END AS at,
+       left(actor, :most) AS actor, left(event, :most) AS event,
+       CASE WHEN pg_column_size(detail #> '{}') > :most OR jsonb_path_exists(detail, '$.**{65}')
+                OR jsonb_path_exists(detail, '$.**{0 to 64} ? (@ > 1e16 || @ < -1e16)') THEN NULL
+            WHEN octet_length(CAST(detail AS text)) <= :most THEN CAST(detail AS text) END AS detail,
+       substring(previous FOR 33) AS previous, hash
+FROM audit_event WHERE subject = :subject AND seq > :after
+ORDER BY seq FETCH FIRST (CAST(:page AS bigint)) ROWS WITH TIES
+""")
 _BELOW_ALL = -(2**31) - 1
+_MOST = 2 * MAX_BYTES
+"""PostgreSQL adds blanks to JSON."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_SAVEPOINT, _BACK = text("SAVEPOINT part"), text("ROLLBACK TO SAVEPOINT part")

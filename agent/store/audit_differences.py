@@ -1,4 +1,8 @@
-"""Compare rows of consent with their audit events; either may be altered or missing."""
+"""Compare rows of consent with their audit events; either may be altered or missing.
+
+The service's own login may append any event. So nothing of a detail is cast or written out, which fails for some
+values: its members are compared as JSON, where 1.0 is 1 and "1" is not. Only a string or a number is shown.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,10 @@ from agent.database.transaction import Connection
 from agent.domain.audit import ChainProblem
 
 
-async def find(connection: Connection) -> list[ChainProblem]:
-    found = []
-    for statement in (_SUBJECTS, _REVISIONS, _VOTES, _LIVE_VOTES, _DECISIONS, _EXECUTIONS, _SETTLEMENTS):
-        rows = await connection.execute(statement)
-        found += [ChainProblem(row.subject, row.seq, row.what) for row in rows]
-    return found
+async def find(connection: Connection, compared: str) -> list[ChainProblem]:
+    """One of `COMPARISONS`."""
+    rows = await connection.execute(COMPARISONS[compared])
+    return [ChainProblem(row.subject, row.seq, row.what) for row in rows]
 
 
 _SUBJECTS = text("""
@@ -25,37 +27,46 @@ SELECT e.subject, e.seq, 'tells of a run that is gone'
 FROM audit_event AS e LEFT JOIN agent_run AS r ON 'run:' || r.id = e.subject
 WHERE e.event = 'run.started' AND r.id IS NULL
 """)
+# An edit's event names the revision that was edited.
 _REVISIONS = text("""
-WITH recorded AS (
-    SELECT subject, seq, actor, event, detail ->> 'digest' AS digest,
-           CASE event WHEN 'request.opened' THEN 1 ELSE (detail ->> 'revision')::int + 1 END AS n
+WITH events AS (
+    SELECT subject, seq, actor, event, detail -> 'digest' AS digest,
+           CASE event WHEN 'request.opened' THEN CAST('0' AS jsonb) ELSE detail -> 'revision' END AS before
     FROM audit_event WHERE event IN ('request.opened', 'request.edited')
+), recorded AS (
+    SELECT *, row_number() OVER (PARTITION BY subject, before ORDER BY seq) AS nth FROM events
 ), stored AS (
-    SELECT 'request:' || v.request_id AS subject, v.n, encode(v.digest, 'hex') AS digest, r.revision,
+    SELECT 'request:' || v.request_id AS subject, v.n, to_jsonb(v.n - 1) AS before,
+           to_jsonb(encode(v.digest, 'hex')) AS digest, r.revision,
            v.erased_at IS NULL AND v.digest <> sha256(v.action) AS altered,
            'slack:' || v.editor_team_id || '/' || v.editor_user_id AS editor
     FROM request_revision AS v JOIN approval_request AS r ON r.id = v.request_id
 )
 SELECT subject, coalesce(recorded.seq, 0) AS seq,
-       CASE WHEN stored.n IS NULL THEN 'tells of revision ' || n || ', which is gone'
+       CASE WHEN stored.n IS NULL AND jsonb_typeof(before) = 'number'
+            THEN 'tells of the revision after ' || left(CAST(before AS text), 20) || ', which is gone'
+            WHEN stored.n IS NULL THEN 'tells of a revision that cannot be read'
             WHEN recorded.seq IS NULL THEN 'revision ' || n || ' is not on record'
+            WHEN nth > 1 THEN 'tells of revision ' || n || ' again'
             ELSE 'revision ' || n || ' is not what is stored' END AS what
-FROM recorded FULL JOIN stored USING (subject, n)
-WHERE recorded.seq IS NULL OR stored.n IS NULL OR recorded.digest <> stored.digest OR altered OR n > revision
-   OR (event = 'request.edited' AND editor IS DISTINCT FROM actor)
+FROM recorded FULL JOIN stored USING (subject, before)
+WHERE recorded.seq IS NULL OR stored.n IS NULL OR recorded.digest IS DISTINCT FROM stored.digest OR altered
+   OR n > revision OR nth > 1 OR (event = 'request.edited' AND editor IS DISTINCT FROM actor)
 """)
 _VOTES = text("""
 WITH recorded AS (
-    SELECT subject, actor, detail ->> 'verdict' AS verdict, (detail ->> 'revision')::int AS revision,
+    SELECT subject, actor, detail -> 'verdict' AS verdict, detail -> 'revision' AS revision,
            count(*) AS votes, max(seq) AS seq
     FROM audit_event WHERE event = 'vote.cast' GROUP BY 1, 2, 3, 4
 ), stored AS (
     SELECT 'request:' || request_id AS subject, 'slack:' || team_id || '/' || user_id AS actor,
-           verdict::text AS verdict, revision, count(*) AS votes
+           to_jsonb(CAST(verdict AS text)) AS verdict, to_jsonb(revision) AS revision, count(*) AS votes
     FROM vote GROUP BY 1, 2, 3, 4
 )
 SELECT subject, coalesce(recorded.seq, 0) AS seq,
-       actor || ': ' || coalesce(recorded.votes, 0) || ' votes "' || verdict || '" on revision ' || revision
+       left(actor, 100) || ': ' || coalesce(recorded.votes, 0) || ' votes "'
+           || CASE jsonb_typeof(verdict) WHEN 'string' THEN left(verdict #>> '{}', 20) ELSE '?' END || '" on revision '
+           || CASE jsonb_typeof(revision) WHEN 'number' THEN left(CAST(revision AS text), 20) ELSE '?' END
            || ' are on record, ' || coalesce(stored.votes, 0) || ' are stored' AS what
 FROM recorded FULL JOIN stored USING (subject, actor, verdict, revision)
 WHERE recorded.votes IS DISTINCT FROM stored.votes
@@ -69,7 +80,7 @@ WHERE v.superseded_by IS NOT NULL AND later.id IS NULL
 """)
 _DECISIONS = text("""
 WITH recorded AS (
-    SELECT subject, seq, actor, detail FROM audit_event
+    SELECT subject, seq, actor, detail, row_number() OVER (PARTITION BY subject ORDER BY seq) AS nth FROM audit_event
     WHERE event IN ('request.decided', 'request.expired', 'request.withdrawn')
 ), stored AS (
     SELECT 'request:' || r.id AS subject, r.status::text AS status, d.outcome::text AS outcome, d.revision,
@@ -80,47 +91,69 @@ WITH recorded AS (
 SELECT subject, coalesce(recorded.seq, 0) AS seq,
        CASE WHEN recorded.seq IS NULL THEN 'its decision is not on record'
             WHEN stored.status IS NULL THEN 'tells of a decision that is gone'
+            WHEN nth > 1 THEN 'tells of a second decision'
             ELSE 'is not the decision that is stored' END AS what
 FROM recorded FULL JOIN stored USING (subject)
-WHERE recorded.seq IS NULL OR stored.status IS NULL OR stored.outcome IS DISTINCT FROM stored.status
-   OR coalesce(detail ->> 'outcome', outcome) <> outcome
-   OR coalesce((detail ->> 'revision')::int, stored.revision) <> stored.revision
-   OR coalesce(detail ->> 'digest', stored.digest) <> stored.digest
+WHERE recorded.seq IS NULL OR stored.status IS NULL OR nth > 1 OR stored.outcome IS DISTINCT FROM stored.status
+   OR detail -> 'outcome' IS DISTINCT FROM to_jsonb(outcome)
+   OR detail -> 'revision' IS DISTINCT FROM to_jsonb(stored.revision)
+   OR detail -> 'digest' IS DISTINCT FROM to_jsonb(stored.digest)
    OR coalesce(person <> actor, actor LIKE 'slack:%')
 """)
 _EXECUTIONS = text("""
 WITH recorded AS (
-    SELECT subject, seq, (detail ->> 'execution')::uuid AS id, (detail ->> 'attempt')::int AS attempt,
-           detail ->> 'digest' AS digest
+    SELECT subject, seq, detail -> 'execution' AS id, detail -> 'attempt' AS attempt, detail -> 'digest' AS digest,
+           row_number() OVER (PARTITION BY subject, detail -> 'execution' ORDER BY seq) AS nth
     FROM audit_event WHERE event = 'execution.claimed'
 ), ended AS (
-    SELECT DISTINCT ON (1) (detail ->> 'execution')::uuid AS id, event FROM audit_event
-    WHERE event IN ('execution.succeeded', 'execution.failed', 'execution.in_doubt') ORDER BY 1, seq DESC
+    SELECT DISTINCT ON (subject, id) subject, detail -> 'execution' AS id, seq, event FROM audit_event
+    WHERE event IN ('execution.succeeded', 'execution.failed', 'execution.in_doubt') ORDER BY 1, 2, seq DESC
+), stored AS (
+    SELECT coalesce('request:' || e.request_id, 'run:' || c.run_id) AS subject, to_jsonb(CAST(e.id AS text)) AS id,
+           to_jsonb(e.attempt) AS attempt, to_jsonb(encode(e.digest, 'hex')) AS digest, e.status
+    FROM execution AS e LEFT JOIN tool_call AS c ON c.id = e.call_id
 )
-SELECT coalesce(recorded.subject, 'execution:' || id) AS subject, coalesce(recorded.seq, 0) AS seq,
-       CASE WHEN recorded.seq IS NULL THEN 'an attempt is not on record'
-            WHEN e.status IS NULL THEN 'tells of an attempt that is gone'
+SELECT subject, coalesce(recorded.seq, ended.seq, 0) AS seq,
+       CASE WHEN stored.status IS NULL THEN 'tells of an attempt that is gone'
+            WHEN recorded.seq IS NULL THEN 'an attempt is not on record'
+            WHEN nth > 1 THEN 'tells of an attempt again'
             ELSE 'is not the attempt that is stored' END AS what
-FROM recorded FULL JOIN execution AS e USING (id) LEFT JOIN ended USING (id)
-WHERE recorded.seq IS NULL OR e.status IS NULL OR recorded.attempt <> e.attempt
-   OR coalesce(recorded.digest, encode(e.digest, 'hex')) <> encode(e.digest, 'hex')
-   OR coalesce(ended.event, 'execution.claimed') <> 'execution.' || e.status
+FROM recorded FULL JOIN stored USING (subject, id) FULL JOIN ended USING (subject, id)
+WHERE recorded.seq IS NULL OR stored.status IS NULL OR nth > 1
+   OR recorded.attempt IS DISTINCT FROM stored.attempt OR recorded.digest IS DISTINCT FROM stored.digest
+   OR coalesce(ended.event, 'execution.claimed') <> 'execution.' || stored.status
 """)
 _SETTLEMENTS = text("""
-WITH recorded AS (
-    SELECT subject, seq, event, actor, (detail ->> 'execution')::uuid AS execution_id,
-           coalesce(detail ->> 'verdict', detail ->> 'as', 'retry') AS verdict
+WITH events AS (
+    SELECT subject, seq, event, actor, detail -> 'execution' AS id,
+           CASE event WHEN 'execution.settled' THEN detail -> 'verdict' ELSE CAST('"retry"' AS jsonb) END AS verdict
     FROM audit_event WHERE event IN ('execution.settled', 'execution.retry_wanted')
-), stored AS (
-    SELECT 'execution.settled' AS event, execution_id, 'slack:' || team_id || '/' || user_id AS actor,
-           verdict::text AS verdict
-    FROM settlement
+), recorded AS (
+    SELECT *, row_number() OVER (PARTITION BY subject, event, actor, id, verdict ORDER BY seq) AS nth FROM events
+), said AS (
+    SELECT 'execution.settled' AS event, execution_id, team_id, user_id, verdict::text AS verdict FROM settlement
     UNION ALL
-    SELECT 'execution.retry_wanted', execution_id, 'slack:' || team_id || '/' || user_id, 'retry' FROM retry_vote
+    SELECT 'execution.retry_wanted', execution_id, team_id, user_id, 'retry' FROM retry_vote
+), stored AS (
+    SELECT coalesce('request:' || e.request_id, 'run:' || c.run_id) AS subject, said.event,
+           'slack:' || said.team_id || '/' || said.user_id AS actor, to_jsonb(CAST(e.id AS text)) AS id,
+           to_jsonb(said.verdict) AS verdict, true AS found
+    FROM said JOIN execution AS e ON e.id = said.execution_id LEFT JOIN tool_call AS c ON c.id = e.call_id
 )
-SELECT coalesce(recorded.subject, 'execution:' || execution_id) AS subject, coalesce(recorded.seq, 0) AS seq,
-       actor || CASE WHEN recorded.seq IS NULL THEN ': what was said of an attempt in doubt is not on record'
-                     ELSE ': what was said of an attempt in doubt is gone' END AS what
-FROM recorded FULL JOIN stored USING (event, execution_id, actor, verdict)
-WHERE recorded.seq IS NULL OR stored.event IS NULL
+SELECT subject, coalesce(recorded.seq, 0) AS seq,
+       left(actor, 100) || CASE WHEN recorded.seq IS NULL THEN ': what was said of an attempt in doubt is not on record'
+                                WHEN found IS NULL THEN ': what was said of an attempt in doubt is gone'
+                                ELSE ': what was said of an attempt in doubt is on record again' END AS what
+FROM recorded FULL JOIN stored USING (subject, event, actor, id, verdict)
+WHERE recorded.seq IS NULL OR found IS NULL OR nth > 1
 """)
+
+COMPARISONS = {
+    "subjects": _SUBJECTS,
+    "revisions": _REVISIONS,
+    "votes": _VOTES,
+    "votes put aside": _LIVE_VOTES,
+    "decisions": _DECISIONS,
+    "attempts": _EXECUTIONS,
+    "settlements": _SETTLEMENTS,
+}

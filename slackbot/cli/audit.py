@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from agent.usecases import audit as audit_log
+from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, database_url, read_settings, with_database_at
 from slackbot.masking import clean_now
 
@@ -39,7 +40,7 @@ def verify(
     with database_url(configured, use_embedded, migrate=False) as url:
         events, problems = with_database_at(configured, url, audit_log.find_problems, earlier)
     for problem in problems:
-        typer.echo(clean_now(str(problem)), err=True)
+        typer.echo(terminal.line(clean_now(str(problem))), err=True)
     typer.echo(f"{events} events verified, {len(problems)} problems")
     raise SystemExit(1 if problems else 0)
 
