@@ -85,7 +85,9 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         requester=run.requester,
         agent=run.agent,
     )
-    arguments = user_code.with_context(tool.signature.values(claim.action.arguments), context)
+    arguments = tool.signature.values(claim.action.arguments)
+    if tool.signature.context is not None:
+        arguments[tool.signature.context] = context
     call = services.user_code.start(
         tool.function, arguments, name=f"tool {tool.name}", check=partial(_check_lease, services, claim)
     )

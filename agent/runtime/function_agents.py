@@ -22,6 +22,7 @@ from typing import Any, overload
 
 from agent.runtime import docstrings
 from agent.runtime.agents import Agent
+from agent.runtime.signature import context_parameter
 from agent.runtime.step_tools import ASK, PAUSE, QUESTION, SLEEP, Doing, StepTool
 from agent.runtime.tool import Tool
 
@@ -45,9 +46,16 @@ class FunctionAgent(Agent):
             raise ValueError(f'Agent {self.name!r}: a step cannot be named "{ASK}"')
         object.__setattr__(self, "tools", (*steps, QUESTION))
         super().__post_init__()
-        parameters = list(inspect.signature(self.function).parameters) if self.function else []
-        if not inspect.iscoroutinefunction(self.function) or len(parameters) > 1:
-            raise TypeError(f"Agent {self.name!r}: write `async def {self.name}(task: str)`")
+        title = f"Agent {self.name!r}"
+        if not inspect.iscoroutinefunction(self.function):
+            raise TypeError(f"{title}: write `async def {self.name}(task: str)`")
+        if context := context_parameter(self.function, title):
+            raise TypeError(
+                f'{title}: there is no ToolContext to pass as "{context}"; it takes the task, as text'
+            )
+        taken = inspect.signature(self.function).parameters.values()
+        if len(taken) > 1 or any(each.kind is each.KEYWORD_ONLY for each in taken):
+            raise TypeError(f"{title}: write `async def {self.name}(task: str)`")
 
     def tool(self, name: str) -> Tool | None:
         return super().tool(name) or (PAUSE if name == SLEEP else None)

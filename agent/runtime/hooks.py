@@ -5,9 +5,10 @@ from typing import Any
 import structlog
 
 from agent.domain.run import AnswerKind
-from agent.runtime import stored_text, user_code
+from agent.runtime import stored_text
 from agent.runtime.judgement import read_action
 from agent.runtime.services import Services
+from agent.runtime.signature import context_parameter
 from agent.runtime.tool import Tool, ToolContext
 from agent.store.views import OpenCallDetails
 from agent.usecases.executions import hook_state
@@ -78,10 +79,12 @@ async def run_hook(
 ) -> None:
     """A decision must not wait for a failing hook: retry a few times, then log."""
     try:
-        arguments = user_code.with_context(tool.signature.values(action.arguments) | more, _context(work))
+        arguments = tool.signature.values(action.arguments) | more
     except MalformedArguments as error:
         log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
         return
+    if (taken := context_parameter(hook)) is not None:
+        arguments[taken] = _context(work)
     for wait in (*_WAITS, None):
         failure = await _failure(services, hook, tool, arguments, action)
         if failure is None:

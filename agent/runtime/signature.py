@@ -4,14 +4,18 @@ Values are taken as they are or refused, never converted (`"7"` is not an intege
 parameter without a JSON schema is refused when the tool is defined.
 """
 
+import contextlib
 import hashlib
 import inspect
 import re
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any
+from uuid import UUID
 
 from pydantic import (
     BaseModel,
@@ -28,19 +32,44 @@ from pydantic_core import PydanticSerializationError
 
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
-
-CONTEXT = "ctx"
-"""The model never sees this parameter."""
+from signoff.values import Person
 
 _PREFIX = "argument_"  # avoids pydantic's attributes (`json`, `copy`, `model_…`)
 _SHOWN_PROBLEMS = 5
 
 
+class _NotOfThisCall(TypeError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool and its hooks may know about the call: annotate one parameter, of any name, `ToolContext`.
+
+    The model never sees that parameter. `idempotency_key` is the same for every attempt at this call, and for no other
+    call.
+    """
+
+    run_id: UUID
+    call_id: UUID
+    idempotency_key: str
+    requester: Person | None
+    agent: str
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, *_: object) -> Any:
+        # Inside another type, its fields would be the model's to invent.
+        raise _NotOfThisCall(
+            "has a ToolContext inside its type; annotate a parameter of its own: ctx: ToolContext"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Signature:
-    """`schema` goes to the model; `complete` and `values` read its arguments."""
+    """`schema` goes to the model; `complete` and `values` read its arguments. `context`: the parameter for it."""
 
     names: tuple[str, ...]
+    context: str | None
     schema: Mapping[str, Any]
     digest: bytes
     """Without descriptions."""
@@ -74,6 +103,8 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
     """Raises TypeError that names the unusable parameter, and why."""
     parameters = _parameters(function, title)
     hints = _hints(function, title)
+    context = _context(parameters, hints, title)
+    parameters = [each for each in parameters if each.name != context]
     fields: dict[str, Any] = {}
     for parameter in parameters:
         annotation = _annotation(parameter, hints, title)
@@ -91,17 +122,29 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
     if tuple(schema["properties"]) != names:
         raise TypeError(f"{title}: an alias renames a parameter; the model must see the parameter's own name")
     digest = hashlib.sha256(canonical_bytes(_without_words(schema))).digest()
-    return Signature(names, schema, digest, model)
+    return Signature(names, context, schema, digest, model)
 
 
-def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, ...]) -> None:
-    """Raises TypeError for a parameter that cannot be given."""
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"{title}: parameter {parameter} must be a plain named parameter")
-        if parameter.name not in allowed:
+def check_subset(
+    function: Callable[..., Any], title: str, allowed: tuple[str, ...], *, context: bool
+) -> None:
+    """Raises TypeError for a parameter that cannot be given. ``context``: it may take a `ToolContext`."""
+    parameters = _parameters(function, title)
+    taken = _context(parameters, _known_hints(function, parameters), title)
+    if taken is not None and not context:
+        raise TypeError(
+            f'{title}: there is no ToolContext to pass as "{taken}"; it takes arguments of the tool'
+        )
+    for parameter in parameters:
+        if parameter.name not in (*allowed, taken):
             known = ", ".join(allowed) or "none"
             raise TypeError(f'{title}: there is no argument "{parameter.name}" to pass it (known: {known})')
+
+
+def context_parameter(function: Callable[..., Any], title: str = "function") -> str | None:
+    """The parameter that takes the `ToolContext`. Raises TypeError."""
+    parameters = _parameters(function, title)
+    return _context(parameters, _known_hints(function, parameters), title)
 
 
 class _Schema(GenerateJsonSchema):
@@ -123,9 +166,43 @@ def _parameters(function: Callable[..., Any], title: str) -> list[inspect.Parame
             raise TypeError(
                 f'{title}: write parameter "{parameter.name}" as Annotated[type, Field(…)] = default'
             )
-        if parameter.name != CONTEXT:
-            found.append(parameter)
+        found.append(parameter)
     return found
+
+
+def _context(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any], title: str) -> str | None:
+    """By its type; a parameter `ctx` that says nothing about it is meant, too."""
+    found = []
+    for parameter in parameters:
+        hint = hints.get(parameter.name, object)
+        unsaid = parameter.name == "ctx" and hint in (object, Any)
+        kinds = _kinds(ToolContext if unsaid else hint)
+        if not any(map(_is_context, kinds)):
+            continue
+        if not all(_is_context(kind) or kind is NoneType for kind in kinds):
+            raise TypeError(
+                f'{title}: parameter "{parameter.name}" is a ToolContext or something else; it must be one'
+            )
+        found.append(parameter.name)
+    if len(found) > 1:
+        raise TypeError(f"{title}: {' and '.join(found)} each take the ToolContext; only one parameter can")
+    return found[0] if found else None
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """What a value may be, without annotations, aliases and names for types."""
+    if typing.get_origin(hint) is Annotated:
+        return _kinds(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, UnionType):
+        return [kind for each in typing.get_args(hint) for kind in _kinds(each)]
+    for name in ("__supertype__", "__value__", "__bound__"):  # NewType, type X = …, TypeVar
+        if not isinstance(hint, type) and getattr(hint, name, None) is not None:
+            return _kinds(getattr(hint, name))
+    return [typing.get_origin(hint) or hint]
+
+
+def _is_context(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, ToolContext)
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
@@ -133,6 +210,22 @@ def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         raise TypeError(f"{title}: an annotation cannot be resolved: {error}") from None
+
+
+def _known_hints(function: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> dict[str, Any]:
+    """Of a function that needs no types: what cannot be resolved is missing."""
+    while isinstance(function, partial):
+        function = function.func
+    inner = inspect.unwrap(function)
+    names = getattr(inner, "__globals__", getattr(type(inner).__call__, "__globals__", {}))
+    found: dict[str, Any] = {}
+    for each in parameters:
+        if each.annotation is not each.empty:
+            with contextlib.suppress(Exception):
+                alone = SimpleNamespace(__annotations__={each.name: each.annotation})
+                found |= typing.get_type_hints(alone, names, include_extras=True)
+            found.setdefault(each.name, object)
+    return found
 
 
 def _annotation(parameter: inspect.Parameter, hints: Mapping[str, Any], title: str) -> Any:
@@ -143,6 +236,8 @@ def _annotation(parameter: inspect.Parameter, hints: Mapping[str, Any], title: s
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         adapter.json_schema()
+    except _NotOfThisCall as error:
+        raise TypeError(f"{where} {error}") from None
     except (PydanticUserError, TypeError) as error:
         shown = getattr(annotation, "__name__", None) or str(annotation)
         raise TypeError(f"{where} has the type {shown}, which has no JSON schema") from error

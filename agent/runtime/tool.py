@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Generic, overload
-from uuid import UUID
 
 from typing_extensions import ParamSpec, TypeVar
 
@@ -13,10 +12,12 @@ from agent.domain.judgement import ToolTraits
 from agent.domain.rules import Rule
 from agent.domain.spelling import meant
 from agent.runtime import docstrings, stored_text
-from agent.runtime.signature import CONTEXT, Signature, check_subset, signature_of
+from agent.runtime.signature import Signature, ToolContext, check_subset, signature_of
 from signoff.durations import Duration, seconds_of
 from signoff.errors import SignoffError
-from signoff.values import Action, Person, Risk
+from signoff.values import Action, Risk
+
+__all__ = ["NotDone", "Tool", "ToolContext", "tool"]
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
@@ -37,20 +38,6 @@ class NotDone(SignoffError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """What a tool and its hooks may know about the call, passed as a parameter named `ctx`; not part of the schema.
-
-    `idempotency_key` is the same for every attempt at this call, and for no other call.
-    """
-
-    run_id: UUID
-    call_id: UUID
-    idempotency_key: str
-    requester: Person | None
-    agent: str
-
-
 Hook = Callable[..., Any]
 
 
@@ -64,9 +51,10 @@ class Tool(Generic[P, R]):
     - `idempotent`: may be retried with the same `ctx.idempotency_key` when its worker is gone.
     - `facts`: read-only lookup; takes some of the arguments by name and returns a mapping (JSON).
     - `on_pending`, `on_refused`: hooks, called when the call waits for people and when it is refused. They take
-      arguments by name and `ctx`; `on_refused` also takes `cause`: "rejected", "expired", "withdrawn", "denied" (policy
-      forbids it, perhaps only since people approved it, or it can no longer be done) or "edited" (people are now asked
-      about other arguments: undo what `on_pending` did for these). Hooks may run twice, so make them idempotent.
+      arguments by name and a `ToolContext`; `on_refused` also takes `cause`: "rejected", "expired", "withdrawn",
+      "denied" (policy forbids it, perhaps only since people approved it, or it can no longer be done) or "edited"
+      (people are now asked about other arguments: undo what `on_pending` did for these). Hooks may run twice, so make
+      them idempotent.
     - `pending_text`: what the model reads while people decide; a template over `{args.…}`.
     - `timeout`: "90s", or seconds. A tool that takes longer is in doubt, since its effect may have happened.
     - `retries`: how often it is called again after raising one of `retry_on`, with the same `ctx.idempotency_key`;
@@ -186,11 +174,11 @@ class Tool(Generic[P, R]):
         names = self.signature.names
         for part, hook, extra in (
             ("facts", self.facts, ()),
-            ("on_pending", self.on_pending, (CONTEXT,)),
-            ("on_refused", self.on_refused, ("cause", CONTEXT)),
+            ("on_pending", self.on_pending, ()),
+            ("on_refused", self.on_refused, ("cause",)),
         ):
             if hook is not None:
-                check_subset(hook, f"{title}: {part}", (*names, *extra))
+                check_subset(hook, f"{title}: {part}", (*names, *extra), context=part != "facts")
 
     def _check_retries(self, title: str) -> None:
         if self.external and (self.retries or self.concurrency is not None):

@@ -19,7 +19,6 @@ from typing import Any
 import structlog
 
 from agent.runtime import branches
-from agent.runtime.signature import CONTEXT
 from agent.runtime.user_call import UserCall, contained
 from agent.runtime.watchdog import Watchdog
 
@@ -39,10 +38,6 @@ Check = Callable[[], None]
 _running: contextvars.ContextVar[str] = contextvars.ContextVar("signoff_user_code")
 
 log = structlog.get_logger(__name__)
-
-
-def with_context(arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
-    return {**arguments, CONTEXT: context}
 
 
 class UserCode:

@@ -417,6 +417,33 @@ def test_check_names_what_fits_no_tool(signoff: Command) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("module", "parameters", "says"),
+    [
+        ("takes_one", "context: ToolContext, table: str", None),
+        (
+            "takes_two",
+            "a: ToolContext, b: ToolContext",
+            "a and b each take the ToolContext; only one parameter can",
+        ),
+        ("takes_a_list", "a: list[ToolContext]", 'parameter "a" has a ToolContext inside its type'),
+        ("takes_several", "*a: ToolContext", "must be a plain named parameter"),
+    ],
+)
+def test_check_names_a_context_that_the_model_would_see(
+    signoff: Command, module: str, parameters: str, says: str | None
+) -> None:
+    """A tool may take its context under any name; what would offer it to the model is refused by parameter."""
+    (signoff.folder / f"{module}.py").write_text(
+        "from signoff import Agent, ToolContext, tool\n\n@tool\n"
+        f'def keep({parameters}) -> str:\n    """Keep."""\n    return ""\n\n'
+        'keeper = Agent("keeper", "Keep.", [keep])\n'
+    )
+    ended = signoff("check", SIGNOFF_AGENTS=module, DATABASE_URL=None)
+    assert (ended.status == 0) == (says is None), ended.said
+    assert says is None or says in ended.said
+
+
 def test_check_names_a_misspelt_setting(signoff: Command) -> None:
     """What nobody reads is said, with the name that was probably meant; it is no error."""
     ended = signoff("check", SIGNOFF_CHANEL="#reviews")

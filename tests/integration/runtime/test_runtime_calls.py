@@ -412,11 +412,11 @@ async def test_a_tool_can_say_that_nothing_happened(stage, table) -> None:
 
 
 async def test_the_context_tells_a_tool_about_its_call(stage, table) -> None:
-    """A tool with a ctx parameter gets ids, requester and idempotency key; the model never sees the parameter."""
+    """A parameter of its type gets ids, requester and idempotency key; the model never sees it, whatever its name."""
 
     @tool(read_only=True)
-    def who(ctx: ToolContext) -> str:
-        table.done.append(ctx)
+    def who(called: ToolContext) -> str:
+        table.done.append(called)
         return "ok"
 
     on = await stage(agent(who))
@@ -427,6 +427,27 @@ async def test_the_context_tells_a_tool_about_its_call(stage, table) -> None:
     assert (ctx.run_id, ctx.call_id, ctx.agent) == (run_id, call.id, "cleaner")
     assert ctx.requester.user_id == "U0ASKER"
     assert on.model.requests[0]["tools"][0]["function"]["parameters"]["properties"] == {}
+
+
+async def test_the_context_tells_hooks_about_the_call(stage, table) -> None:
+    """A hook's parameter of that type gets the context, also if the tool has an argument of the same name."""
+
+    def hold(whose: ToolContext, order_id: int) -> None:
+        table.done.append((whose.agent, order_id))
+
+    async def release(order_id: int, cause: str, context: ToolContext | None = None) -> None:
+        table.done.append((cause, order_id, context))
+
+    @tool(on_pending=hold, on_refused=release)
+    def pay(order_id: int, whose: str, about: ToolContext) -> str:
+        return "paid"
+
+    on = await stage(agent(pay), policy=TELL)
+    on.model.script(proposing(("pay", {"order_id": 1, "whose": "Ada's"})), "I see.")
+    (call,) = await on.calls(await on.go("cleaner", "pay"))
+    await on.reject(call)
+    pending, (cause, order_id, context) = table.done
+    assert (pending, cause, order_id, context.call_id) == (("cleaner", 1), "rejected", 1, call.id)
 
 
 async def test_a_background_call_lets_the_chat_go_on(stage, table) -> None:
