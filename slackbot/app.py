@@ -110,6 +110,7 @@ class Service:
             health_application(self.check, self._metrics.exposition),
             host=settings.host,
             port=settings.health_port or 0,
+            setting="SIGNOFF_HEALTH_PORT",
             drain_seconds=1,
         )
         self._draining = False

@@ -553,16 +553,44 @@ async def test_a_token_that_is_rejected_only_later_ends_the_service(
     assert "Slack answers 500" in serve.said(1000)
 
 
-async def test_a_busy_port_is_passed_over_and_sigterm_ends_with_0(serve: Serve) -> None:
-    """The next free port is used and named; told to stop, the process ends in order."""
+@pytest.mark.parametrize("setting", ["SIGNOFF_PORT", "SIGNOFF_HEALTH_PORT"])
+async def test_a_taken_port_ends_the_service_with_one_line(serve: Serve, setting: str) -> None:
+    """The line names the port and its setting, and no other port is listened on: a proxy would talk to a stranger."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         wanted = taken.getsockname()[1]
-        await serve.start(changes={"SIGNOFF_PORT": str(wanted)})
-        assert wanted < serve.port < wanted + 50
-        assert "port is taken" in serve.said()
-        ready = await asyncio.to_thread(_status, f"http://127.0.0.1:{serve.port}/readyz")
-        assert ready == 200
-        assert await serve.stop() == 0, serve.said()
+        [line] = await _fails(serve, **{setting: str(wanted)})
+    assert line.startswith(f"signoff: {setting}: port {wanted} on 127.0.0.1 is taken"), line
+    assert "service.started" not in serve.said(1000)
+
+
+async def test_a_second_service_on_the_same_port_ends_and_the_first_goes_on(serve: Serve) -> None:
+    """Two services on one machine: the second one stops, also while clients are connected to the first."""
+    await serve.start()
+    with socket.create_connection(("127.0.0.1", serve.port)):
+        second = Serve(serve.settings, serve.folder)
+        [line] = await _fails(second, SIGNOFF_PORT=str(serve.port))
+        assert f"port {serve.port} on 127.0.0.1 is taken" in line
+    assert await asyncio.to_thread(_status, f"http://127.0.0.1:{serve.port}/readyz") == 200
+
+
+async def test_a_port_is_free_again_at_once(serve: Serve) -> None:
+    """A service that is restarted gets its port back, although connections to the one before linger (TIME_WAIT)."""
+    await serve.start()
+    port = serve.port
+    with socket.create_connection(("127.0.0.1", port)) as lingering:
+        lingering.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        while lingering.recv(4096):
+            pass
+    assert await serve.stop() == 0, serve.said()
+    await serve.start(changes={"SIGNOFF_PORT": str(port)})
+    assert serve.port == port
+
+
+async def test_sigterm_ends_with_0(serve: Serve) -> None:
+    """Told to stop, the process ends in order."""
+    await serve.start()
+    assert await asyncio.to_thread(_status, f"http://127.0.0.1:{serve.port}/readyz") == 200
+    assert await serve.stop() == 0, serve.said()
     assert "Traceback" not in serve.said(1000)
     assert not any(secret in serve.said(1000) for secret in SECRETS)
 

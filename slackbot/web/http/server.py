@@ -8,22 +8,21 @@ from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
-import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 from signoff.errors import SignoffError
 from slackbot.web.http.connections import ConnectionLimits, GuardedProtocol, HalfRead
 
-log = structlog.get_logger(__name__)
-
-PORTS_TO_TRY = 50
 DEFAULT_LIMITS = ConnectionLimits()
 BACKLOG = 2048
 
 
 class HttpServer:
-    """Listens on ``port`` (set by ``start``); trusts forwarding headers of ``trusted_proxies`` only."""
+    """Listens on ``port`` (set by ``start``); trusts forwarding headers of ``trusted_proxies`` only.
+
+    ``setting``: the name of the port's setting, for errors.
+    """
 
     def __init__(
         self,
@@ -32,6 +31,7 @@ class HttpServer:
         host: str,
         port: int,
         drain_seconds: float,
+        setting: str = "SIGNOFF_PORT",
         trusted_proxies: Collection[str] = (),
         limits: ConnectionLimits = DEFAULT_LIMITS,
     ) -> None:
@@ -52,12 +52,13 @@ class HttpServer:
         )
         self._host = host
         self._wanted = port
+        self._setting = setting
         self._task: asyncio.Task[None] | None = None
         self.port: int | None = None
 
     async def start(self) -> None:
-        """Raises SignoffError if no port is free."""
-        listening = listen(self._host, self._wanted)
+        """Raises SignoffError if the port is taken."""
+        listening = listen(self._host, self._wanted, self._setting)
         self.port = listening.getsockname()[1]
         self._task = asyncio.create_task(self._server.serve([listening]), name="http")
 
@@ -75,28 +76,24 @@ class _Server(uvicorn.Server):
         yield
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Listen on the port, or the next free one; 0: the system chooses. Raises SignoffError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    why = ""
-    for candidate in range(port, min(port + PORTS_TO_TRY, 65536)) if port else [0]:
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, candidate))
-            listening.listen(BACKLOG)
-        except OSError as error:
-            listening.close()
-            why = error.strerror or str(error)
-            if error.errno != errno.EADDRINUSE:
-                raise SignoffError(
-                    f"SIGNOFF_HOST, SIGNOFF_PORT: cannot listen on {host}:{candidate}: {why}"
-                ) from None
-            continue
-        if candidate != port and port:
-            log.warning(
-                "port is taken, using the next free one", action="http.port", wanted=port, port=candidate
+def listen(host: str, port: int, setting: str) -> socket.socket:
+    """Listen on exactly this port; 0: the system chooses. Raises SignoffError.
+
+    Never on another port: a proxy would go on talking to whoever has this one.
+    """
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            words = (
+                f"port {port} on {host} is taken; stop the program that listens there, or choose another port"
             )
-        listening.setblocking(False)
-        return listening
-    raise SignoffError(f"SIGNOFF_PORT: no free port from {port} on {host} ({why})")
+            raise SignoffError(f"{setting}: {words}") from None
+        why = error.strerror or str(error)
+        raise SignoffError(f"SIGNOFF_HOST, {setting}: cannot listen on {host}:{port}: {why}") from None
+    listening.setblocking(False)
+    return listening
