@@ -14,6 +14,9 @@ class FaultKind(Enum):
     RESET_AFTER_ACCEPT = "reset_after_accept"
     ERROR = "error"
     REFUSE_TICKET = "refuse_ticket"
+    TOO_MANY_WEBSOCKETS = "too_many_websockets"
+    CUT_AFTER_HELLO = "cut_after_hello"
+    ASK_TO_LEAVE = "ask_to_leave"
     DROP_ACK = "drop_ack"
     DUPLICATE_DELIVERY = "duplicate_delivery"
 
@@ -89,6 +92,18 @@ class Faults:
     def refuse_tickets(self, times: int | None = 1) -> ApiFault:
         """Socket Mode URLs are issued, but connecting is refused."""
         return self._add(FaultKind.REFUSE_TICKET, "socket", times)
+
+    def too_many_websockets(self, times: int | None = 1) -> ApiFault:
+        """Connections open and are closed at once, as if ten others existed."""
+        return self._add(FaultKind.TOO_MANY_WEBSOCKETS, "socket", times)
+
+    def cut_after_hello(self, times: int | None = 1) -> ApiFault:
+        """Connections are cut after `hello`, without notice."""
+        return self._add(FaultKind.CUT_AFTER_HELLO, "socket", times)
+
+    def ask_to_leave(self, reason: str, times: int | None = 1) -> ApiFault:
+        """After `hello`, `disconnect` with this reason follows, twice; the app closes the connection."""
+        return self._add(FaultKind.ASK_TO_LEAVE, "socket", times, code=reason)
 
     def drop_acks(self, times: int | None = 1, probability: float = 1.0, seed: int = 0) -> ApiFault:
         """The app's acknowledgement over a socket is lost."""

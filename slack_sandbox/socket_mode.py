@@ -55,8 +55,9 @@ class SocketModeServer:
         self._tickets.discard(ticket)
         ws = web.WebSocketResponse(heartbeat=self._ping_seconds)
         await ws.prepare(request)
-        if len(self.connections) >= MAX_CONNECTIONS:
-            await ws.send_json({"type": "disconnect", "reason": "too_many_websockets"})
+        too_many = self._faults.take_fault("socket", FaultKind.TOO_MANY_WEBSOCKETS)
+        if too_many or len(self.connections) >= MAX_CONNECTIONS:
+            await ws.send_json(_disconnect("too_many_websockets"))
             await ws.close()
             return ws
         connection = Connection(ws, request.transport)
@@ -64,6 +65,11 @@ class SocketModeServer:
         self._changes.publish({"type": "connection"})
         try:
             await ws.send_json(self._hello())
+            if connection.transport and self._faults.take_fault("socket", FaultKind.CUT_AFTER_HELLO):
+                connection.transport.abort()
+            if leaving := self._faults.take_fault("socket", FaultKind.ASK_TO_LEAVE):
+                for _ in range(2):
+                    await ws.send_json(_disconnect(leaving.code))
             async for message in ws:
                 if message.type is WSMsgType.TEXT:
                     self._acknowledged(connection, message.data)
@@ -108,8 +114,7 @@ class SocketModeServer:
         """
         leaving, self.connections[:] = list(self.connections), []
         for connection in leaving:
-            disconnect_message = {"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}}
-            await connection.ws.send_json(disconnect_message)
+            await connection.ws.send_json(_disconnect(reason))
         self._changes.wake()
 
     async def cut(self) -> None:
@@ -154,3 +159,7 @@ class SocketModeServer:
             if not future.done():
                 future.set_exception(ConnectionResetError())
         self._changes.wake()
+
+
+def _disconnect(reason: str) -> Json:
+    return {"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}}

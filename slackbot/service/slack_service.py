@@ -203,8 +203,8 @@ class SlackService:
             return "not configured"
         if self.parts is None:
             return "unreachable"
-        if self.parts.sockets is not None and not self.parts.sockets.health.connected:
-            return "socket closed"
+        if self.parts.sockets is not None and not (socket := self.parts.sockets.health).connected:
+            return f"socket closed: {socket.refusal}" if socket.refusal else "socket closed"
         return self.parts.drain.problem or "connected"
 
     @property

@@ -12,3 +12,10 @@ EVENTS_WITHHELD = Counter(
     "signoff_slack_events_withheld",
     "Notices from Slack that it drops events: mentions, replies and App Homes are missed.",
 )
+SOCKETS_REFUSED = Counter(
+    "signoff_slack_sockets_refused",
+    "Socket Mode connections that Slack closed at once: too_many_websockets, or short (after less than 5 s).",
+    ["because"],
+)
+for _because in ("too_many_websockets", "short"):
+    SOCKETS_REFUSED.labels(_because)

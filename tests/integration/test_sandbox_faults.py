@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -14,6 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from yarl import URL
 
 from slack_sandbox import RateLimits, SlackSandbox
+from slack_sandbox.faults import ApiFault, Faults
 
 BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}}
 CARD = [{"type": "actions", "block_id": "b", "elements": [BUTTON]}]
@@ -203,3 +204,26 @@ async def test_levers_do_something_to_the_world_around() -> None:
         assert await post(session, url, {}, **{"X-Sandbox": "1"}) == (200, {"told": "It is down."})
         assert (await post(session, f"{url}2", {}, **{"X-Sandbox": "1"}))[0] == 404
     assert pulled == ["crash"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "types"),
+    [
+        (lambda faults: faults.too_many_websockets(), ["disconnect"]),
+        (lambda faults: faults.cut_after_hello(), ["hello"]),
+        (lambda faults: faults.ask_to_leave("warning"), ["hello", "disconnect", "disconnect"]),
+    ],
+    ids=["too many", "cut", "asked to leave"],
+)
+async def test_sockets_that_do_not_last(
+    slack: SlackSandbox, fault: Callable[[Faults], ApiFault], types: list[str]
+) -> None:
+    """A connection opens and ends in one of Slack's ways; the next one works."""
+    struck = fault(slack.faults)
+    client = AsyncWebClient(token=slack.app_token, base_url=slack.api_url)
+    async with aiohttp.ClientSession() as session:
+        for expected in (types, ["hello"]):
+            url = (await client.apps_connections_open(app_token=slack.app_token))["url"]
+            socket = await session.ws_connect(url)
+            assert [(await socket.receive_json())["type"] for _ in expected] == expected
+    assert struck.hits == 1

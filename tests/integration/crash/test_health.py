@@ -20,6 +20,7 @@ from agent.runtime.agents import Agent
 from agent.usecases import pause, runs
 from agent.usecases.runs import NewRun
 from slackbot.app import Service
+from slackbot.slack.socket_mode import TOO_MANY_WORDS
 from tests.conftest import fastest_folder
 from tests.integration.asking import write
 from tests.integration.crash.street import until
@@ -151,3 +152,13 @@ async def test_a_socket_that_is_closed_is_told(database_url: str) -> None:
         await says(service, 200, slack="socket closed")
         house.slack.faults.clear()
         await says(service, 200, slack="connected", seconds=30.0)
+
+
+async def test_too_many_sockets_are_told(database_url: str) -> None:
+    """Ten other processes hold the app's connections: the body gives Slack's reason and what to do."""
+    async with a_house(database_url, "socket") as house:
+        service = await house.open([AGENT])
+        await says(service, 200, slack="connected")
+        house.slack.faults.too_many_websockets(times=None)
+        await house.slack.sockets.refresh()
+        await says(service, 200, slack=f"socket closed: {TOO_MANY_WORDS}", seconds=30.0)
