@@ -32,6 +32,7 @@ from slackbot.outbound.mail_server import MailServer
 from slackbot.outbound.sender import OutboundSender
 from slackbot.outbound.webhook_post import WebhookPoster
 from slackbot.reviewing.grant_checks import SlackGrantChecks
+from slackbot.service import open_files
 from slackbot.service.scheduled_starts import ScheduledStarts
 from slackbot.service.scheduler import Scheduler
 from slackbot.service.slack_service import SlackService
@@ -39,9 +40,11 @@ from slackbot.service.telemetry import Telemetry
 from slackbot.settings import Role, Settings
 from slackbot.slack_api.manifest import EVENTS_PATH
 from slackbot.web import (
+    MOST_CONNECTIONS,
     ChangeWatch,
     HttpServer,
     OpenID,
+    Places,
     ProcessPart,
     ServiceMetrics,
     WebContext,
@@ -54,6 +57,8 @@ log = structlog.get_logger(__name__)
 
 KEYLESS = "not-set"
 """The model client's key if none is set; local servers may need none."""
+
+HEALTH_CONNECTIONS = 64
 
 SPARE_THREADS = 32
 """Threads beyond one per call: for edits, and calls that outlived their timeout."""
@@ -96,6 +101,7 @@ class Service:
         )
         self._votes = Votes(self._services, self._executor.calls if Role.WORKER in settings.roles else None)
         self._watch = ChangeWatch(db)
+        self._places = Places(open_files.connections_within(open_files.soft_limit(), settings))
         ctx = self._web_context()
         self._outbound = OutboundSender(ctx, WebhookPoster(settings.webhook_networks), _mailer(settings))
         self._metrics = ServiceMetrics(db, self._part, lambda: self._policies.last_loaded.limits)
@@ -105,6 +111,7 @@ class Service:
             port=settings.port,
             drain_seconds=settings.drain_seconds,
             trusted_proxies=[str(network) for network in settings.trusted_proxies],
+            most=self._places.most,
         )
         self._health = HttpServer(
             health_application(self.check, self._metrics.exposition),
@@ -112,6 +119,7 @@ class Service:
             port=settings.health_port or 0,
             setting="SIGNOFF_HEALTH_PORT",
             drain_seconds=1,
+            most=HEALTH_CONNECTIONS,
         )
         self._draining = False
         starts = ScheduledStarts(self._services, self.slack.connection)
@@ -145,6 +153,7 @@ class Service:
         if self.settings.health_port is not None:
             await self._health.start()
         if Role.WEB in self.settings.roles:
+            MOST_CONNECTIONS.set(self._places.most)
             await self._http.start()
         await self.slack.start(self._services, self._votes, self._failed)
         if Role.WORKER in self.settings.roles:
@@ -159,6 +168,7 @@ class Service:
             port=self.port,
             health_port=self.health_port,
             database_connections=self._connections(),
+            http_connections=self._places.most if Role.WEB in self.settings.roles else None,
         )
 
     async def _load_policy(self) -> None:
@@ -239,6 +249,7 @@ class Service:
             openid=_openid(self.settings),
             webhook_networks=self.settings.webhook_networks,
             cors_origins=self.settings.cors_origins,
+            places=self._places,
         )
 
     def _routes(self) -> list[BaseRoute]:

@@ -21,6 +21,7 @@ from slackbot.cli.cli_context import (
     read_policy,
     read_settings,
 )
+from slackbot.service import open_files
 from slackbot.settings import Role, Settings, SettingsError
 
 log = structlog.get_logger(__name__)
@@ -48,10 +49,11 @@ def serve(
 ) -> None:
     """Run the service: Slack, agents and scheduler, or only some of these roles."""
     gc.disable()  # until it is ready: what it imports and builds stays
+    limit = open_files.raise_limit()
     configured = read_settings(roles=roles, port=port)
     policy, registry = read_policy(configured), load_agents(configured.agents)
     _check_complete(configured, policy, use_embedded)
-    _warn(configured, registry)
+    _warn(configured, registry, limit)
     with database_url(configured, use_embedded) as url:
         check_schema(configured, url)
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -98,7 +100,7 @@ def _database(configured: Settings, url: str) -> Database:
     )
 
 
-def _warn(configured: Settings, registry: Registry) -> None:
+def _warn(configured: Settings, registry: Registry, limit: int) -> None:
     for name in configured.unknown:
         log.warning("no such setting; it is ignored", action="settings.unknown", name=name)
     if not list(registry) and configured.roles != {Role.SCHEDULER}:
@@ -107,6 +109,8 @@ def _warn(configured: Settings, registry: Registry) -> None:
             "name their modules in SIGNOFF_AGENTS",
             action="agents.none",
         )
+    if short := open_files.shortage(configured, limit):
+        log.warning(short, action="open_files.few", limit=limit, wanted=open_files.ENOUGH)
 
 
 def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) -> None:

@@ -25,6 +25,7 @@ from agent.store import views
 from agent.usecases import policy as policies
 from agent.usecases import schedules, undelivered
 from signoff.errors import SignoffError
+from slackbot.service import open_files
 from slackbot.settings import Settings
 from slackbot.slack_api import manifest
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
@@ -58,6 +59,9 @@ async def examine(
     """A failure is a finding. ``policy`` may be the error that prevents loading it."""
     for name in configured.unknown:
         yield Finding("settings", False, f"there is no setting {name}", "correct its name, or remove it")
+    if short := open_files.shortage(configured, open_files.hard_limit()):  # the service raises its own to it
+        remedy = f"raise the hard limit to {open_files.ENOUGH:,} (`LimitNOFILE=`, `--ulimit nofile=`)"
+        yield Finding("open files", False, short, remedy)
     yield _checkpoints(policy)
     file = Policy() if isinstance(policy, SignoffError) else policy
     policy = file

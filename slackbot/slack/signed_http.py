@@ -82,7 +82,7 @@ class SignedEndpoint:
             return PlainTextResponse("")
         if not hmac.compare_digest(self._signature(stamp, body), claimed):
             return _refuse(401, "signature")
-        request.state.known = True
+        request.state.known = "slack"  # as `web/http/connections.py` calls the owner
         bolt_request = _bolt_request(request, body)
         if bolt_request is None:
             return _refuse(400, "body")

@@ -17,7 +17,7 @@ from agent.usecases import policy as policies
 from slack_sandbox import SlackSandbox
 from slack_sandbox.model import MODEL_NAME, ModelFault, ScriptedModel
 from slackbot import settings
-from slackbot.service import doctor
+from slackbot.service import doctor, open_files
 from slackbot.service.doctor import Finding
 from tests.integration import alone
 from tests.integration.asking import GRACE, ask, ballot, claim_approved, reviewer, rule, write
@@ -77,6 +77,17 @@ async def clinic(database_url: str) -> AsyncIterator[Clinic]:
             "SIGNOFF_MODEL": MODEL_NAME,
         }
         yield Clinic(slack, given)
+
+
+async def test_too_few_open_files_are_found(
+    clinic: Clinic, signoff: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hard limit below the documented one: how many callers it lets wait, and how to raise it."""
+    monkeypatch.setattr(open_files, "hard_limit", lambda: 1_024)
+    ended = await clinic.command(signoff)
+    assert ended.status == 1
+    assert "✗ open files: 1,024 open files let 498 callers of one key wait at a time, not 5,000" in ended.said
+    assert "    → raise the hard limit to 8,192" in ended.said
 
 
 async def test_all_is_well(clinic: Clinic, signoff: Command) -> None:

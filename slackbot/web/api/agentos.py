@@ -28,13 +28,14 @@ from slackbot.web.api.agentos_stream import ended_tools, run_stream
 from slackbot.web.api.agents import IdempotencyKey, Key, Task, stop_run
 from slackbot.web.api.agno import AgentName, SentConfirmations, Wait
 from slackbot.web.api.agno_runs import check_agent, confirm, latest_run, say, until_settled
-from slackbot.web.api.events import Events, Presented, StreamPlace
+from slackbot.web.api.events import Events, Presented, stream_place
 from slackbot.web.api.run_starts import agent_named
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
 from slackbot.web.http.api_keys import Asker, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.form_or_json import form_or_json, openapi_body
+from slackbot.web.http.places import StreamPlace
 from slackbot.web.http.problems import documented
 
 router = APIRouter(prefix="/agentos", route_class=StrictRoute, tags=["AgentOS"])
@@ -126,6 +127,7 @@ async def start_run(
     body: Annotated[AgentOSStart, Depends(form_or_json(AgentOSStart))],
     caller: Asker,
     presented: Presented,
+    response: Response,
     wait: Wait = 50.0,
     key: IdempotencyKey = None,
 ) -> AgentOSRun | Response:
@@ -136,7 +138,7 @@ async def start_run(
     ctx = web_context(request)
     found = agent_named(ctx, agent_id)
     session_id = body.session_id or str(uuid4())
-    with _place(ctx, caller, wanted=body.stream) as place:
+    with _place(request, caller, wanted=body.stream) as place:
         before = await latest_run(ctx, caller, found.name, body.session_id)
         known_calls = await ended_tools(ctx, before) if before and place else set()
         about = {"session_id": session_id, "user_id": body.user_id, "key": key}
@@ -146,7 +148,7 @@ async def start_run(
     if body.background:
         accepted = Accepted(run_id=run_id, session_id=session_id, status="PENDING")
         return JSONResponse(accepted.model_dump(mode="json"), 202)
-    await until_settled(ctx, run_id, wait)
+    await until_settled(request, response, caller, run_id, wait)
     return await agentos_run(ctx, run_id)
 
 
@@ -180,6 +182,7 @@ async def continue_run(
     body: Annotated[AgentOSContinue, Depends(form_or_json(AgentOSContinue))],
     caller: Reader,
     presented: Presented,
+    response: Response,
     wait: Wait = 50.0,
 ) -> AgentOSRun | Response:
     """Confirm or reject tool calls as the owner of this key. Needs the scope `decide`.
@@ -190,12 +193,12 @@ async def continue_run(
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)
     await _of_session(ctx, run_id, body.session_id)
-    with _place(ctx, caller, wanted=body.stream) as place:
+    with _place(request, caller, wanted=body.stream) as place:
         known_calls = await ended_tools(ctx, run_id) if place else set()
         await confirm(ctx, caller, run_id, body.tools)
     if place is not None:
         return Events(run_stream(ctx, run_id, presented.credentials, "RunContinued", known_calls), place)
-    await until_settled(ctx, run_id, wait)
+    await until_settled(request, response, caller, run_id, wait)
     return await agentos_run(ctx, run_id)
 
 
@@ -209,9 +212,9 @@ async def cancel_run(request: Request, agent_id: AgentName, run_id: UUID, caller
 
 
 @contextmanager
-def _place(ctx: WebContext, caller: Principal, *, wanted: bool) -> Iterator[StreamPlace | None]:
+def _place(request: Request, caller: Principal, *, wanted: bool) -> Iterator[StreamPlace | None]:
     """Reserve a stream before anything takes effect; released if the block fails."""
-    place = StreamPlace(ctx, caller) if wanted else None
+    place = stream_place(request, caller) if wanted else None
     try:
         yield place
     except BaseException:

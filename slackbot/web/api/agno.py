@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StringConstraints
 
 from slackbot.web.api.agents import IdempotencyKey, Key, Task
@@ -98,6 +98,7 @@ async def create_agent_run(
     agent_id: AgentName,
     body: Annotated[RunStart, Depends(form_or_json(RunStart))],
     caller: Asker,
+    response: Response,
     wait: Wait = 30.0,
     key: IdempotencyKey = None,
 ) -> RunOutput:
@@ -109,7 +110,7 @@ async def create_agent_run(
     agent = agent_named(ctx, agent_id)
     about = {"session_id": body.session_id, "user_id": body.user_id, "key": key}
     run_id = await say(ctx, caller, agent, body.message, **about)
-    await until_settled(ctx, run_id, wait)
+    await until_settled(request, response, caller, run_id, wait)
     return await run_output(ctx, run_id)
 
 
@@ -119,12 +120,17 @@ async def create_agent_run(
     responses=documented(401, 403, 404, 422, 429, 503),
 )
 async def get_agent_run(
-    request: Request, agent_id: AgentName, run_id: UUID, caller: Reader, wait: Wait = 0.0
+    request: Request,
+    agent_id: AgentName,
+    run_id: UUID,
+    caller: Reader,
+    response: Response,
+    wait: Wait = 0.0,
 ) -> RunOutput:
     """The current state of a run; with `wait`, returns as soon as it pauses or ends."""
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)
-    await until_settled(ctx, run_id, wait)
+    await until_settled(request, response, caller, run_id, wait)
     return await run_output(ctx, run_id)
 
 
@@ -140,6 +146,7 @@ async def continue_agent_run(
     run_id: UUID,
     body: Annotated[RunContinue, Depends(form_or_json(RunContinue))],
     caller: Reader,
+    response: Response,
     wait: Wait = 30.0,
 ) -> RunOutput:
     """Confirm or reject tool calls as the owner of this key. Needs the scope `decide`.
@@ -150,5 +157,5 @@ async def continue_agent_run(
     ctx = web_context(request)
     await check_agent(ctx, caller, agent_id, run_id)
     await confirm(ctx, caller, run_id, body.tools)
-    await until_settled(ctx, run_id, wait)
+    await until_settled(request, response, caller, run_id, wait)
     return await run_output(ctx, run_id)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
+from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from agent.domain.api_keys import Principal
@@ -22,7 +23,7 @@ from slackbot.web.api.key_votes import cast_key_vote, key_owner
 from slackbot.web.api.requesters import claimed_requester, is_user_id
 from slackbot.web.api.run_starts import start
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
-from slackbot.web.http.context import WebContext
+from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.problems import ProblemRaised
 
 CHANGED_ARGUMENTS = (
@@ -114,12 +115,20 @@ async def check_agent(ctx: WebContext, caller: Principal, agent: str, run_id: UU
         raise NotFound(NO_SUCH_RUN)
 
 
-async def until_settled(ctx: WebContext, run_id: UUID, seconds: float) -> None:
-    deadline, seen = time.monotonic() + seconds, None
-    while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
-        seen = await ctx.watch.run(run_id, seen, left)
-        if not await ctx.db.read(views.is_busy, run_id):
-            break
+async def until_settled(
+    request: Request, response: Response, caller: Principal, run_id: UUID, seconds: float
+) -> None:
+    """Wait up to ``seconds``, if the key has a place; otherwise the response says when to come again."""
+    if seconds <= 0:
+        return
+    ctx = web_context(request)
+    with ctx.places.place(request, caller.name) as place:
+        deadline, seen = time.monotonic() + (seconds if place.granted else 0.0), None
+        while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
+            seen = await ctx.watch.run(run_id, seen, left)
+            if not await ctx.db.read(views.is_busy, run_id):
+                return
+    place.cut_short(response, stopping=ctx.watch.closing)
 
 
 async def _conversation(

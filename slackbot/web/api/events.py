@@ -13,7 +13,6 @@ from fastapi import APIRouter, Depends, Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPAuthorizationCredentials
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
@@ -26,8 +25,9 @@ from slackbot.web.api.event_feed import TYPES, EventPosition, Feed, Listener, ev
 from slackbot.web.api.shapes import rfc3339
 from slackbot.web.http.api_keys import RequireScope, bearer
 from slackbot.web.http.bodies import StrictRoute
-from slackbot.web.http.context import WebContext, web_context
-from slackbot.web.http.problems import documented, retry_later
+from slackbot.web.http.context import web_context
+from slackbot.web.http.places import HeldStream, StreamPlace
+from slackbot.web.http.problems import documented
 
 router = APIRouter(route_class=StrictRoute, tags=["Events"])
 
@@ -65,35 +65,15 @@ LastEventID = Annotated[
 ]
 
 
-class StreamPlace:
+def stream_place(request: Request, caller: Principal) -> StreamPlace:
     """Reserves one of a key's streams. Raises ProblemRaised (429) if none is left."""
-
-    def __init__(self, ctx: WebContext, caller: Principal) -> None:
-        self._open, self._name = ctx.streams, caller.name
-        if self._open[self._name] >= MAX_STREAMS:
-            words = f"The key {caller.key} has {MAX_STREAMS} open streams; close one of them."
-            raise retry_later("too-many-streams", "Too many streams", words, 15, status=429)
-        self._open[self._name] += 1
-
-    def give_back(self) -> None:
-        self._open[self._name] -= 1
-        if not self._open[self._name]:
-            del self._open[self._name]
+    return web_context(request).places.stream(request, caller.name, MAX_STREAMS, f"The key {caller.key}")
 
 
-class Events(StreamingResponse):
-    media_type = "text/event-stream"
-
+class Events(HeldStream):
     def __init__(self, lines: AsyncIterator[str], place: StreamPlace) -> None:
         super().__init__(lines, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self._place = place
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Release the place here: the body generator never starts if the caller has already disconnected."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._place.give_back()
+        self.place = place
 
 
 @router.get(
@@ -116,7 +96,7 @@ async def watch_events(
     """
     ctx = web_context(request)
     since = position(last_event_id)
-    place = StreamPlace(ctx, caller)
+    place = stream_place(request, caller)
     feed: Feed = request.app.state.feed
     return Events(_lines(feed, since, ctx.db, presented.credentials), place)
 

@@ -6,7 +6,7 @@ import time
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.runtime import external_calls
@@ -92,16 +92,20 @@ NOTHING_KNOWN = CallClaimIn()
 async def list_executions(
     request: Request,
     caller: Executor,
+    response: Response,
     wait: Annotated[float, Query(ge=0, le=LONGEST, description="Seconds to wait until there is one.")] = 0.0,
 ) -> list[HandedOut]:
     """Calls that this key may claim now, oldest first: up to 100."""
     ctx = web_context(request)
-    deadline, seen = time.monotonic() + wait, None
-    while not (found := await external_calls.handed_out(ctx.services, caller)):
-        left = deadline - time.monotonic()
-        if left <= 0 or ctx.watch.closing:
-            break
-        seen = await ctx.watch.anything(seen, min(left, PAUSE))
+    found = await external_calls.handed_out(ctx.services, caller)
+    if not found and wait:
+        with ctx.places.place(request, caller.name) as place:
+            deadline, seen = time.monotonic() + (wait if place.granted else 0.0), None
+            while not found and (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
+                seen = await ctx.watch.anything(seen, min(left, PAUSE))
+                found = await external_calls.handed_out(ctx.services, caller)
+        if not found:
+            place.cut_short(response, stopping=ctx.watch.closing)
     described = await clean_value([each.description for each in found])
     return [
         HandedOut.copy_of(each, call_id=each.id, description=words)

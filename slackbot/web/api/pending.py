@@ -103,17 +103,25 @@ async def read_request(
     request: Request,
     request_id: RequestId,
     principal: Reader,
+    response: Response,
     wait: Annotated[
         Length,
         Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the decision."),
     ] = 0,
 ) -> ReviewOut:
-    """The current state of a request; with `wait`, as soon as it no longer waits."""
+    """The current state of a request; with `wait`, as soon as it no longer waits.
+
+    A request that still waits comes at once, with `Retry-After`, when the key has as many calls waiting as the service
+    allows: ask again after that time.
+    """
     ctx = web_context(request)
     view: RequestView | None = await request_lookup.find_visible_request(ctx, principal, request_id)
     if view is not None and wait and view.status is RequestStatus.WAITING:
         waited, view = (view.id, view.recorded), None  # thousands may wait: free the view, it is read again
-        view = await _decided(ctx, *waited, wait)
+        with ctx.places.place(request, principal.name) as place:
+            view = await _decided(ctx, *waited, wait if place.granted else 0)
+        if view is not None and view.status is RequestStatus.WAITING:
+            place.cut_short(response, stopping=ctx.watch.closing)
     if view is None:
         raise request_lookup.not_found()
     return await review(ctx, await _handed_over(ctx, principal, view))

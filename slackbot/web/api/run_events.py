@@ -22,7 +22,7 @@ from agent.usecases import api_keys
 from agent.usecases.api_keys import TooManyCalls
 from slackbot.web.api import events
 from slackbot.web.api.event_feed import KINDS, OVERLAP, EventPosition, Feed
-from slackbot.web.api.events import STREAM, Events, LastEventID, Presented, StreamPlace, line, position
+from slackbot.web.api.events import STREAM, Events, LastEventID, Presented, line, position, stream_place
 from slackbot.web.api.run_visibility import run_for
 from slackbot.web.http.api_keys import Reader
 from slackbot.web.http.bodies import StrictRoute
@@ -61,7 +61,7 @@ async def watch_run(
     record = _RunRecord.after(ctx.db, run_id, since)
     if since is not None and await record.is_finished():
         return Response(status_code=204)
-    place = StreamPlace(ctx, caller)
+    place = stream_place(request, caller)
     feed: Feed = request.app.state.feed
     return Events(_lines(ctx, feed, record, presented.credentials), place)
 

@@ -53,7 +53,7 @@ async def visitor(request: Request) -> Visitor:
     if session is None:
         raise NotSignedIn
     await check_member(ctx, session.person)
-    request.state.known = True
+    request.state.known = str(session.person)
     return Visitor(session.person, secret)
 
 

@@ -29,7 +29,7 @@ async def caller(
     if principal is None:
         raise _unauthorised("This key is not valid: mistyped, revoked or expired.", "invalid_token")
     request.state.principal = principal
-    request.state.known = True
+    request.state.known = principal.name
     return principal
 
 

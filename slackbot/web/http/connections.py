@@ -1,20 +1,37 @@
-"""Limits on half-read connections and unread responses: time, size and number.
+"""Limits on half-read connections, unread responses, and all connections together: time, size and number.
 
-Beyond the number, the longest wait is closed, so that new connections, such as Slack's clicks, are served. A limit on
-all connections would turn Slack away.
+Beyond a number, a connection is closed that nobody misses, so that new ones, such as Slack's clicks, are served.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from slackbot.web.http.metrics import CONNECTIONS_CLOSED
+from slackbot.web.http.metrics import CONNECTIONS_CLOSED, OPEN_CONNECTIONS
+
+SLACK = "slack"
+"""The owner of connections with Slack's signed calls."""
+
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-type: application/problem+json\r\n"
+    b"content-length: %d\r\nconnection: close\r\n\r\n%s"
+)
+_BUSY_WORDS = (
+    b'{"type": "urn:signoff:busy", "title": "Busy", "status": 503, '
+    b'"detail": "There are too many connections, so this call was not waited for. Please repeat it."}'
+)
+NEWCOMER, CALL = 0.2, 2.0
+"""Seconds for which a connection without a call, and one whose call is at work, stay in any case: those who come
+meanwhile wait, which costs them less than a call that is cut off.
+"""
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -62,14 +79,66 @@ class HalfRead:
         self._waiting.pop(connection, None)
 
 
+class Crowd:
+    """All connections; when they are as many as may be, there is room for a new one by closing others.
+
+    First those without a call: idle ones, and those that do not read or write to the end; then, as a last resort,
+    those whose call is at work. Each time whoever has the most of them loses the one that was quiet longest. Waits and
+    streams stay, for `Places` keeps them below the number; so do Slack's calls.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open: set[GuardedProtocol] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, connection: GuardedProtocol) -> None:
+        self._open.add(connection)
+        OPEN_CONNECTIONS.inc()
+
+    def discard(self, connection: GuardedProtocol) -> None:
+        if connection in self._open:
+            self._open.remove(connection)
+            OPEN_CONNECTIONS.dec()
+
+    def make_room(self) -> bool:
+        """Close a fiftieth, because finding them reads all. False: none may be closed yet."""
+        now = asyncio.get_running_loop().time()
+        without_call, at_work = [], []
+        for each in self._open:
+            quiet = now - each.quiet_since
+            if not each.is_at_work:
+                if quiet >= NEWCOMER:
+                    without_call.append(each)
+            elif not each.is_kept and quiet >= CALL:
+                at_work.append(each)
+        leaving = without_call or at_work
+        for connection in _least_missed(leaving, max(1, self.most // 50)):
+            connection.give_way()
+        return bool(leaving)
+
+
+def _least_missed(connections: list[GuardedProtocol], number: int) -> Iterator[GuardedProtocol]:
+    by_owner: dict[str, deque[GuardedProtocol]] = {}
+    for each in sorted(connections, key=lambda each: each.quiet_since):
+        by_owner.setdefault(each.owner, deque()).append(each)
+    for _ in range(min(number, len(connections))):
+        yield max(by_owner.values(), key=len).popleft()
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """Responses may take any time to begin. Known callers may also read them slowly, until the connection closes."""
 
-    def __init__(self, *, limits: ConnectionLimits, half_read: HalfRead, **more: Any) -> None:
+    def __init__(self, *, limits: ConnectionLimits, half_read: HalfRead, crowd: Crowd, **more: Any) -> None:
         super().__init__(**more)
         self.scope = cast("Any", {"state": {}})  # until a request begins
         self._limits = limits
         self._half_read = half_read
+        self._crowd = crowd
+        self.quiet_since = 0.0
+        self._running: RequestResponseCycle | None = None
         self._reading = _Reading.HEAD
         self._head = 0
         self._message, self._armed = 0, (-1, _Reading.NOTHING)
@@ -78,10 +147,17 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._crowd.add(self)
+        self.quiet_since = self.loop.time()
         self._arm()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clocks()
+        self._crowd.discard(self)
+        if (place := self._state.get("place")) is not None:
+            place.give_back()  # its call goes on, without a connection
+        if self._running is not None:
+            self._running.disconnected = True
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -106,6 +182,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse_head()
             return
         self._reading = _Reading.BODY
+        self.quiet_since = self.loop.time()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -115,6 +192,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.quiet_since = self.loop.time()
         if self.transport.is_closing():
             self._closes()
         elif self._reading is _Reading.BODY:
@@ -141,10 +219,49 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._stop_watching()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    @property
+    def _state(self) -> dict[str, Any]:
+        """Of the call that is answered, which is not the latest one where calls were sent ahead."""
+        return {} if self._running is None else self._running.scope["state"]
+
+    @property
+    def owner(self) -> str:
+        """Who made it; empty for strangers."""
+        return str(self._state.get("known") or "")
+
+    @property
+    def is_at_work(self) -> bool:
+        """Its call was read, and the response is not complete."""
+        running = self._running
+        return running is not None and not (running.more_body or running.response_complete)
+
+    @property
+    def is_kept(self) -> bool:
+        return self._state.get("place") is not None or self.owner == SLACK
+
+    def give_way(self) -> None:
+        if self._running is None or not self.is_at_work or self._running.response_started:
+            self.close("crowd")
+            return
+        self._leave("crowd")
+        self.transport.write(_BUSY % (len(_BUSY_WORDS), _BUSY_WORDS))
+        self.transport.close()
+
     def close(self, because: str) -> None:
-        self._stop_clocks()
-        CONNECTIONS_CLOSED.labels(because).inc()
+        self._leave(because)
         self.transport.abort()
+
+    def _leave(self, because: str) -> None:
+        self._stop_clocks()
+        self._crowd.discard(self)
+        CONNECTIONS_CLOSED.labels(because).inc()
+        if self._running is not None:
+            self._running.disconnected = True  # it writes no more
+            self._running.message_event.set()
 
     def _next_message(self) -> None:
         self._reading, self._head = _Reading.HEAD, 0

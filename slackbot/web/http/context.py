@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 from uuid import UUID
@@ -20,9 +19,13 @@ from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.openid import OpenID
 from slackbot.slack_api.permalinks import Permalinks
+from slackbot.web.http.places import Places
 from slackbot.web.http.problems import retry_later
 from slackbot.web.http.request_snapshots import RequestSnapshots
 from slackbot.web.http.watch import ChangeWatch
+
+MANY = 100_000
+"""Places where nothing limits them."""
 
 MAX_EXCHANGES = 4
 """Sign-ins with Slack whose tokens are fetched at once."""
@@ -52,6 +55,7 @@ class WebContext:
     webhook_networks: tuple[Network, ...] = ()
     cors_origins: tuple[str, ...] = ()
     """Their pages may call the API."""
+    places: Places = field(default_factory=lambda: Places(MANY))
 
     @cached_property
     def list_turns(self) -> dict[str, asyncio.Lock]:
@@ -67,10 +71,6 @@ class WebContext:
     def token_exchanges(self) -> asyncio.Semaphore:
         """Held during the calls to Slack that a return from Slack's sign-in page makes."""
         return asyncio.Semaphore(MAX_EXCHANGES)
-
-    @cached_property
-    def streams(self) -> Counter[str]:
-        return Counter()
 
     @cached_property
     def snapshots(self) -> RequestSnapshots:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 HTTP_REQUESTS = Counter(
     "signoff_http_requests",
@@ -14,4 +14,19 @@ CONNECTIONS_CLOSED = Counter(
     "Connections closed before a request or response was read completely, by reason: head, body, unread (time), size, "
     "crowd.",
     ["because"],
+)
+CONNECTIONS = Gauge(
+    "signoff_http_connections",
+    "HTTP connections of this process: open, and most, which the limit of open files allows.",
+    ["state"],
+)
+OPEN_CONNECTIONS, MOST_CONNECTIONS = CONNECTIONS.labels("open"), CONNECTIONS.labels("most")
+ACCEPT_FAILURES = Counter(
+    "signoff_http_accept_failures",
+    "Connections that could not be accepted because open files or memory were used up.",
+)
+WAITS_CUT_SHORT = Counter(
+    "signoff_http_waits_cut_short",
+    "Waiting calls that were answered at once with the present state, because their key holds its share of the "
+    "connections, or the service is stopping.",
 )

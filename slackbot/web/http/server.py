@@ -3,25 +3,35 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 from signoff.errors import SignoffError
-from slackbot.web.http.connections import ConnectionLimits, GuardedProtocol, HalfRead
+from slackbot.web.http.connections import ConnectionLimits, Crowd, GuardedProtocol, HalfRead
+from slackbot.web.http.metrics import ACCEPT_FAILURES
 
 DEFAULT_LIMITS = ConnectionLimits()
 BACKLOG = 2048
+AT_ONCE = 32
+"""Connections accepted before those that leave are closed: the reserve of open files covers them."""
+
+PAUSE = 0.1
+"""Seconds until connections are accepted again, where none can be."""
+
+log = structlog.get_logger(__name__)
 
 
 class HttpServer:
     """Listens on ``port`` (set by ``start``); trusts forwarding headers of ``trusted_proxies`` only.
 
-    ``setting``: the name of the port's setting, for errors.
+    ``setting``: the name of the port's setting, for errors. ``most``: connections.
     """
 
     def __init__(
@@ -34,9 +44,13 @@ class HttpServer:
         setting: str = "SIGNOFF_PORT",
         trusted_proxies: Collection[str] = (),
         limits: ConnectionLimits = DEFAULT_LIMITS,
+        most: int = 10_000,
     ) -> None:
-        protocol = partial(GuardedProtocol, limits=limits, half_read=HalfRead(limits.half_read))
+        crowd = Crowd(most)
+        half_read = HalfRead(limits.half_read)
+        protocol = partial(GuardedProtocol, limits=limits, half_read=half_read, crowd=crowd)
         self._server = _Server(
+            crowd,
             uvicorn.Config(
                 app,
                 http=cast("type[asyncio.Protocol]", protocol),  # only ever called
@@ -48,7 +62,7 @@ class HttpServer:
                 forwarded_allow_ips=list(trusted_proxies),
                 timeout_keep_alive=limits.idle,
                 timeout_graceful_shutdown=max(1, int(drain_seconds)),
-            )
+            ),
         )
         self._host = host
         self._wanted = port
@@ -69,11 +83,97 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signal handling to the process."""
+    """Leaves signal handling to the process, and accepts by a door of its own."""
+
+    def __init__(self, crowd: Crowd, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._crowd = crowd
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        new = partial(
+            cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class),
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        doors = [_Door(each, new, self._crowd) for each in sockets or ()]
+        self.servers = cast("list[asyncio.Server]", doors)
+        self.started = True
+
+
+class _Door:
+    """Accepts connections while there is room for them, and makes room.
+
+    Event loops accept 2,048 at once, and without open files they stop for a second, log a line each time, or close
+    whatever comes, Slack's calls included.
+    """
+
+    def __init__(self, listening: socket.socket, new: Callable[[], asyncio.Protocol], crowd: Crowd) -> None:
+        self._listening = listening
+        self._new = new
+        self._crowd = crowd
+        self._loop = asyncio.get_running_loop()
+        self._entering: set[asyncio.Task[Any]] = set()
+        self._pause: asyncio.TimerHandle | None = None
+        self._told = float("-inf")
+        self._open()
+
+    def close(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._listening)
+
+    async def wait_closed(self) -> None:
+        """Nothing to wait for: the connections are waited for by themselves."""
+
+    def _open(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(AT_ONCE):
+            if len(self._crowd) + len(self._entering) >= self._crowd.most and not self._crowd.make_room():
+                self._wait()
+                return
+            try:
+                connection, _ = self._listening.accept()
+            except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+                return
+            except OSError as error:  # open files or memory are used up
+                self._fail(error)
+                return
+            connection.setblocking(False)
+            entering = self._loop.create_task(self._enter(connection))
+            self._entering.add(entering)
+            entering.add_done_callback(self._entering.discard)
+
+    async def _enter(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._new, connection)
+        except OSError:  # it has left already
+            connection.close()
+
+    def _fail(self, error: OSError) -> None:
+        ACCEPT_FAILURES.inc()
+        self._crowd.make_room()
+        if (now := time.monotonic()) - self._told >= 60.0:
+            self._told = now
+            log.error(
+                "connections cannot be accepted; some are closed",
+                action="http.accept_failed",
+                error=error.strerror or str(error),
+                connections=len(self._crowd),
+            )
+        self._wait()
+
+    def _wait(self) -> None:
+        self._loop.remove_reader(self._listening)
+        self._pause = self._loop.call_later(PAUSE, self._open)
 
 
 def listen(host: str, port: int, setting: str) -> socket.socket:

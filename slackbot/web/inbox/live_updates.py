@@ -6,16 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, Request
-from starlette.responses import StreamingResponse
 
 from signoff.errors import SignoffError
 from slackbot.web.auth.visitors import Signed, visitor
 from slackbot.web.http.context import web_context
+from slackbot.web.http.places import HeldStream
 from slackbot.web.http.problems import ProblemRaised
 from slackbot.web.inbox.rendering import HEADERS, PageRoute
 
 PATIENCE = 20.0
 """Seconds until a comment keeps the connection open and the session is checked again."""
+
+MAX_STREAMS = 20
+"""Open pages of one person that are told; hidden ones are not."""
 
 PAUSE = 0.3
 """Minimum seconds between events."""
@@ -24,9 +27,12 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/inbox/events")
-async def events(request: Request, _: Signed) -> StreamingResponse:
-    headers = {**HEADERS, "X-Accel-Buffering": "no"}
-    return StreamingResponse(_changes(request), media_type="text/event-stream", headers=headers)
+async def events(request: Request, who: Signed) -> HeldStream:
+    name = str(who.person)
+    place = web_context(request).places.stream(request, name, MAX_STREAMS, "Your browser")
+    stream = HeldStream(_changes(request), headers={**HEADERS, "X-Accel-Buffering": "no"})
+    stream.place = place
+    return stream
 
 
 async def _changes(request: Request) -> AsyncIterator[str]:

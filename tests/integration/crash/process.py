@@ -7,6 +7,7 @@ import errno
 import multiprocessing
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -125,6 +126,8 @@ def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None
     output.close()
     for stream in (sys.stdout, sys.stderr):
         cast("TextIOWrapper", stream).reconfigure(line_buffering=True)
+    if limit := int(settings.get("OPEN_FILES", 0)):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit // 2, limit))
     os.environ.clear()
     os.environ.update(settings)
     os.chdir(folder)
