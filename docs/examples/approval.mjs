@@ -6,7 +6,11 @@ const headers = { Authorization: `Bearer ${process.env.SIGNOFF_KEY}`, "Content-T
 async function call(method, path, body) {
   for (;;) {
     const answer = await fetch(base + path, { method, headers, body: body && JSON.stringify(body) }).catch(() => null);
-    if (answer?.ok) return answer.json();
+    if (answer?.ok) {
+      const early = Number(answer.headers.get("Retry-After") ?? 0); // many wait: ask again after so many seconds
+      await new Promise((resume) => setTimeout(resume, early * 1000));
+      return answer.json();
+    }
     if (answer && ![429, 503].includes(answer.status)) {
       const problem = await answer.json();
       throw new Error(`${problem.title}: ${problem.detail}`);

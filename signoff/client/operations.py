@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +10,16 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from signoff.canonical import canonical_bytes
-from signoff.client.effects import HttpRequest, Operation
+from signoff.client.effects import HttpRequest, Operation, Sleep
 from signoff.client.facts import FactsOrFunction, look_up_to_ask
-from signoff.client.retries import TRANSIENT, send_with_retries
+from signoff.client.retries import (
+    FIRST_PAUSE,
+    TRANSIENT,
+    asked_to_wait,
+    content_of,
+    respond_with_retries,
+    send_with_retries,
+)
 from signoff.client.reviews import Approval, Review, Status, concluded
 from signoff.context_limit import fit_context
 from signoff.description import describe
@@ -29,6 +37,9 @@ PATIENCE = 30.0
 
 LONGEST_WAIT = 50.0
 """Seconds per long poll; proxies often cut connections silent for a minute."""
+
+EARLY = 0.5
+"""Seconds before the end of a long poll; a response earlier than that is no end of the wait."""
 
 VERSION = "external"
 
@@ -183,18 +194,28 @@ def _question(
 
 
 def decided(review: Review, deadline: float) -> Operation[Review]:
-    """Return the request once decided or at the deadline. Waits through outages."""
+    """Return the request once decided or at the deadline. Waits through outages.
+
+    A service with many waiting callers, or one that is stopping, answers early and says when to ask again.
+    """
     while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
         call = HttpRequest("GET", path_of(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
+        asked = time.monotonic()
         try:
-            review = Review.of((yield from send_with_retries(call, deadline)))
+            answer = yield from respond_with_retries(call, deadline)
         except Unreachable:
             break
         except ApiError as error:
             if error.status not in TRANSIENT:
                 raise
             break
+        review = Review.of(content_of(answer))
+        now = time.monotonic()
+        if review.status == "waiting" and now - asked < wait - min(EARLY, wait / 2):
+            pause = random.uniform(1.0, 1.1) * min(asked_to_wait(answer) or 0.0, LONGEST_WAIT)  # noqa: S311 - jitter
+            last = deadline - now - FIRST_PAUSE  # when there is time for one more look
+            yield Sleep(max(FIRST_PAUSE, min(pause, last)))
     return review
 
 

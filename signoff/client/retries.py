@@ -22,7 +22,12 @@ TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
-    """Send an idempotent call. Raises ApiError, Conflict and Unreachable."""
+    """Send an idempotent call, and return its content. Raises ApiError, Conflict and Unreachable."""
+    return content_of((yield from respond_with_retries(call, deadline)))
+
+
+def respond_with_retries(call: HttpRequest, deadline: float) -> Operation[HttpResponse]:
+    """Raises ApiError, Conflict and Unreachable."""
     attempt = 0
     while True:
         attempt += 1
@@ -34,17 +39,22 @@ def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
             failure: Exception = Unreachable(f"the service does not answer: {error}")
         else:
             if 200 <= answer.status < 300:
-                return _content(answer)
+                return answer
             failure = error_from(answer)
             if not _is_transient(answer.status, failure):
                 raise failure
-            asked = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
+            asked = asked_to_wait(answer)
         left = deadline - time.monotonic()
         if left <= 0:
             raise failure
         if attempt == 1:
             log.warning("%s; trying again for %.0f s", failure, left)
         yield Sleep(min(left, max(asked or 0.0, _pause(attempt))))
+
+
+def asked_to_wait(answer: HttpResponse) -> float | None:
+    """Seconds, where the service names some."""
+    return retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
 
 
 def _is_transient(status: int, failure: Exception) -> bool:
@@ -57,7 +67,7 @@ def _pause(attempt: int) -> float:
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
 
-def _content(answer: HttpResponse) -> Any:
+def content_of(answer: HttpResponse) -> Any:
     if answer.content is None and answer.status != 204:
         raise ApiError(answer.status, "no-json", "the answer is not JSON: is this the address of Signoff?")
     return answer.content

@@ -31,6 +31,8 @@ from signoff.errors import (
     Unreachable,
 )
 from signoff.values import Action
+from slackbot.web.http import places
+from slackbot.web.http.metrics import WAITS_CUT_SHORT
 from tests.integration.asking import column, write
 from tests.integration.web.conftest import ADA, GRACE, Program, Street, until
 from tests.integration.web.line import a_line
@@ -443,6 +445,38 @@ async def test_busy_is_waited_for_as_long_as_it_says(site: Street, kind: str, ke
         line.says = None
         assert await running == []
         assert monotonic() - began >= 1
+        await caller.close()
+
+
+async def test_a_service_with_many_waiting_callers_is_asked_again(
+    site: Street, caller: Caller, grace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answered early, the client asks again after the time that it is told, no sooner, and gets the decision."""
+    monkeypatch.setattr(places, "SOONEST", 1.0)
+    monkeypatch.setattr(site.service._places, "most", 0)
+    counted = WAITS_CUT_SHORT._value.get
+    before, began = counted(), monotonic()
+    running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, timeout=60))
+    request = await waiting(site)
+    await until(lambda: _true(counted() >= before + 3))
+    assert monotonic() - began >= 2
+    await grace.decides(request)
+    assert (await running).status == "approved"
+    assert counted() <= before + 5
+
+
+async def test_early_answers_without_a_time_are_no_reason_to_hurry(site: Street, kind: str, key: str) -> None:
+    """What answers at once and says nothing more is asked a few times a second, until the wait is over."""
+    program = await site.client(key)
+    request = (await program.ask()).json()
+    assert site.service.port
+    async with a_line(site.service.port) as line:
+        line.says = http_answer("200 OK", "Content-Type: application/json", body=json.dumps(request).encode())
+        caller = Caller(kind, line.url, key)
+        began = monotonic()
+        assert (await caller.get(request["id"], wait=1.5)).status == "waiting"
+        assert 1.4 <= monotonic() - began < 10
+        assert line.asked <= 10
         await caller.close()
 
 

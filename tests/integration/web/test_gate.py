@@ -21,6 +21,8 @@ from signoff.gate.facts_command import facts_command
 from signoff.values import COMMAND
 from slackbot.cards import edit_fields
 from slackbot.reviewing import edits
+from slackbot.web.http import places
+from slackbot.web.http.metrics import WAITS_CUT_SHORT
 from tests.doc_blocks import blocks
 from tests.integration.asking import write
 from tests.integration.command import Command
@@ -366,3 +368,22 @@ async def test_a_facts_command_that_fails_lets_nothing_run(gate: Gate, grace: Pr
     code, said = await started.ends()
     assert (code, gate.ran) == (77, None)
     assert "the facts command ended with exit code 1" in said
+
+
+async def test_it_goes_on_waiting_beside_many_others(
+    gate: Gate, grace: Program, site: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that answers its waits at once is asked again, and the command runs when people approved it."""
+    monkeypatch.setattr(places, "SOONEST", 1.0)
+    monkeypatch.setattr(site.service._places, "most", 0)
+    before = WAITS_CUT_SHORT._value.get()
+    started = gate(*DEPLOY, "--", "sh", "-c", SHOWS)
+    request = await gate.request()
+
+    async def asked_again() -> bool:
+        return WAITS_CUT_SHORT._value.get() >= before + 2
+
+    await until(asked_again)
+    assert gate.ran is None
+    await grace.decides(request)
+    assert (await started.ends())[0] == 7

@@ -19,6 +19,8 @@ from signoff.errors import MalformedArguments
 from signoff.gate.coding_agents import Name, read_call
 from signoff.gate.hook_settings import HookSettings
 from slackbot.reviewing import edits
+from slackbot.web.http import places
+from slackbot.web.http.metrics import WAITS_CUT_SHORT
 from tests import hook_events as events
 from tests.hook_events import hook_input
 from tests.integration.asking import column
@@ -420,3 +422,21 @@ async def test_the_installed_command_fails_closed(hook: Hook, grace: Program) ->
         else:
             assert (process.returncode, out) == (2, b"")
             assert b"Signoff: the hook failed, so this call is not approved" in said
+
+
+async def test_it_goes_on_waiting_beside_many_others(
+    hook: Hook, grace: Program, site: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that answers its waits at once is asked again, and the agent gets the decision."""
+    monkeypatch.setattr(places, "SOONEST", 1.0)
+    monkeypatch.setattr(site.service._places, "most", 0)
+    before = WAITS_CUT_SHORT._value.get()
+    waiting = hook("claude", hook_input(events.CLAUDE_BASH))
+    request = await hook.request()
+
+    async def asked_again() -> bool:
+        return WAITS_CUT_SHORT._value.get() >= before + 2
+
+    await until(asked_again)
+    await grace.decides(request)
+    assert (await hook.claude(waiting))[0] == "allow"
