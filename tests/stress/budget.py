@@ -27,6 +27,7 @@ SECONDS = {
     "test_no_race_overdraws_a_grant": 65,
     "test_seven_surfaces_agree_within_a_second": 90,
     "test_seven_surfaces_agree_within_ten_seconds_in_a_busy_channel": 225,
+    "test_one_key_cannot_use_up_the_open_files": 60,
     "test_ten_people_on_two_processes_make_one_decision": 30,
     "test_ten_thousand_actions_through_every_builder": 45,
     "test_ten_workers_claim_a_call_once": 10,
