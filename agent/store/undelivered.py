@@ -156,6 +156,7 @@ WHERE d.state = 'dead' AND (CAST(:id AS uuid) IS NULL OR d.id = :id)
         AND (other.state = 'pending' OR (other.state = 'dead' AND other.id > d.id))))
 RETURNING d.channel_id
 """)
+# `least` ignores NULL: it would lease a channel that nobody holds.
 _BOUND_DESTINATIONS = text("""
 WITH far AS (
     SELECT o.team_id, o.channel_id, now + make_interval(secs => :pause) AS rest,
@@ -166,7 +167,7 @@ WITH far AS (
     ORDER BY o.team_id, o.channel_id FOR NO KEY UPDATE OF o SKIP LOCKED
 )
 UPDATE outlet AS o SET next_at = least(o.next_at, far.rest), next_update_at = least(o.next_update_at, far.rest),
-                       lease_until = least(o.lease_until, far.held)
+                       lease_until = CASE WHEN o.lease_until > far.held THEN far.held ELSE o.lease_until END
 FROM far WHERE o.team_id = far.team_id AND o.channel_id = far.channel_id
 """)
 _BOUND_MESSAGES = text("""
