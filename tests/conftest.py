@@ -23,6 +23,7 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from agent.database import embedded_server, migrations
+from agent.database.failure_log import forget_failures
 from agent.database.pools import Database
 from tests import lock_recorder
 from tests.databases import TEMPLATE, Postgres
@@ -85,6 +86,12 @@ def _plain_tracebacks() -> None:
     """With `rich`, structlog draws all variables of a traceback, which takes seconds of a core."""
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*_PROCESSORS[:-1], plain])
+
+
+@pytest.fixture(autouse=True)
+def _every_failure_is_logged() -> None:
+    """What an earlier test met is logged again."""
+    forget_failures()
 
 
 @pytest.fixture(autouse=True)

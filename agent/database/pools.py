@@ -27,10 +27,13 @@ from agent.database.driver import driver_of
 from agent.database.errors import (
     BudgetExceeded,
     DatabaseError,
+    DatabaseRefuses,
     DatabaseUnavailable,
     DatabaseUnusable,
     OutcomeUnknown,
     in_one_line,
+    is_fatal,
+    refusal,
 )
 from agent.database.liveness import give_back, watch
 from agent.database.precedence import Precedence
@@ -42,6 +45,7 @@ __all__ = [
     "BudgetExceeded",
     "Database",
     "DatabaseError",
+    "DatabaseRefuses",
     "DatabaseUnavailable",
     "DatabaseUnusable",
     "OutcomeUnknown",
@@ -192,32 +196,42 @@ class Database:
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[AsyncConnection]:
         """Each statement commits alone, so no lock outlasts it."""
-        async with self._by_itself(await self._checkout(self._writing, POOL_WAIT)) as connection:
+        checked_out = await self._checkout(self._writing, POOL_WAIT)
+        async with self._by_itself(checked_out, writes=True) as connection:
             yield connection
 
     async def announcements(self) -> AsyncGenerator[None]:
-        """Yield at the beginning, then whenever another process announces work. Raises the driver's errors."""
+        """Yield at the beginning, then whenever another process announces work. Raises DatabaseUnavailable."""
         conninfo = self.conninfo(f"{self._name} listens")
-        async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
-            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.schema)))
-            yield
-            async for _ in connection.notifies():
+        try:
+            async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.schema)))
                 yield
+                async for _ in connection.notifies():
+                    yield
+        except psycopg.Error as error:
+            raise refusal(error, self.address) or self._away(error) from error
 
     async def _announce(self) -> None:
         async with self.counting() as connection:
             await driver_of(connection).execute(_ANNOUNCE, [self.schema])
 
     @asynccontextmanager
-    async def _by_itself(self, connection: AsyncConnection) -> AsyncIterator[AsyncConnection]:
+    async def _by_itself(
+        self, connection: AsyncConnection, *, writes: bool = False
+    ) -> AsyncIterator[AsyncConnection]:
         raw = driver_of(connection)
         try:
             yield connection
         except Exception as error:
-            if raw.closed and not isinstance(error, SignoffError):
+            if isinstance(error, SignoffError):
+                raise
+            if raw.closed or is_fatal(error):
                 raise DatabaseUnavailable(
                     f"lost the database {self.address}: {in_one_line(error)}"
                 ) from error
+            if refused := refusal(error, self.address, writes=writes):
+                raise refused from error
             raise
         finally:
             await give_back(connection)
@@ -275,9 +289,10 @@ class Database:
             ) from error
         except (exc.DBAPIError, exc.InvalidRequestError, OSError) as error:
             # InvalidRequestError: a dead connection's replacement was dead, too.
-            raise DatabaseUnavailable(
-                f"cannot reach the database {self.address}: {in_one_line(error)}"
-            ) from error
+            raise self._away(error) from error
+
+    def _away(self, error: Exception) -> DatabaseUnavailable:
+        return DatabaseUnavailable(f"cannot reach the database {self.address}: {in_one_line(error)}")
 
 
 def _in_use(engine: AsyncEngine) -> int:

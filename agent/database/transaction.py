@@ -31,6 +31,7 @@ from agent.database.errors import (
     is_lost,
     is_not_now,
     is_out_of_time,
+    refusal,
 )
 from agent.database.liveness import abort_reads, give_back
 from agent.database.wakeups import Wakeup
@@ -207,8 +208,8 @@ class Transaction:
     def _translated(self, error: Exception) -> DatabaseError | None:
         if isinstance(error, SignoffError):
             return None
-        is_over = self._raw.closed or is_lost(error)
-        if self._committing and (is_over or is_fatal(error)):
+        is_over = self._raw.closed or is_lost(error) or is_fatal(error)
+        if self._committing and is_over:
             return self._unknown()
         if is_over:
             if self._expired or is_out_of_time(error):
@@ -217,6 +218,9 @@ class Transaction:
         if is_out_of_time(error):
             self._committing = False  # the server is alive and has refused
             return self.out_of_time()
+        if refused := refusal(error, self._address):
+            self._committing = False
+            return refused
         if is_not_now(error):
             return DatabaseError(
                 f"the database {self._address} refuses at the moment, nothing was written: {in_one_line(error)}"

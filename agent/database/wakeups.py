@@ -16,6 +16,8 @@ from uuid import UUID
 
 import structlog
 
+from agent.database.failure_log import log_failure
+
 log = structlog.get_logger(__name__)
 
 
@@ -121,8 +123,4 @@ class Wakeups:
             try:
                 await announce()
             except Exception as error:  # others poll within a second
-                log.warning(
-                    "other processes were not notified",
-                    action="wakeups.lost",
-                    error=str(error) or type(error).__name__,
-                )
+                log_failure("other processes were not notified", error, action="wakeups.lost")

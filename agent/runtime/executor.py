@@ -12,9 +12,8 @@ from functools import partial
 from time import monotonic
 from uuid import UUID
 
-import structlog
-
 from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 from agent.database.precedence import Rank
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.errors import OutdatedPolicy
@@ -23,8 +22,6 @@ from agent.runtime.look import Look
 from agent.runtime.model_turn import advance_run
 from agent.runtime.services import Services
 from agent.runtime.work_queue import WorkQueue
-
-log = structlog.get_logger(__name__)
 
 Notify = Callable[[str], None]
 """Send due notices to a webhook or by e-mail, without waiting."""
@@ -153,7 +150,7 @@ class Executor:
         except OutdatedPolicy:
             pass  # logged
         except DatabaseError as error:  # the next poll finds the same
-            log.warning("policy not loaded yet", action="policy.unloaded", error=str(error))
+            log_failure("policy not loaded yet", error, action="policy.unloaded")
 
     def _agents(self) -> Sequence[str]:
         return [agent.name for agent in self._services.registry]
@@ -173,7 +170,7 @@ class Executor:
             except Exception as error:  # the next poll finds the same
                 self._looked = None
                 pause = AFTER_FAILURE
-                log.warning("a poll failed", action="look.failed", error=str(error) or type(error).__name__)
+                log_failure("a poll failed", error, action="look.failed")
             await asyncio.sleep(SPACING)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -200,9 +197,5 @@ class Executor:
                 async for _ in self._services.db.announcements():
                     self._services.db.wakeups.announced()
             except Exception as error:  # meanwhile polling finds announced work
-                log.warning(
-                    "notifications cannot be received",
-                    action="announcements.lost",
-                    error=str(error) or type(error).__name__,
-                )
+                log_failure("notifications cannot be received", error, action="announcements.lost")
             await asyncio.sleep(AFTER_FAILURE)

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
-import structlog
-
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.run import RunLease
 from agent.usecases import executions
 
 INTERVAL = 2.0
 """Seconds; a lease lasts five beats, so up to four may fail."""
-
-log = structlog.get_logger(__name__)
 
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
@@ -71,7 +68,7 @@ class Heartbeat:
                 self._db, self._worker, list(self._executions), list(self._runs)
             )
         except Exception as error:  # a dead heartbeat loses every lease
-            log.warning("leases were not extended", action="heartbeat.failed", error=str(error))
+            log_failure("leases were not extended", error, action="heartbeat.failed")
             return
         for execution_id in renewed:
             if self.holds_lease(execution_id):  # an expired lease is not extended, nor one released meanwhile

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import structlog
 
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.domain.errors import OutdatedPolicy, PolicyError
@@ -96,7 +97,7 @@ class PolicyInForce:
             except OutdatedPolicy:
                 pass  # logged
             except Exception as error:  # the next check finds it
-                log.warning("the policy could not be checked", action="policy.unloaded", error=str(error))
+                log_failure("the policy could not be checked", error, action="policy.unloaded")
             await asyncio.sleep(seconds)
 
     async def judged(self, work: Callable[[], Awaitable[T]]) -> T:

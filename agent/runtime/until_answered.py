@@ -4,14 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import structlog
-
 from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 
 LONGEST = 3.0
 """Seconds between attempts."""
-
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -23,6 +20,6 @@ async def until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:
         try:
             return await ask()
         except DatabaseError as error:
-            log.warning("the database does not answer", action=action, error=str(error))
+            log_failure("the database does not answer", error, action=action)
             await asyncio.sleep(wait)
             wait = min(wait * 2, LONGEST)

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import structlog
 
 from agent.database.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
+from agent.database.failure_log import log_failure
 from agent.usecases.joint import Settled, Skipped
 
 MOST = 32
@@ -201,5 +202,7 @@ class Wave(Generic[Member, Result]):
     async def _leave(self, work: Awaitable[object]) -> None:
         try:
             await work
+        except DatabaseError as error:
+            log_failure("a result was left behind", error, action="wave.left_behind")
         except Exception:
             log.exception("a result was left behind", action="wave.left_behind")

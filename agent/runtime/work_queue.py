@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 
 from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 from agent.database.wakeups import Wakeup
 from agent.domain.errors import NoRoom
 from agent.runtime import shutdown
@@ -168,11 +169,8 @@ class WorkQueue:
             is_database = isinstance(error, DatabaseError)
             self._rest(wakeup.key, FIRST_REST if is_database else self._count_failure(wakeup.key))
             if isinstance(error, SignoffError):  # a later poll finds it again
-                log.warning(
-                    "work failed; a later poll retries it",
-                    action="work.failed",
-                    error=str(error),
-                    **_names(wakeup),
+                log_failure(
+                    "work failed; a later poll retries it", error, action="work.failed", **_names(wakeup)
                 )
             else:
                 log.exception("work failed; a later poll retries it", action="work.broken", **_names(wakeup))

@@ -11,15 +11,12 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from time import monotonic
 
-import structlog
-
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.runtime import shutdown
 from agent.usecases import deliveries
 from slackbot.delivery.drain import Drain
-
-log = structlog.get_logger(__name__)
 
 PACE = 1.0
 """Seconds between polls."""
@@ -95,9 +92,7 @@ class DeliveryPoller:
             except Exception as error:  # the next poll finds everything unchanged
                 self._ended = None
                 rest = AFTER_FAILURE
-                log.warning(
-                    "delivery poll failed", action="rounds.failed", error=str(error) or type(error).__name__
-                )
+                log_failure("delivery poll failed", error, action="rounds.failed")
             await asyncio.sleep(rest)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._pace - rest):
@@ -124,12 +119,7 @@ class DeliveryPoller:
         try:
             await self._drain.run(self._team_id, channel_id)
         except Exception as error:  # unsent messages are found again
-            log.warning(
-                "messages to a channel failed",
-                action="delivery.failed",
-                channel=channel_id,
-                error=str(error) or type(error).__name__,
-            )
+            log_failure("messages to a channel failed", error, action="delivery.failed", channel=channel_id)
             await asyncio.sleep(AFTER_FAILURE)
         finally:
             del self._drains[channel_id]

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import structlog
 
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
@@ -63,8 +64,7 @@ class ReviewerCheck:
                 await asyncio.sleep(self._again)
                 seen = await self._db.read(views.request_view, view.id)
             except Exception as error:  # an unknown error must not report reviewers as missing
-                why = str(error) or type(error).__name__
-                log.warning("reviewers not counted yet", action="reviewers.failed", error=why)
+                log_failure("reviewers not counted yet", error, action="reviewers.failed")
                 await asyncio.sleep(self._again)
 
     async def _is_handled(self, view: RequestView, admin: Destination) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 
 import structlog
 
+from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 from agent.domain.outbound import OutboundMessage
 from agent.runtime import shutdown
 from agent.usecases import outbound
@@ -73,9 +75,7 @@ class OutboundSender:
                     return
         except Exception as error:  # the database: notices are taken again when their lease expires
             self._rest(target)
-            log.warning(
-                "notices are postponed", action="notice.interrupted", error=str(error) or type(error).__name__
-            )
+            log_failure("notices are postponed", error, action="notice.interrupted")
 
     def _rest(self, target: str) -> None:
         self._resting.add(target)
@@ -88,6 +88,8 @@ class OutboundSender:
             await self._give_up(notice, str(never))
         except RetryLater as later:
             await self._postpone(notice, str(later), later.seconds)
+        except DatabaseError:
+            raise  # the notice is taken again when its lease expires
         except Exception as error:  # our own error in one notice must not stop the others
             log.exception("a notice could not be created", action="notice.broken", **_names(notice))
             await self._postpone(notice, f"{type(error).__name__}: {error}"[:300], None)

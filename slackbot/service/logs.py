@@ -29,7 +29,7 @@ QUIET = {
     "slackbot.slack.socket_mode.sdk": logging.INFO,
     "sqlalchemy": logging.WARNING,
     "uvicorn": logging.WARNING,
-    "psycopg": logging.WARNING,
+    "psycopg": logging.ERROR,  # it warns of each pipeline that a failed statement ends
 }
 """Libraries that log too much, or more than may be read."""
 

@@ -18,6 +18,8 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
+from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunStatus
@@ -118,6 +120,8 @@ class Telemetry:
             await asyncio.sleep(LOOK)
             try:
                 await self.look()
+            except DatabaseError as error:
+                log_failure("spans of ended work were not created", error, action="tracing.failed")
             except Exception:
                 log.exception("spans of ended work were not created", action="tracing.failed")
 

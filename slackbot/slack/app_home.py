@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.request_line import RequestLine
 from agent.domain.request_view import RequestView
@@ -141,6 +143,8 @@ class AppHomes:
             self._wake.clear()
             try:
                 await self._look()
+            except DatabaseError as error:
+                log_failure("App Homes are not updated", error, action="home_failed")
             except Exception as error:
                 log.warning(
                     "App Homes are not updated: %s", type(error).__name__, extra={"action": "home_failed"}
@@ -189,6 +193,9 @@ class AppHomes:
             self._not_published(viewer, error)
             if isinstance(error, SlackRefused) and error.code != HASH_CONFLICT:
                 await self._publish_notice(viewer)
+        except DatabaseError as error:
+            viewer.stale = True
+            log_failure("App Home could not be rendered", error, action="home_failed")
         except Exception as error:
             viewer.stale = True
             log.warning(

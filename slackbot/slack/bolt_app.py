@@ -10,6 +10,8 @@ from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
 from slack_bolt.response import BoltResponse
 
+from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 from signoff.errors import SignoffError
 from slackbot.masking import clean_error
 from slackbot.masking.slack_payloads import CleanAck
@@ -78,6 +80,9 @@ async def _answer_cleanly(context: AsyncBoltContext, next_: Callable[[], Awaitab
 
 async def _on_error(error: Exception) -> None:
     """Deliberate errors need no traceback."""
+    if isinstance(error, DatabaseError):
+        log_failure("a listener failed", error, action="listener_failed")
+        return
     expected = isinstance(error, SignoffError | TimeoutError)
     log.error(
         "a listener failed: %s",

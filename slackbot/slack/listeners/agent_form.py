@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
+from agent.database.errors import DatabaseRefuses
 from slackbot.cards import (
     ACTION_AGENT,
     CALLBACK_AGENT,
@@ -19,11 +19,9 @@ from slackbot.cards import (
 from slackbot.cards.values import AGENT_BLOCK
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.command_input import SlashCommand
-from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.context import ListenerContext, log_failed
 from slackbot.slack.listeners.modals import draw, show
 from slackbot.slack.listeners.run_starts import begin
-
-log = logging.getLogger(__name__)
 
 NOT_STARTED = "Not started"
 NOT_KNOWN = (
@@ -63,10 +61,9 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
                     by="slack:/agent",
                 )
         except Exception as error:
-            log.exception(
-                "starting a run failed", extra={"action": "listener_failed", "kind": type(error).__name__}
-            )
-            await ack(response_action="errors", errors={AGENT_BLOCK: NOT_KNOWN})
+            log_failed("starting a run failed", error)
+            problem = error.sentence if isinstance(error, DatabaseRefuses) else NOT_KNOWN
+            await ack(response_action="errors", errors={AGENT_BLOCK: problem})
             return
         if isinstance(begun, str):
             await ack(response_action="update", view=notice_modal(NOT_STARTED, begun))

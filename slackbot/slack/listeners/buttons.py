@@ -9,11 +9,12 @@ from uuid import UUID
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
+from agent.database.errors import DatabaseRefuses
 from agent.domain.errors import NotFound, Refused
 from slackbot.cards import parse_id
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
-from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.context import ListenerContext, log_failed
 from slackbot.slack.listeners.modals import tell
 
 GONE = "It no longer exists."
@@ -34,6 +35,9 @@ def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) 
             sentence = refused.sentence
         except NotFound:
             sentence = GONE
+        except DatabaseRefuses as error:
+            log_failed("a button failed", error)
+            sentence = error.sentence
         except Exception:
             tell(ctx, body, OUTCOME_UNKNOWN)
             raise

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.runtime import shutdown
 from agent.runtime.agents import Registry
@@ -19,6 +21,15 @@ from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
 log = logging.getLogger(__name__)
+
+
+def log_failed(event: str, error: Exception) -> None:
+    """With a traceback, unless the database is the cause."""
+    if isinstance(error, DatabaseError):
+        log_failure(event, error, action="listener_failed")
+    else:
+        extra = {"action": "listener_failed", "kind": type(error).__name__}
+        log.error(event, exc_info=error, extra=extra)
 
 
 class BackgroundTasks:
@@ -40,6 +51,8 @@ class BackgroundTasks:
     async def _log_errors(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             await work
+        except DatabaseError as error:
+            log_failure("an ephemeral reply failed", error, action="aside_failed")
         except Exception as error:
             log.warning(
                 "an ephemeral reply failed: %s", type(error).__name__, extra={"action": "aside_failed"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
+from agent.database.errors import DatabaseRefuses
 from agent.domain.errors import DOUBTFUL, OUTDATED, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
 from agent.runtime.edit_judgement import schema_of
@@ -32,11 +32,9 @@ from slackbot.reviewing.votes import OUTCOME_UNKNOWN, cast_vote
 from slackbot.slack.listeners import details, grants
 from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_FORM
-from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.context import ListenerContext, log_failed
 from slackbot.slack.listeners.edits import PATH as EDIT_PATH
 from slackbot.slack.listeners.form_answers import NOT_RECORDED, FormError
-
-log = logging.getLogger(__name__)
 
 PATH = "slack_modal"
 
@@ -81,8 +79,9 @@ async def _answer(
         wrong, outdated = _refused(view, refused), refused.code in OUTDATED
     except Exception as error:
         # The form stays open with its content, and says that it may be sent again.
-        log.exception("a form failed", extra={"action": "listener_failed", "kind": type(error).__name__})
-        wrong = FormError(errors=_on_last_input(view, OUTCOME_UNKNOWN), notice=OUTCOME_UNKNOWN)
+        log_failed("a form failed", error)
+        sentence = error.sentence if isinstance(error, DatabaseRefuses) else OUTCOME_UNKNOWN
+        wrong = FormError(errors=_on_last_input(view, sentence), notice=sentence)
     if wrong is None:
         await ack()
     elif wrong.next_step:

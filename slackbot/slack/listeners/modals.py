@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
+from agent.database.errors import DatabaseError, DatabaseRefuses
+from agent.database.failure_log import log_failure
 from agent.domain.errors import Refused
 from slackbot.cards import notice_modal, refusal_text, skeleton_modal
 from slackbot.slack.listeners.context import ListenerContext
@@ -68,6 +70,9 @@ async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) ->
             return await work
     except Refused as refused:
         return refused.sentence
+    except DatabaseError as error:
+        log_failure("a look-up failed", error, action="look_up_failed")
+        return error.sentence if isinstance(error, DatabaseRefuses) else failed
     except Exception as error:
         log.warning("a look-up failed: %s", type(error).__name__, extra={"action": "look_up_failed"})
         return failed

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
+from agent.database.errors import DatabaseRefuses
 from agent.domain.errors import Refused
 from slackbot.cards import Card, misunderstood_command, refusal_text
 from slackbot.slack.listeners import agent_command, approvals_command
 from slackbot.slack.listeners.command_input import SlashCommand, Verb
-from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.context import ListenerContext, log_failed
 from slackbot.slack.listeners.run_starts import closest_name
-
-log = logging.getLogger(__name__)
 
 NOT_KNOWN_STARTED = (
     "Something took too long or failed, and it is not known whether anything was started. "
@@ -54,7 +52,9 @@ async def _safely(ctx: ListenerContext, said: SlashCommand, act: Verb) -> Card |
     except Refused as refused:
         return Card(refusal_text(refused.sentence), [])
     except Exception as error:
-        log.exception("a command failed", extra={"action": "listener_failed", "kind": type(error).__name__})
+        log_failed("a command failed", error)
+        if isinstance(error, DatabaseRefuses):
+            return Card(refusal_text(error.sentence), [])
         return Card(_WHEN_FAILED.get(said.verb, FAILED), [])
 
 

@@ -14,16 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-import structlog
-
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.store import views
 from agent.store.views import Transition
 from slackbot.web.api.shapes import rfc3339
 from slackbot.web.http.watch import ChangeWatch
-
-log = structlog.get_logger(__name__)
 
 OVERLAP = timedelta(seconds=15)
 """How far events may arrive out of order: longer than any of our transactions."""
@@ -169,9 +166,7 @@ class Feed:
                     slow = {each for each in self._listeners if not each.tell(event)}
                     self._listeners -= slow
             except Exception as error:  # whatever it is, the next read delivers it
-                log.warning(
-                    "the feed missed a poll", action="feed.failed", error=str(error) or type(error).__name__
-                )
+                log_failure("the feed missed a poll", error, action="feed.failed")
         for listener in self._listeners:
             listener.end()
 

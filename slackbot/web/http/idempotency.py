@@ -15,12 +15,12 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 from uuid import UUID
 
-import structlog
 from fastapi import Depends, Header, Request, Response
 from joserfc import jwe
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.usecases import idempotency
@@ -28,8 +28,6 @@ from agent.usecases.executions.external import TokenOf, random_token
 from agent.usecases.idempotency import CallInProgress, KeyReused, Reservation, StoredResponse
 from slackbot.web.http.context import web_context
 from slackbot.web.http.problems import ProblemRaised, invalid, retry_later
-
-log = structlog.get_logger(__name__)
 
 HEADER = "Idempotency-Key"
 _SHAPE = re.compile(r"[!-~]{1,255}\Z", re.ASCII)
@@ -88,7 +86,7 @@ async def _log_errors(work: Awaitable[None]) -> None:
     try:
         await work
     except Exception as error:
-        log.warning("a response was not stored", action="http.reply_not_kept", error=str(error))
+        log_failure("a response was not stored", error, action="http.reply_not_kept")
 
 
 def _again(kept: StoredResponse, encryption: OctKey) -> Response:

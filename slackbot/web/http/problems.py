@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
+from agent.database.errors import DatabaseRefuses, DatabaseUnavailable, OutcomeUnknown
+from agent.database.failure_log import log_failure
 from agent.domain.errors import DOUBTFUL, NotFound, OutdatedPolicy, Refusal, Refused
 from agent.domain.spelling import meant
 from agent.usecases.api_keys import TooManyCalls
@@ -114,6 +115,7 @@ def handle(app: FastAPI) -> None:
     app.add_exception_handler(TooManyCalls, _too_many)
     app.add_exception_handler(OutcomeUnknown, _unknown)
     app.add_exception_handler(DatabaseUnavailable, _unavailable)
+    app.add_exception_handler(DatabaseRefuses, _refuses)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _failed)
@@ -166,7 +168,14 @@ async def _unknown(_: Request, __: Exception) -> Response:
     return retry_later("outcome-unknown", "Outcome unknown", words, 1).response
 
 
-async def _unavailable(_: Request, __: Exception) -> Response:
+async def _refuses(_: Request, error: Exception) -> Response:
+    assert isinstance(error, DatabaseRefuses)  # noqa: S101 - for the type checker: guaranteed by registration
+    log_failure("a call failed", error, action="http.failed")
+    return retry_later("database-refuses", "The database refuses", error.sentence, 5).response
+
+
+async def _unavailable(_: Request, error: Exception) -> Response:
+    log_failure("a call failed", error, action="http.failed")
     words = "The database does not answer in time; nothing was done. Please try again."
     return retry_later("unavailable", "Unavailable", words, 2).response
 

@@ -13,13 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-import structlog
-
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.audit import request_subject, run_subject
 from agent.store import views
-
-log = structlog.get_logger(__name__)
 
 PACE = 0.25
 """Seconds between polls for recent changes."""
@@ -128,7 +125,7 @@ class ChangeWatch:
             try:
                 found = await self._found()
             except Exception as error:  # the next poll may succeed
-                log.warning("a poll failed", action="watch.failed", error=str(error) or type(error).__name__)
+                log_failure("a poll failed", error, action="watch.failed")
                 self._sweep_at = 0.0
                 found = {}
             for subject, token in found.items():

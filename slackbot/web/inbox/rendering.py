@@ -15,7 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
+from agent.database.errors import DatabaseRefuses, DatabaseUnavailable, OutcomeUnknown
+from agent.database.failure_log import log_failure
 from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from signoff.errors import MalformedArguments
 from slackbot.web.auth.visitors import ForeignForm, NotSignedIn
@@ -114,8 +115,8 @@ class PageRoute(APIRoute):
                 return _error_page(raised.status_code, raised.title, raised.detail)
             except OutcomeUnknown:
                 return _error_page(503, "Outcome unknown", OUTCOME_UNKNOWN)
-            except DatabaseUnavailable:
-                return _error_page(503, "Temporarily unavailable", UNAVAILABLE)
+            except DatabaseUnavailable as error:
+                return _unavailable(error)
             except HTTPException as error:
                 return _error_page(error.status_code, "Not understood", str(error.detail))
 
@@ -162,6 +163,13 @@ def _about(refused: Refused) -> tuple[str, str]:
     titles = {404: "Not found", 503: "Temporarily unavailable", 409: "Already decided", 403: "Not allowed"}
     stale = refused.code is Refusal.STALE_REVISION
     return "Changed in the meantime" if stale else titles[_status(refused.code)], refused.sentence
+
+
+def _unavailable(error: DatabaseUnavailable) -> Response:
+    log_failure("a page failed", error, action="http.failed")
+    if isinstance(error, DatabaseRefuses):
+        return _error_page(503, "The database refuses", error.sentence)
+    return _error_page(503, "Temporarily unavailable", UNAVAILABLE)
 
 
 def _error_page(status: int, title: str, sentence: str) -> Response:
