@@ -37,6 +37,7 @@ from slackbot.service.scheduled_starts import ScheduledStarts
 from slackbot.service.scheduler import Scheduler
 from slackbot.service.slack_service import SlackService
 from slackbot.service.telemetry import Telemetry
+from slackbot.service.write_probe import WriteProbe
 from slackbot.settings import Role, Settings
 from slackbot.slack_api.manifest import EVENTS_PATH
 from slackbot.web import (
@@ -104,6 +105,7 @@ class Service:
         self._places = Places(open_files.connections_within(open_files.soft_limit(), settings))
         ctx = self._web_context()
         self._outbound = OutboundSender(ctx, WebhookPoster(settings.webhook_networks), _mailer(settings))
+        self._writes = WriteProbe(db)
         self._metrics = ServiceMetrics(db, self._part, lambda: self._policies.last_loaded.limits)
         self._http = HttpServer(
             application(ctx, self._routes()),
@@ -150,6 +152,7 @@ class Service:
             asyncio.get_running_loop(), threading.current_thread(), "service"
         )
         await self._load_policy()
+        await self._writes.start()
         if self.settings.health_port is not None:
             await self._health.start()
         if Role.WEB in self.settings.roles:
@@ -231,6 +234,7 @@ class Service:
         await self._model.close()
         await self.slack.close()
         await self._health.stop()
+        await self._writes.stop()
         if self._telemetry is not None:
             await self._telemetry.stop()
         await self.db.close()
@@ -261,8 +265,9 @@ class Service:
     async def check(self) -> tuple[bool, Mapping[str, Any]]:
         """Readiness (database and schema), and each component's health."""
         database = await self._check_database()
+        ready = database == "ok" and self._writes.problem is None and not self._draining
         parts = {
-            "database": database,
+            "database": self._writes.problem or database if database == "ok" else database,
             "slack": self.slack.health,
             "model": self._model_health(),
             "worker": self._working(),
@@ -272,7 +277,7 @@ class Service:
             "draining": self._draining,
             **(await self._metrics.summary() if database == "ok" else {}),
         }
-        return database == "ok" and not self._draining, parts
+        return ready, parts
 
     async def _scheduled(self) -> str | None:
         """Whether every schedule's agent is loaded here; ``None`` without that role."""
@@ -294,6 +299,7 @@ class Service:
             slack=self.slack.health == "connected",
             worker=self._working(),
             scheduler_age=self._scheduler.age if Role.SCHEDULER in roles else None,
+            writes=self._writes.problem is None,
         )
 
     async def _check_database(self) -> str:

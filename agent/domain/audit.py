@@ -71,6 +71,8 @@ class AuditKind(StrEnum):
     SIGNED_IN = "session.started"
     SIGNED_OUT = "session.ended"
     RETENTION_ERASED = "retention.erased"
+    SWEEP_FAILED = "sweep.failed"
+    SWEEP_RECOVERED = "sweep.recovered"
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,25 @@
+"""Due sweeps, and those that keep failing."""
+
 from __future__ import annotations
 
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, fetch
 
+SUBJECT = "sweeps"
+"""The chain of the events about failing sweeps."""
+
 
 async def find(connection: Connection) -> list[str]:
     """Sweeps with work to do, in one statement."""
     [row] = await fetch(connection, _OVERDUE)
     return [sweep for sweep, is_due in row._asdict().items() if is_due]
+
+
+async def failing(connection: Connection) -> dict[str, str]:
+    """Each sweep's error, by its name."""
+    rows = await fetch(connection, _FAILING, subject=SUBJECT)
+    return dict(rows[0].failing) if rows else {}
 
 
 # The earliest time is one index step. For EXISTS, PostgreSQL expects a quick hit and reads the whole table when a
@@ -27,4 +38,9 @@ SELECT coalesce((SELECT min(expires_at) FROM approval_request WHERE status = 'wa
                JOIN agent_run AS a ON a.id = c.run_id AND a.status IN ('denied', 'failed', 'cancelled')
                JOIN agent_run AS r ON r.parent_run_id = c.run_id AND r.parent_call_id = c.id
                WHERE c.state = 'delegated') AS orphans
+""")
+_FAILING = text("""
+SELECT e.detail -> 'failing' AS failing
+FROM audit_head AS h JOIN audit_event AS e ON e.subject = h.subject AND e.seq = h.seq
+WHERE h.subject = :subject
 """)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -15,7 +15,7 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, OpenAIError
 from openai.types.chat import ChatCompletionUserMessageParam
 
 from agent.database import migrations
-from agent.database.errors import DatabaseUnusable
+from agent.database.errors import DatabaseRefuses, DatabaseUnusable
 from agent.database.pools import Database
 from agent.domain.errors import NotFound, PolicyError
 from agent.domain.policy import Policy
@@ -23,7 +23,7 @@ from agent.runtime.agents import LoadError, load_agents
 from agent.runtime.policy_lint import lapsed_observations
 from agent.store import views
 from agent.usecases import policy as policies
-from agent.usecases import schedules, undelivered
+from agent.usecases import probe_write, schedules, sweeps, undelivered
 from signoff.errors import SignoffError
 from slackbot.service import open_files
 from slackbot.settings import Settings
@@ -72,6 +72,8 @@ async def examine(
         yield await _backlog(database)
         yield await _dead(database)
         yield await _schedules(configured, database)
+        if failing := await sweeps.list_failing(database):
+            yield _sweeps(failing)
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
     else:
@@ -103,6 +105,10 @@ async def _database(configured: Settings, database: Database | None, url: str | 
     try:
         async with database.connection() as connection:
             version = (await connection.exec_driver_sql("SHOW server_version")).scalar_one()
+        await probe_write.run(database)
+    except DatabaseRefuses as error:
+        remedy = "free its disk, let it write, or grant the rights again; see the runbook"
+        return Finding("database", False, str(error), remedy)
     except SignoffError as error:
         return Finding(
             "database", False, str(error), "let its login use the service's role: `signoff db upgrade`"
@@ -178,6 +184,12 @@ async def _schedules(configured: Settings, database: Database) -> Finding:
         remedy = "load its module (SIGNOFF_AGENTS), or `signoff schedule remove` it"
         return Finding("schedules", False, f"agents that are not loaded: {', '.join(unknown)}", remedy)
     return Finding("schedules", True, f"they start {', '.join(named)}")
+
+
+def _sweeps(failing: Mapping[str, str]) -> Finding:
+    named = ", ".join(f"{name} ({error})" for name, error in sorted(failing.items()))
+    remedy = "look for `sweep.failed` in the schedulers' logs; what works again is not listed a minute later"
+    return Finding("sweeps", False, f"failed three times running: {named}", remedy)
 
 
 async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> AsyncIterator[Finding]:

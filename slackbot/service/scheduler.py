@@ -11,6 +11,7 @@ from time import monotonic
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.store import overdue
@@ -26,6 +27,7 @@ from agent.usecases import (
     requests,
     runs,
     search,
+    sweeps,
 )
 from agent.usecases.executions import external
 from slackbot.masking.search_words import words_of_request
@@ -36,6 +38,9 @@ Sweep = Callable[[Database], Awaitable[int]]
 
 LOOK = 1.0
 """Seconds between polls for due sweeps."""
+
+KEEPS_FAILING = 3
+"""Failures running, after which operators are told."""
 
 OVERDUE: dict[str, Sweep] = {
     "expire": requests.expire_due,
@@ -69,17 +74,21 @@ class Scheduler:
     ) -> None:
         self._db = db
         self._overdue = OVERDUE if schedules is None else {**OVERDUE, "schedules": schedules}
+        self._every: dict[str, tuple[Sweep, float]] = {
+            **EVERY,
+            "unfold": (self._unfold, 5.0),
+            "observed": (self._report_week, 600.0),
+            "recovered": (self._note_recovered, 60.0),
+        }
         self._admin = admin
         self._timer = AsyncIOScheduler(timezone="UTC")
         self._swept: float | None = None
         self._sweeping: dict[str, asyncio.Task[None]] = {}
+        self._failures: dict[str, int] = {}
+        """Of each sweep, running; 0: it works here."""
         self._add("look", LOOK, self._look)
         self.policy = policy or Policy()
-        own: dict[str, tuple[Sweep, float]] = {
-            "unfold": (self._unfold, 5.0),
-            "observed": (self._report_week, 600.0),
-        }
-        for name, (sweep, seconds) in {**EVERY, **own}.items():
+        for name, (sweep, seconds) in self._every.items():
             self._add(name, seconds, self._run, name, sweep)
 
     def _add(self, name: str, seconds: float, do: Callable[..., Awaitable[None]], *args: object) -> None:
@@ -99,6 +108,12 @@ class Scheduler:
     def age(self) -> float | None:
         """Seconds since a sweep last ended, for health checks."""
         return None if self._swept is None else monotonic() - self._swept
+
+    @property
+    def sweeps(self) -> dict[str, Sweep]:
+        """All sweeps by their names, the look for due ones among them."""
+        timed = {name: sweep for name, (sweep, _) in self._every.items()}
+        return {"look": self._begin_due, **self._overdue, **timed}
 
     def start(self) -> None:
         self._timer.start()
@@ -120,11 +135,23 @@ class Scheduler:
 
     async def _begin_due(self, db: Database) -> int:
         due = await db.read(overdue.find)
-        for name in due:
-            if name not in self._sweeping and name in self._overdue:
-                task = asyncio.create_task(self._run(name, self._overdue[name]), name=f"sweep:{name}")
+        for name, sweep in self._overdue.items():
+            if name in self._sweeping:
+                continue
+            if name in due:
+                task = asyncio.create_task(self._run(name, sweep), name=f"sweep:{name}")
                 self._sweeping[name] = task
                 task.add_done_callback(partial(self._forget, name))
+            else:
+                await self._note_success(name)
+        return 0
+
+    async def _note_recovered(self, db: Database) -> int:
+        """Sweeps that failed in another process, and work in this one."""
+        failing = await sweeps.list_failing(db)
+        for name in failing:
+            if self._failures.get(name) == 0 or name not in self.sweeps:
+                await sweeps.note_recovered(db, name)
         return 0
 
     def _forget(self, name: str, _: object) -> None:
@@ -136,13 +163,31 @@ class Scheduler:
         except asyncio.CancelledError:
             return  # nothing was written; APScheduler would log a failure
         except Exception as error:  # for example a deadlock: the next sweep finds the same work
-            log.warning(
-                "a sweep failed; the next one retries",
-                action="sweep.failed",
-                sweep=name,
-                error=str(error) or type(error).__name__,
-            )
+            log_failure("a sweep failed; the next one retries", error, action="sweep.failed", sweep=name)
+            await self._note_failure(name, error)
             return
         self._swept = monotonic()
         if found:
             log.info("sweep found work", action="sweep.found", sweep=name, count=found)
+        await self._note_success(name)
+
+    async def _note_failure(self, name: str, error: Exception) -> None:
+        self._failures[name] = self._failures.get(name, 0) + 1
+        kind = type(getattr(error, "orig", None) or error).__name__
+        keeps_failing = self._failures[name] >= KEEPS_FAILING
+        if keeps_failing and await _recorded(name, sweeps.note_failing(self._db, name, kind)):
+            log.error("a sweep keeps failing", action="sweep.keeps_failing", sweep=name, error=kind)
+
+    async def _note_success(self, name: str) -> None:
+        failures, self._failures[name] = self._failures.get(name, 0), 0
+        if failures >= KEEPS_FAILING and await _recorded(name, sweeps.note_recovered(self._db, name)):
+            log.info("a sweep works again", action="sweep.recovered", sweep=name)
+
+
+async def _recorded(name: str, change: Awaitable[bool]) -> bool:
+    """False also if it could not be recorded; later runs try again."""
+    try:
+        return await change
+    except Exception as error:
+        log_failure("a sweep's failures were not recorded", error, action="sweep.unrecorded", sweep=name)
+        return False

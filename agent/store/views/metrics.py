@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import text
 
 from agent.database.transaction import Connection
+from agent.store import overdue
 from agent.store.undelivered import count_dead
 
 MOST = 10_000
@@ -32,6 +33,8 @@ class ServiceCounts:
     live_grants: int
     runs: Mapping[str, int]
     queues: Mapping[str, int]
+    failing_sweeps: Mapping[str, str] = field(default_factory=dict)
+    """Each sweep's error, by its name."""
 
 
 async def service_counts(connection: Connection) -> ServiceCounts:
@@ -53,6 +56,7 @@ async def service_counts(connection: Connection) -> ServiceCounts:
         live_grants=delivery_counts.live_grants,
         runs={row.name: row.number for row in works if row.what == "run"},
         queues={row.name: row.number for row in works if row.what == "queue"},
+        failing_sweeps=await overdue.failing(connection),
     )
 
 

@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`.
 
-Ready means: the database answers, its schema is current, and the process is not stopping. Unreachable Slack, model or
-workers do not take the service out of traffic, because incoming requests are stored.
+Ready means: the database answers and stores, its schema is current, and the process is not stopping. Unreachable
+Slack, model or workers do not take the service out of traffic, because incoming requests are stored.
 """
 
 from __future__ import annotations

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import structlog
 from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agent.database.errors import DatabaseError
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.limits import Limit
 from agent.domain.run import RunStatus
 from agent.store import views
 from agent.usecases import limits
-
-log = structlog.get_logger(__name__)
 
 PACE = 5.0
 """Seconds for which a reading is reused."""
@@ -39,6 +37,7 @@ class ProcessPart:
     slack: bool
     worker: bool | None
     scheduler_age: float | None
+    writes: bool = True
 
 
 class ServiceMetrics:
@@ -79,6 +78,7 @@ class ServiceMetrics:
             "channels_in_trouble": known.channels_in_trouble,
             "overdue_requests": known.overdue,
             "dead_notices": known.dead_notices,
+            "failing_sweeps": sorted(f"{name} ({error})" for name, error in known.failing_sweeps.items()),
         }
 
     async def exposition(self) -> bytes:
@@ -89,9 +89,7 @@ class ServiceMetrics:
             async with asyncio.timeout(PATIENCE), self._db.connection() as connection:
                 return await views.service_counts(connection)
         except Exception as error:  # whatever it is, answer with what is available
-            log.warning(
-                "metrics could not be read", action="figures.failed", error=str(error) or type(error).__name__
-            )
+            log_failure("metrics could not be read", error, action="figures.failed")
             return None
 
     async def _read_limits(self) -> Mapping[str, float]:
@@ -111,6 +109,9 @@ class ServiceMetrics:
             known is not None,
         )
         part = self._part()
+        yield _gauge(
+            "signoff_database_writable", "Whether the last test write of this process succeeded.", part.writes
+        )
         yield _gauge("signoff_draining", "Whether this process is stopping.", part.draining)
         yield _gauge(
             "signoff_slack_connected", "Whether Slack can be reached and accepts messages.", part.slack
@@ -173,6 +174,7 @@ def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
         ("oldest_notice_seconds", "Age of the oldest of them.", known.oldest_notice),
         ("notices_dead", "Webhook calls and e-mails that were given up.", known.dead_notices),
         ("grants_live", "Live grants.", known.live_grants),
+        ("sweeps_failing", "Sweeps that failed three times running.", len(known.failing_sweeps)),
     ):
         yield _gauge(f"signoff_{name}", words, value)
     at_work = [RunStatus.WORKING.value, RunStatus.PENDING_APPROVAL.value]
