@@ -1,56 +1,118 @@
-"""One-line descriptions of actions, without secrets."""
+"""One-line descriptions of actions, without secrets.
+
+A description is stored with its long values whole, between two marks. Where it is shown, secrets are looked for in all
+of it, and only then are those values cut (`shown`): nobody recognises half a secret.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from signoff import formats
 from signoff.canonical import canonical_bytes
 from signoff.formats import NO_MONEY, Money
-from signoff.masks import redact_by_name
+from signoff.masks import Find, TextSpan, mask_end, mask_piece, merge_spans, redact_by_name
 from signoff.values import Action
 
 MAX_VALUE = 200
-"""Characters of one value; the rest is counted."""
+"""Shown characters of one value; the rest is counted."""
 
 MAX_QUOTED = 60
-"""Characters of a value within the operator's text."""
+"""Shown characters of a value within the operator's text."""
 
 MAX_LINE = 600
+"""Shown characters of a tool with its arguments."""
+
+MAX_STORED_VALUE = 500
+"""Stored characters of one value: enough to recognise each secret that begins within those shown."""
+
+MAX_STORED = 4_000
+"""Stored characters of a description, so that a list's row has a bounded price."""
+
+# Unicode's isolates, made for values within a sentence. A value cannot have them.
+_BEGIN, _END = "\u2068", "\u2069"
+_NO_MARKS = str.maketrans({_BEGIN: "⟦U+2068⟧", _END: "⟦U+2069⟧"})
+_MARK = re.compile(f"[{_BEGIN}{_END}]")
 
 _QUOTES = str.maketrans(dict.fromkeys('"“”„‟«»‶″❝❞❠〝〞〟＂ʺ˝ˮ״🙶🙷🙸', "'"))
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,-]{0,40}\Z", re.ASCII)
+_CUT = re.compile(r"… \(\+(\d{1,9}) characters\)\Z", re.ASCII)
+_SEPARATOR = re.compile(r"[\s\"'<>,;(){}\[\]]")
+_LONGEST_WORD = 100
+
+
+def _nothing(_: str) -> Sequence[TextSpan]:
+    return ()
 
 
 def describe(action: Action) -> str:
-    """What clients send where the program gives no description.
-
-    The service recognizes it by its exact words, so it goes on writing numbers named like money as money.
-    """
-    arguments = redact_by_name(action.arguments).value
-    named = {name: formats.amount(name, value) or shown_value(value) for name, value in arguments.items()}
-    return _call(action.tool, named)
+    return tool_and_arguments(action.tool, redact_by_name(action.arguments).value)
 
 
 def tool_and_arguments(tool: str, arguments: Mapping[str, Any], money: Money = NO_MONEY) -> str:
-    """`arguments` are already masked."""
+    """`arguments` are already masked. Those that cannot be shown are counted."""
     declared = money.below("args")
-    return _call(tool, {name: shown_value(value, declared.below(name)) for name, value in arguments.items()})
+    named: list[str] = []
+    room = MAX_LINE - len(tool)
+    for name, value in arguments.items():
+        piece = f"{_cuttable(name)}: {shown_value(value, declared.below(name))}"
+        room -= len(shown(piece)) + 2
+        if room < 0:
+            left = len(arguments) - len(named)
+            named.append(f"… (+{left:,} argument{'' if left == 1 else 's'})")
+            break
+        named.append(piece)
+    return f"{tool}({', '.join(named)})"
 
 
-def quoted(text: str, limit: int = MAX_QUOTED) -> str:
+def quoted(text: str) -> str:
     """Quote a text so that it cannot close its own quotation marks."""
-    text = text.translate(_QUOTES)
-    return f"“{text}”" if len(text) <= limit else f"“{text[:limit]}…” (+{len(text) - limit} characters)"
+    return f"“{own_words(text.translate(_QUOTES))}”"
+
+
+def own_words(text: str) -> str:
+    """A text that is stored within a bound, and cut nowhere else."""
+    return bounded(_MARK.sub("", text), MAX_STORED)
 
 
 def shown_value(value: Any, money: Money = NO_MONEY) -> str:
-    """Quote texts, except numbers and dates."""
+    """Quote texts, except numbers and dates. A long value is marked."""
     if (amount := money.shown(value)) is not None:
         return amount
-    if isinstance(value, str):
-        return plain(value) if _NUMBER.match(value) else quoted(value)
-    return plain(value)
+    if isinstance(value, str) and not _NUMBER.match(value):
+        text = value.translate(_QUOTES).translate(_NO_MARKS)
+        return (
+            f"“{text}”" if len(text) <= MAX_QUOTED else f"{_BEGIN}“{bounded(text, MAX_STORED_VALUE)}”{_END}"
+        )
+    return _cuttable(_text(value))
+
+
+def shown(text: str, find: Find = _nothing) -> str:
+    """Mask what `find` finds in a stored description, then cut its long values."""
+    whole = _MARK.sub("", text)
+    spans = merge_spans(whole, find(whole))
+    pieces: list[str] = []
+    start, inside = 0, False
+    for part in re.split(f"([{_BEGIN}{_END}])", text):
+        if _MARK.fullmatch(part):
+            inside = part == _BEGIN
+        elif part:
+            masked = mask_piece(whole, start, start + len(part), spans)
+            pieces.append(_cut(masked) if inside else masked)
+            start += len(part)
+    return "".join(pieces)
+
+
+def bounded(text: str, limit: int) -> str:
+    """Cut for the database, between words if possible, because nobody recognises half a secret."""
+    if len(text) <= limit:
+        return text
+    return shorten(text, len(whole_words(text[:limit])))
+
+
+def whole_words(cut: str) -> str:
+    """A cut text without its last word, unless that is long."""
+    begin = max(0, len(cut) - _LONGEST_WORD)
+    return cut[: max((found.start() for found in _SEPARATOR.finditer(cut, begin)), default=len(cut))]
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:
@@ -58,8 +120,26 @@ def shorten(text: str, limit: int = MAX_VALUE) -> str:
 
 
 def plain(value: Any) -> str:
-    return shorten(value if isinstance(value, str) else canonical_bytes(value).decode())
+    return shorten(_text(value))
 
 
-def _call(tool: str, named: Mapping[str, str]) -> str:
-    return shorten(f"{tool}({', '.join(f'{name}: {value}' for name, value in named.items())})", MAX_LINE)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_bytes(value).decode()
+
+
+def _cuttable(text: str) -> str:
+    text = text.translate(_NO_MARKS)
+    return text if len(text) <= MAX_VALUE else f"{_BEGIN}{bounded(text, MAX_STORED_VALUE)}{_END}"
+
+
+def _cut(value: str) -> str:
+    """A mask is never cut through."""
+    mark = "”" if value[:1] == "“" and value[-1:] == "”" else ""
+    text = value[1:-1] if mark else value
+    known = _CUT.search(text)
+    text, left = (text[: known.start()], int(known[1])) if known else (text, 0)
+    end = mask_end(text, MAX_QUOTED if mark else MAX_VALUE)
+    left += max(0, len(text) - end)
+    if not left:
+        return value
+    return f"{value[: len(mark)]}{text[:end]}…{mark} (+{left} characters)"

@@ -84,6 +84,24 @@ def merge_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     return apart
 
 
+def mask_piece(text: str, start: int, end: int, spans: Iterable[TextSpan]) -> str:
+    """A part of the masked text; `spans` are merged. A span has its mask where it begins."""
+    pieces = []
+    for span in spans:
+        if span.end <= start or span.start >= end:
+            continue
+        mark = sign(span.kind, span.end - span.start) if span.start >= start else ""
+        pieces += [text[start : max(start, span.start)], mark]
+        start = min(end, span.end)
+    return "".join([*pieces, text[start:end]])
+
+
+def mask_end(text: str, end: int) -> int:
+    """The first place from `end` on that is not within a mask."""
+    around = next((found for found in _MASK.finditer(text) if found.start() < end < found.end()), None)
+    return around.end() if around else end
+
+
 def has_mask(text: str) -> bool:
     return "⟦redacted" in text
 

@@ -1,5 +1,7 @@
 from collections.abc import Iterable
 
+from signoff.description import whole_words
+
 MAX_LABEL = 80
 
 
@@ -11,4 +13,4 @@ def ancestor_names(above: Iterable[str], agent: str, label: str | None = None) -
 
 def label_of(text: str | None) -> str | None:
     line = " ".join((text or "").replace("“", '"').replace("”", '"').split())
-    return (line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…") or None
+    return (line if len(line) <= MAX_LABEL else f"{whole_words(line[: MAX_LABEL - 1])}…") or None

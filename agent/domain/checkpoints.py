@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from agent.domain import checkpoint_fields, facts_sources, grant_fields, limit_fields, observe_fields
@@ -95,6 +96,17 @@ def load(
     except MalformedArguments as error:
         raise PolicyError([f"{filename}:1: the policy has no digest: {error}"]) from None
     return policy
+
+
+@lru_cache(maxsize=16)
+def redacted(source: str) -> tuple[str, ...]:
+    """What any checkpoint of a policy hides in arguments; nothing if it cannot be read."""
+    try:
+        policy = load(source, filename="")
+    except PolicyError:
+        return ()
+    names = (name for rule in policy.in_file_order for name in rule.redact)
+    return tuple(dict.fromkeys(name for name in names if not name.startswith("facts.")))
 
 
 class _Reader:

@@ -2,7 +2,8 @@
 
 `{args.a.b}`, `{facts.price}` and `{args.items.0}` name values by path. `{{` and `}}` are braces, `$` is a dollar
 sign; what policy declares as money is written as money. Texts are put in quotation marks that they cannot close, so all
-other words are the operator's. The caller escapes the result.
+other words are the operator's. Long values are cut where they are shown (`signoff.description.shown`). The caller
+escapes the result.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from signoff.description import shown_value
+from signoff.description import own_words, shown_value
 from signoff.errors import MalformedArguments
 from signoff.formats import NO_MONEY, Money
 
@@ -31,7 +32,9 @@ def render(
 ) -> str:
     """A missing value shows as `⟨missing: args.x⟩`. Raises ValueError."""
     roots = {"args": args, "facts": facts or {}}
-    return "".join(part if path is None else _show(path, roots, money) for part, path in parts(template))
+    return "".join(
+        own_words(part) if path is None else _show(path, roots, money) for part, path in parts(template)
+    )
 
 
 @lru_cache(maxsize=1024)

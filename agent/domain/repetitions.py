@@ -12,6 +12,10 @@ from urllib.parse import quote
 
 from signoff.masks import BY_POLICY, TextSpan
 
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+
+_DIGITS = r"[^\s,;\"']{0,60}\d[^\s,;\"']{0,60}"
+
 LONG = 8
 """Shorter values are found only as whole words."""
 
@@ -34,6 +38,33 @@ def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSp
             yield from (TextSpan(*found.span(), kind) for found in pattern.finditer(text))
         if len(value) >= LONG:
             yield from _truncated(text, value[:_LONGEST_CUT], kind)
+
+
+def named_in(text: str, redact: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Values that a text itself gives under names of `redact`: `card_number: 4111…`, `"iban": "DE…"`, `IBAN DE…`."""
+    found = [value for entry in redact for value in _named(entry.rpartition(".")[2], text)]
+    return tuple((value, BY_POLICY) for value in dict.fromkeys(found))
+
+
+@lru_cache(maxsize=256)
+def _after(name: str) -> tuple[re.Pattern[str], ...]:
+    words = r"[\s_-]?".join(map(re.escape, _PARTS.findall(name) or [name]))
+    begin = rf"(?<![^\W_]){words}(?![^\W_])"
+    return (
+        re.compile(rf"^\W{{0,9}}{begin}[ \t]*[:=][ \t]*(\S[^\r\n]{{0,500}})", re.IGNORECASE | re.MULTILINE),
+        re.compile(rf"{begin}[\"']?\s?[:=]?\s?(?:\"([^\"\n]{{1,500}})\"|'([^'\n]{{1,500}})')", re.IGNORECASE),
+        re.compile(
+            rf"{begin}\s?(?:[:=]|is|no\.?|number)?\s?({_DIGITS}(?:[ -]\d[\w-]{{0,20}}){{0,9}})", re.IGNORECASE
+        ),
+    )
+
+
+def _named(name: str, text: str) -> Iterator[str]:
+    for pattern in _after(name):
+        for found in pattern.finditer(text):
+            yield from (
+                value.strip(" \t\"'.,;") for value in found.groups() if value and value.strip(" \t\"'.,;")
+            )
 
 
 @lru_cache(maxsize=256)

@@ -21,7 +21,7 @@ from agent.domain.expression import compile_when, matches_from_start
 from agent.domain.facts import FACTS_MAX_AGE
 from agent.domain.link_template import placeholder_names, render_link
 from signoff.canonical import canonical_bytes
-from signoff.description import tool_and_arguments
+from signoff.description import MAX_STORED, bounded, tool_and_arguments
 from signoff.formats import Money
 from signoff.masks import redact_by_name
 from signoff.values import Action, Risk
@@ -187,12 +187,15 @@ class Rule(Terms):
         return judged or "facts" in filled_in or bool(self.email_facts)
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
-        """Mask values (by name and `redact`), because lists and notifications show them."""
+        """Mask values (by name and `redact`), because lists and notifications show them.
+
+        To be shown by `signoff.description.shown`.
+        """
         arguments, money = redact_by_name(action.arguments, self.redact).value, Money.declared(self.money)
         if self.description_template is None:
             return tool_and_arguments(action.tool, arguments, money)
-        shown = redact_by_name(facts, self.redact, "facts").value
-        return render(self.description_template, arguments, shown, money)
+        known = redact_by_name(facts, self.redact, "facts").value
+        return bounded(render(self.description_template, arguments, known, money), MAX_STORED)
 
     def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
         """None without a template, or if a value is missing."""

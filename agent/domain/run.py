@@ -248,11 +248,17 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunValues:
-    """Values in its and descendants' calls, which its task or answer may repeat."""
+    """Values in its and descendants' calls, which its task or answer may repeat.
+
+    Before there are calls, only `task` and the `policy` in force can say what is to be hidden.
+    """
 
     arguments: tuple[str | bytes, ...] = ()
     facts: tuple[bytes, ...] = ()
     redact: tuple[str, ...] = ()
+    task: str = ""
+    unread: bool = False  # the model has not answered yet
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,10 @@ from agent.runtime.function_agents import FunctionAgent
 from agent.runtime.step_tools import ASK, SLEEP, SleepTool
 from agent.runtime.steps import Decision, NonDeterministic, StepFailed
 from signoff.canonical import canonical_bytes, parse_arguments, plain_json
+from signoff.description import bounded
 from signoff.errors import MalformedArguments
+
+MAX_STATUS = 1_500
 
 
 class Suspended(BaseException):
@@ -105,7 +108,9 @@ class FunctionJournal:
     async def tell(self, status: str | None = None, label: str | None = None) -> None:
         """Earlier statuses are outdated, so set it only in new parts."""
         if self.missed == 0 and not self.over:
-            self.status = self.status if status is None else stored_text.storable_text(status)[:500]
+            self.status = (
+                self.status if status is None else bounded(stored_text.storable_text(status), MAX_STATUS)
+            )
             self.label = self.label if label is None else stored_text.storable_text(label)
 
     # --- how far it has come ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from agent.domain.repetitions import repetitions
 from agent.runtime import author_frames
+from signoff.description import bounded, whole_words
 from signoff.masks import mask, redact_by_name
 
 MAX_BYTES = 64 * 1024
@@ -16,7 +17,7 @@ MAX_BYTES = 64 * 1024
 
 NO_JSON = "which is not JSON: return a dict, list, str, number, bool or None"
 
-_MAX_ERROR = 500
+_MAX_ERROR = 4000
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text takes neither NUL nor lone surrogates
 
 
@@ -61,8 +62,7 @@ def _one_line(raised: BaseException) -> str:
 
 def _named(raised: BaseException, message: str, where: str | None) -> str:
     text = f"{type(raised).__name__}: {message}" if message else type(raised).__name__
-    if len(text) > _MAX_ERROR:
-        text = f"{text[:_MAX_ERROR]}… (+{len(text) - _MAX_ERROR} characters)"
+    text = bounded(text, _MAX_ERROR)
     return f"{text} ({where})" if where else text
 
 
@@ -77,5 +77,5 @@ def _cut(text: str) -> str:
     encoded = text.encode()
     if len(encoded) <= MAX_BYTES:
         return text
-    kept = encoded[:MAX_BYTES].decode(errors="ignore")
+    kept = whole_words(encoded[:MAX_BYTES].decode(errors="ignore"))
     return f"{kept}\n[cut: the first {MAX_BYTES // 1024} KiB of {len(encoded) // 1024 + 1} KiB]"

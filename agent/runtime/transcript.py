@@ -15,6 +15,7 @@ from agent.domain import changes
 from agent.domain.run import AnswerKind, CallState, CallView, Message
 from agent.runtime.agents import Agent
 from signoff.canonical import parse_arguments
+from signoff.description import bounded
 from signoff.errors import MalformedArguments
 from signoff.values import Action
 
@@ -173,5 +174,4 @@ def _line(call: CallView) -> Mapping[str, Any]:
 
 
 def _short(text: str) -> str:
-    cut = len(text) - _MESSAGE_CHARACTERS
-    return text if cut <= 0 else f"{text[:_MESSAGE_CHARACTERS]}… (+{cut} characters)"
+    return bounded(text, _MESSAGE_CHARACTERS)

@@ -18,7 +18,7 @@ from agent.database.wakeups import Wakeup
 from agent.domain.request_view import Change
 from agent.store.ids import new_id
 from signoff.canonical import canonical_bytes
-from signoff.description import MAX_VALUE, plain
+from signoff.description import bounded
 from signoff.values import Person
 
 URGENT, CARD, LINE = 0, 1, 2
@@ -29,6 +29,9 @@ GRANT_LINES_WAIT = 60.0
 
 MAX_CHANGES = 10
 """An edit's changes in a thread's line."""
+
+MAX_BRIEF = 1_000
+"""Characters of a value in it; fewer are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,11 @@ def edited_line(
 
 def _brief(value: Any) -> Any:
     encoded = canonical_bytes(value).decode()
-    return value if len(encoded) <= MAX_VALUE else plain(value)
+    return (
+        value
+        if len(encoded) <= MAX_BRIEF
+        else bounded(value if isinstance(value, str) else encoded, MAX_BRIEF)
+    )
 
 
 def run_root(destination: Destination, run_id: UUID) -> OutboxMessage:

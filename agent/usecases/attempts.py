@@ -20,12 +20,16 @@ from agent.store.concurrency import ConcurrencyLimit
 from agent.store.executions import Attempt, NewExecution
 from agent.store.ids import new_id
 from agent.store.outbox import OutboxMessage
+from signoff.description import bounded
 from signoff.values import Action
 
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 10.0
 """Seconds without a heartbeat (sent every 2 s) after which an attempt or turn is lost."""
+
+MAX_ERROR = 4_000
+"""Characters of an error in a message."""
 
 MAX_ATTEMPTS = 3
 """For a retryable call, before people look at it."""
@@ -170,7 +174,7 @@ def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: Cha
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
     facts: dict[str, object] = {"seconds": outcome.seconds}
     if outcome.status is not ExecutionStatus.SUCCEEDED:
-        facts["text"] = outcome.text[:500]
+        facts["text"] = bounded(outcome.text, MAX_ERROR)
     outbox.enqueue(tx, [*card(attempt), *line(attempt, outcome.status.value, **facts)])
 
 

@@ -21,8 +21,7 @@ from signoff.client.retries import (
     send_with_retries,
 )
 from signoff.client.reviews import Approval, Review, Status, concluded
-from signoff.context_limit import fit_context
-from signoff.description import describe
+from signoff.context_limit import fit_to_send
 from signoff.durations import Duration, by_former_names, seconds_of
 from signoff.errors import ApiError, Conflict, Unreachable
 from signoff.values import Action
@@ -178,18 +177,18 @@ def _question(
     action: str | None, arguments: Mapping[str, Any], description: str | None, context: Any, key: str | None
 ) -> dict[str, Any]:
     """Raises MalformedArguments before anything is sent."""
-    if action is None and (description is None or arguments):
+    if action is None and (not description or arguments):
         raise ValueError(
             "without an action, say in `description` what is to be decided, and give no arguments"
         )
     body: dict[str, Any] = {"request_id": key or str(uuid4())}
     if action is not None:
-        asked = Action(action, VERSION, arguments)
+        Action(action, VERSION, arguments)  # raises what the service would refuse
         body |= {"action": action, "arguments": json.loads(canonical_bytes(dict(arguments)))}
-        description = description or describe(asked)
-    body["action_description"] = description
+    if description:
+        body["action_description"] = description
     if context is not None:
-        body["agent_context"] = fit_context(context, body)
+        body["agent_context"] = fit_to_send(context, body)
     return body
 
 

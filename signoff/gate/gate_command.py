@@ -159,7 +159,7 @@ def _line_printer(clean: Callable[[str], str]) -> Say:
     """Lines are safe for a terminal; `clean` masks secrets."""
 
     def say(words: str) -> None:
-        typer.echo(f"signoff: {clean(shorten(one_line(words), LONGEST_LINE))}", err=True)
+        typer.echo(f"signoff: {shorten(clean(one_line(words)), LONGEST_LINE)}", err=True)
 
     return say
 

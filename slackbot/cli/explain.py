@@ -14,6 +14,7 @@ from agent.runtime.agents import Registry, load_agents
 from signoff.values import Action
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import read_policy, read_settings
+from slackbot.masking import clean_now
 
 Values = Annotated[
     list[str] | None,
@@ -68,7 +69,7 @@ def _asked(judged: Judgement) -> list[str]:
     return [
         f"asked: {', '.join(rule.approvers)} in {where}; {needed}, risk {rule.risk.value}",
         f"until: {terminal.when(until)} if asked now; {end}",
-        f"title: {judged.description}",
+        f"title: {clean_now(judged.description)}",
     ]
 
 

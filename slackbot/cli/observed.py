@@ -14,7 +14,7 @@ from agent.usecases import policy as policies
 from agent.usecases.observations import ObservedExample
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings, with_database
-from slackbot.masking import clean_text
+from slackbot.masking import clean_descriptions
 
 Rules = dict[tuple[str, str], ObservedRule]
 """By checkpoint and version."""
@@ -82,7 +82,7 @@ def _until(count: ObservedCount, rule: ObservedRule | None) -> str:
 async def _example(each: ObservedExample, rule: Rule) -> str:
     said = {"ask": "was asked anyway", "run": "ran", "deny": "was denied"}[each.verdict]
     asked = f", request {short_id(each.request_id)}" if each.request_id else ""
-    what = await clean_text(rule.describe(each.action, each.facts))
+    [what] = await clean_descriptions([rule.describe(each.action, each.facts)])
     return terminal.line(f"{each.checkpoint_id}: {terminal.when(each.at)} {what} ({said}{asked})", 400)
 
 

@@ -14,7 +14,7 @@ from agent.runtime.upgrade_check import Remedy, StrandedItem, find_stranded
 from agent.usecases import executions, requests, runs
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import with_database
-from slackbot.masking import clean_text
+from slackbot.masking import clean_descriptions
 from slackbot.settings import Settings
 
 REASON = "the service's new version cannot continue it"
@@ -36,7 +36,7 @@ def check_pending(
         found = await find_stranded(db, registry, policy)
         outcomes = [await _resolve(db, each, choice) for each in found]
         shown = [
-            (each, await clean_text(each.call.description) if each.call else "the whole run")
+            (each, (await clean_descriptions([each.call.description]))[0] if each.call else "the whole run")
             for each in found
         ]
         return shown, outcomes.count(False)

@@ -169,7 +169,7 @@ async def _one(db: Database, request_id: str) -> RequestView:
 async def _id(db: Database, prefix: str) -> UUID:
     found = await db.read(views.requests_like, id_prefix=prefix)
     if len(found) != 1:
-        stated = await clean_text(terminal.line(prefix, 60))
+        stated = terminal.line(await clean_text(prefix), 60)
         why = "several requests begin" if found else "no request begins"
         raise SignoffError(f"{why} with {stated}")
     return found[0]

@@ -139,7 +139,7 @@ async def _one(db: Database, prefix: str) -> _Seen:
 async def _id(db: Database, prefix: str) -> UUID:
     found = await db.read(views.runs_like, id_prefix=prefix)
     if len(found) != 1:
-        typed = await clean_text(terminal.line(prefix, 60))
+        typed = terminal.line(await clean_text(prefix), 60)
         raise SignoffError(f"{'several runs begin' if found else 'no run begins'} with {typed}")
     return found[0]
 

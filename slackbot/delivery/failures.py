@@ -11,6 +11,7 @@ from agent.store.outbox import Destination
 from agent.usecases import requests
 from agent.usecases.due_messages import Dead, DueMessage, Gone, Outcome, Postponed
 from agent.usecases.undelivered import report_trouble
+from signoff.description import bounded
 from slackbot.slack_api.client import SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.error_codes import Meaning
@@ -45,7 +46,7 @@ class DrawingFailed(SlackError):
     meaning = Meaning.UNKNOWN
 
     def __init__(self, cause: Exception) -> None:
-        super().__init__(f"{type(cause).__name__}: {cause}"[:300], taken=True)
+        super().__init__(bounded(f"{type(cause).__name__}: {cause}", 300), taken=True)
 
 
 class Failures:

@@ -4,7 +4,9 @@ from slackbot.masking.fair_threads import CARDS
 from slackbot.masking.log_events import clean_error, clean_event, clean_now, guard_tracebacks
 from slackbot.masking.views import (
     Hidden,
+    clean_bodies,
     clean_description,
+    clean_descriptions,
     clean_lines,
     clean_run,
     clean_runs,

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from signoff.masks import TextSpan, mask, redact_value
+from signoff.description import shown
+from signoff.masks import TextSpan, redact_value
 from slackbot.masking.secret_finder import SHORT, SecretFinder
 
 BUDGET = 0.1
@@ -55,7 +56,7 @@ def clean_now(text: str, *, assigned: bool = True) -> str:
 
     Not `assigned`: a message may name a setting, `SLACK_BOT_TOKEN: invalid_auth`.
     """
-    return mask(text, SecretFinder(budget=BUDGET, assigned=assigned, sure=SHORT)(text))
+    return shown(text, SecretFinder(budget=BUDGET, assigned=assigned, sure=SHORT))
 
 
 def clean_error(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from copy import copy
 from agent.domain.repetitions import repetitions
 from signoff.masks import NOT_SCANNED, TextSpan, redact_by_name
 from slackbot.masking.assignments import STEMS, assignments
-from slackbot.masking.tokens import TOKENS, aws_secrets
+from slackbot.masking.tokens import TOKENS, aws_secrets, cut_tokens, url_passwords
 
 BUDGET = 0.5
 """Seconds for a card, answer or line."""
@@ -52,7 +52,14 @@ class SecretFinder:
         assigned: bool = True,
         sure: int = 0,
     ) -> None:
-        self._looks = (private_keys, web_tokens, aws_secrets, *([assignments] if assigned else []))
+        self._looks = (
+            private_keys,
+            web_tokens,
+            aws_secrets,
+            url_passwords,
+            cut_tokens,
+            *([assignments] if assigned else []),
+        )
         self._hidden = tuple(dict.fromkeys(hidden))
         self._clock = clock
         self._until = clock() + budget
@@ -70,7 +77,7 @@ class SecretFinder:
             return ()
         if len(text) <= HINTED and not self._hidden and not _may_hold_secret(text):
             return ()
-        looked_at = text if len(text) <= LONGEST else text[:LONGEST]
+        looked_at = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
         found: list[TextSpan] = []
         sure = len(text) <= min(SHORT, self._sure) and len(self._hidden) <= FEW
         self._sure -= len(text) if sure else 0
@@ -125,8 +132,8 @@ _END = re.compile(rf"(?:-{{2,5}} ?)?END {_KEY}(?: ?-{{2,5}})?")
 _PUTTY = re.compile(r"PuTTY-User-Key-File-\d")
 _PUTTY_END = re.compile(r"Private-(?:MAC|Hash): ?[0-9a-f]*")
 # Base64, line breaks (also escaped) and headers such as "DEK-Info: AES,1F".
-_BODY = re.compile(r"[A-Za-z0-9+/=:,\-\s\\]*")
-_NOT_BODY = re.compile(r"[^A-Za-z0-9+/=:,\-\s\\]")
+_BODY = re.compile(r"[A-Za-z0-9+/=:,\-\s\\⏎]*")
+_NOT_BODY = re.compile(r"[^A-Za-z0-9+/=:,\-\s\\⏎]")
 _LONGEST_KEY = 20_000
 
 

@@ -127,14 +127,19 @@ TOKENS: tuple[Token, ...] = (
     *(Token(kind, anchors, re.compile(pattern)) for kind, anchors, pattern in _OWN),
     # Of OpenAI, Anthropic and others. Excludes "task-force-…" and "sk-learn-something".
     Token("api-key", ("sk-",), re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}"), mixed=True),
-    # A password may have any character but spaces and quotes, even an unencoded "@" or "/"; a port is none.
-    Token(
-        "url-password",
-        ("://",),
-        re.compile(r"""://[^\s:/?#@"'<>\\]*:(?!\d{1,5}(?:[/?#]|\Z))([^\s"'<>\\]{1,256})@""", re.ASCII),
-        group=1,
-    ),
 )
+
+_URL = re.compile(r"[^\s\"'<>\\]+", re.ASCII)
+_USER = re.compile(r"://[^:/?#@]*:(?!\d{1,5}(?:[/?#]|\Z))", re.ASCII)
+
+
+def url_passwords(text: str) -> Iterator[TextSpan]:
+    """A password may have any character but spaces and quotes, even an unencoded "@" or "/"; a port is none."""
+    for found in _URL.finditer(text) if "://" in text else ():
+        word = found.group()
+        user, end = _USER.search(word), word.rfind("@")
+        if user is not None and user.end() < end:
+            yield TextSpan(found.start() + user.end(), found.start() + end, "url-password")
 
 
 def aws_secrets(text: str) -> Iterator[TextSpan]:
@@ -143,3 +148,91 @@ def aws_secrets(text: str) -> Iterator[TextSpan]:
         before = text[max(0, found.start() - 60) : found.start()].lower()
         if "aws" in before and any(word in before for word in _AWS_WORDS):
             yield TextSpan(*found.span(1), "aws-secret")
+
+
+_CUT = re.compile(r"…|\s?\[… |\n\[cut")
+"""Where a text was cut: "…", or a note in brackets."""
+
+CUT_LENGTHS = frozenset({200, 300, 500, 1000, 4000, 20_000})
+"""Of texts that were once cut without a sign."""
+
+_BETWEEN_WORDS = " \t\n\r\"'<>“”`"
+_LONGEST_WORD = 4096
+_MOST_CUTS = 50
+_READABLE = 8
+"""Characters of a token that may be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStart:
+    """How a token begins, and `rest`, which its other characters are. `apart` from letters, `mixed` with digits."""
+
+    kind: str
+    begin: re.Pattern[str]
+    rest: re.Pattern[str]
+    apart: bool = False
+    mixed: bool = False
+
+    def find(self, word: str) -> int:
+        """Where a token begins that reaches the word's end, else its length."""
+        run = self.rest.match(word[::-1])
+        least = len(word) - (run.end() if run else 0)
+        for found in self.begin.finditer(word, max(0, least - 40)):
+            start = found.start()
+            if found.end() < least or (self.apart and _touches(word, start - 1)):
+                continue
+            if len(word) - start > _READABLE and not (self.mixed and not _MIXED.search(word, found.end())):
+                return start
+        return len(word)
+
+
+_WORDS, _DASHED = "[A-Za-z0-9_]*", "[A-Za-z0-9_-]*"
+
+_STARTS = tuple(
+    TokenStart(kind, re.compile(begin), re.compile(rest), *how)
+    for kind, begin, rest, *how in (
+        ("aws-key", "A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA", "[0-9A-Z]{0,16}", True),
+        ("github-token", "gh[pousr]_|github_pat_", _WORDS),
+        ("gitlab-token", "|".join((*_GITLAB, "gloas-")), _DASHED),
+        ("slack-token", r"(?i:xox)[a-zA-Z](?:\.xox[a-z])?-|xapp-", "[A-Za-z0-9%-]*"),
+        ("slack-token", r"hooks\.slack\.com/(?:services|workflows|triggers)/", "[A-Za-z0-9_/]*"),
+        ("stripe-key", "[rsp]k_(?:live|test)_|whsec_", "[A-Za-z0-9+/=]*"),
+        ("square-secret", "sq0csp-", r"[0-9A-Za-z\\_-]*"),
+        ("google-key", "AIza", _DASHED),
+        ("google-token", r"ya29\.", _DASHED),
+        ("google-secret", "GOCSPX-", _DASHED),
+        ("npm-token", "npm_", _WORDS, True, True),
+        ("pypi-token", "pypi-AgE", _DASHED),
+        ("sendgrid-key", r"SG\.", r"[A-Za-z0-9_.-]*", True, True),
+        ("huggingface-token", "hf_", _WORDS, True, True),
+        ("digitalocean-token", "do[opr]_v1_", "[a-f0-9]*"),
+        ("artifactory-key", "AKC", "[a-zA-Z0-9]*", True, True),
+        ("shopify-token", "shp(?:at|ca|pa|ss)_", "[a-fA-F0-9]*"),
+        ("databricks-token", "dapi", "[a-f0-9]*", True, True),
+        ("vault-token", r"hvs\.", _DASHED),
+        ("age-key", "AGE-SECRET-KEY-1", "[0-9A-Z]*"),
+        ("twilio-key", "AC|SK", "[a-z0-9]*", True, True),
+        ("private-key", "LS0tLS1CRUdJTi", "[A-Za-z0-9+/=]*"),
+        ("jwt", "eyJ", r"[A-Za-z0-9_.=+/-]*"),
+        ("api-key", "sk-(?:ant|proj|svcacct|admin)-", _DASHED, True),
+        ("api-key", "sk-", _DASHED, True, True),
+    )
+)
+_URL_START = re.compile(r"://[^\s:/?#@\"'<>\\]*:(?!\d{1,5}(?:[/?#]|\Z))([^\s\"'<>\\@]+)\Z", re.ASCII)
+_AZURE_START = re.compile(r"AccountKey=([a-zA-Z0-9+/=]+)\Z")
+
+
+def cut_tokens(text: str) -> Iterator[TextSpan]:
+    """Tokens and passwords that end where their text was cut, of which more than eight characters are left."""
+    ends = [found.start() for found in _CUT.finditer(text)][:_MOST_CUTS]
+    if len(text) in CUT_LENGTHS:
+        ends.append(len(text))
+    for end in ends:
+        nearest = max(0, end - _LONGEST_WORD)
+        word = text[max(nearest, *(text.rfind(sign, nearest, end) + 1 for sign in _BETWEEN_WORDS)) : end]
+        for token in _STARTS:
+            if (start := token.find(word)) < len(word):
+                yield TextSpan(end - len(word) + start, end, token.kind)
+        for kind, pattern in (("azure-key", _AZURE_START), ("url-password", _URL_START)):
+            if found := pattern.search(word):
+                yield TextSpan(end - len(found[1]), end, kind)

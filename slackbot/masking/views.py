@@ -18,12 +18,15 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+from agent.domain.checkpoints import redacted
 from agent.domain.masked_action import masked_action
+from agent.domain.repetitions import named_in
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Change, ExecutionView, RequestView
 from agent.domain.run import RunValues, RunView
+from signoff.description import shown
 from signoff.json_paths import steps_of
-from signoff.masks import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
+from signoff.masks import BY_POLICY, Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
 from signoff.values import Action
 from slackbot.masking.fair_threads import CARDS, FairThreads
 from slackbot.masking.secret_finder import BUDGET, FEW, SURE, SecretFinder, everything
@@ -46,6 +49,9 @@ _made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
 
 _SMALL_TEXT = 2000
 """Characters that are searched at once: a thread would take longer."""
+
+_DESCRIBING = frozenset({"decided", "grant_used", "missing_reviewers", "pending", "voted"})
+"""Lines whose text is a description."""
 
 _threads = FairThreads("secrets")
 _late = ThreadPoolExecutor(max_workers=1, thread_name_prefix="masks")
@@ -135,6 +141,16 @@ async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | Non
     )
 
 
+async def clean_descriptions(texts: Sequence[str]) -> list[str]:
+    """Stored descriptions as they are shown: masked, then cut."""
+    return await off_the_loop(lambda find: [shown(text, find) for text in texts])
+
+
+async def clean_bodies(bodies: Sequence[Mapping[str, Any]], hidden: Hidden = ()) -> list[dict[str, Any]]:
+    """Bodies of messages; some quote a description."""
+    return await off_the_loop(lambda find: [_body(body, find) for body in bodies], hidden)
+
+
 async def clean_description(
     text: str, action: Action, facts: Mapping[str, Any] | None, redact: Sequence[str]
 ) -> str:
@@ -180,6 +196,8 @@ def hidden_in(view: RequestView) -> Hidden:
         ("args", view.context),
     ):
         found += redact_by_name(value, view.redact, root).hidden
+    if view.redact and isinstance(task := view.context.get("task"), str):
+        found += named_in(task, view.redact)
     for change in view.changes:
         for value in (change.before, change.after):
             found += _changed(change.path, value, view, _nothing).hidden
@@ -198,7 +216,14 @@ def hidden_in_run(values: RunValues | None) -> Hidden:
     for root, encoded in (("args", values.arguments), ("facts", values.facts)):
         for each in encoded:
             found += redact_by_name(_parsed(each), values.redact, root).hidden
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys([*found, *_hidden_in_task(values)]))
+
+
+def _hidden_in_task(values: RunValues) -> Iterator[tuple[str, str]]:
+    """What the task itself names; all of it until the model's answer shows which words are arguments."""
+    redact = (*(redacted(values.policy) if values.policy else ()), *values.redact)
+    if redact and values.task:
+        yield from ([(values.task, BY_POLICY)] if values.unread else named_in(values.task, redact))
 
 
 def _parsed(encoded: str | bytes) -> Any:
@@ -228,7 +253,7 @@ def _view(view: RequestView, find: Find) -> RequestView:
         action=action,
         facts=facts.value,
         previous_facts=redact_value(view.previous_facts, find=find, redact=view.redact, root="facts").value,
-        description=_text(view.description, find),
+        description=shown(view.description, find),
         rationale=_optional_text(view.rationale, find),
         label=_optional_text(view.label, find),
         votes=tuple(replace(vote, reason=_optional_text(vote.reason, find)) for vote in view.votes),
@@ -301,8 +326,16 @@ def _run(run: RunView, find: Find) -> RunView:
 
 def _line(line: Line, find: Find) -> Line:
     said = _texts(line)
-    shown: dict[str, Any] = {name: _optional_text(text, find) for name, text in said.items()}
-    return line if shown == said else replace(line, **shown)
+    clean: dict[str, Any] = {name: _optional_text(text, find) for name, text in said.items()}
+    clean["description"] = shown(line.description, find)
+    return line if clean == said else replace(line, **clean)
+
+
+def _body(body: Mapping[str, Any], find: Find) -> dict[str, Any]:
+    if not isinstance(body.get("text"), str) or body.get("line") not in _DESCRIBING:
+        return dict(redact_value(body, find=find).value)
+    rest = {name: value for name, value in body.items() if name != "text"}
+    return {**redact_value(rest, find=find).value, "text": shown(body["text"], find)}
 
 
 def _texts(line: RequestLine) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from agent.database.failure_log import log_failure
 from agent.domain.outbound import OutboundMessage
 from agent.runtime import shutdown
 from agent.usecases import outbound
+from signoff.description import bounded
 from slackbot import masking
 from slackbot.outbound.content import content, view_of
 from slackbot.outbound.failures import RetryLater, Undeliverable
@@ -92,7 +93,7 @@ class OutboundSender:
             raise  # the notice is taken again when its lease expires
         except Exception as error:  # our own error in one notice must not stop the others
             log.exception("a notice could not be created", action="notice.broken", **_names(notice))
-            await self._postpone(notice, f"{type(error).__name__}: {error}"[:300], None)
+            await self._postpone(notice, bounded(f"{type(error).__name__}: {error}", 300), None)
         else:
             return await outbound.mark_sent(self._db, notice)
         return False

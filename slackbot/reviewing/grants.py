@@ -30,7 +30,7 @@ from slackbot.cards.grant_entry import GrantTerms
 from slackbot.cards.grant_list import GrantLine
 from slackbot.cards.grant_preview import Preview
 from slackbot.cards.schema import properties
-from slackbot.masking import clean_value, clean_view
+from slackbot.masking import clean_descriptions, clean_view
 from slackbot.reviewing.votes import NewVote, cast_vote
 from slackbot.slack_api.directory import Directory
 
@@ -138,7 +138,7 @@ async def revocable(db: Database, directory: Directory, person: Person) -> list[
 
 async def revocable_lines(db: Database, directory: Directory, person: Person) -> list[GrantLine]:
     found = await revocable(db, directory, person)
-    texts = await clean_value([each.description for each in found])
+    texts = await clean_descriptions([each.description for each in found])
     return [
         GrantLine(each.id, text, each.uses, each.max_uses, each.until)
         for each, text in zip(found, texts, strict=True)

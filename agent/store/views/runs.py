@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Row, Uuid, any_, bindparam, column, func, or_, select, text
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Row,
+    Uuid,
+    any_,
+    bindparam,
+    column,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+)
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.pause import EVERYTHING
@@ -17,6 +30,7 @@ from agent.domain.run import (
     RunValues,
     RunView,
 )
+from agent.store import policy
 from agent.store.rows import person, row_as
 from agent.store.tables import agent_run, approval_request, card_place, pause, tool_call
 from agent.store.views.descendants import waiting_descendants
@@ -73,19 +87,23 @@ async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext 
 
 async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
     rows = (await connection.execute(_VALUES, {"ids": list(run_ids)})).all()
-    return {row.root: _values(row) for row in rows}
+    known = await policy.in_force(connection) if rows else None
+    return {row.root: _values(row, known.source if known else None) for row in rows}
 
 
 async def run_and_values(connection: Connection, run_id: UUID) -> tuple[RunView, RunValues] | None:
     rows = await fetch(connection, _RUN_AND_VALUES, id=run_id, ids=[run_id])
-    return (run_of(rows[0]), _values(rows[0])) if rows else None
+    return (run_of(rows[0]), _values(rows[0], rows[0].policy_source)) if rows else None
 
 
-def _values(row: Row[Any]) -> RunValues:
+def _values(row: Row[Any], policy_source: str | None) -> RunValues:
     return RunValues(
         arguments=(*(row.raw_arguments or ()), *map(bytes, row.actions or ())),
         facts=tuple(map(bytes, row.facts or ())),
         redact=tuple(dict.fromkeys(name for names in row.redact or () for name in names or ())),
+        task=row.given,
+        unread=row.unread,
+        policy=policy_source,
     )
 
 
@@ -179,21 +197,25 @@ WITH RECURSIVE family AS (
     SELECT id AS root, id FROM agent_run WHERE id = ANY(CAST(:ids AS uuid[]))
     UNION ALL SELECT f.root, r.id FROM agent_run AS r JOIN family AS f ON r.parent_run_id = f.id
 )
-SELECT f.root, array_agg(DISTINCT c.raw_arguments) AS raw_arguments,
+SELECT f.root, array_agg(DISTINCT c.raw_arguments) FILTER (WHERE c.id IS NOT NULL) AS raw_arguments,
        array_agg(DISTINCT v.action) FILTER (WHERE v.action IS NOT NULL) AS actions,
        array_agg(DISTINCT v.facts) FILTER (WHERE v.facts IS NOT NULL) AS facts,
-       json_agg(DISTINCT r.policy -> 'redact') FILTER (WHERE r.id IS NOT NULL) AS redact
-FROM family AS f JOIN tool_call AS c ON c.run_id = f.id
+       json_agg(DISTINCT r.policy -> 'redact') FILTER (WHERE r.id IS NOT NULL) AS redact,
+       min(a.task) AS given, min(a.turn) = 0 AND count(c.id) = 0 AS unread
+FROM family AS f JOIN agent_run AS a ON a.id = f.root LEFT JOIN tool_call AS c ON c.run_id = f.id
 LEFT JOIN approval_request AS r ON r.call_id = c.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id
 GROUP BY f.root
 """)
 _values_of_run = _VALUES.columns(
-    column("root", Uuid), *map(column, ("raw_arguments", "actions", "facts", "redact"))
+    column("root", Uuid), *map(column, ("raw_arguments", "actions", "facts", "redact", "given", "unread"))
 ).subquery("of_run")
-_RUN_AND_VALUES = _RUN.add_columns(*(each for each in _values_of_run.c if each.name != "root")).join_from(
-    agent_run, _values_of_run, _values_of_run.c.root == agent_run.c.id, isouter=True
-)
+_POLICY: ColumnElement[str | None] = literal_column(
+    "(SELECT source FROM policy ORDER BY epoch DESC LIMIT 1)"
+).label("policy_source")
+_RUN_AND_VALUES = _RUN.add_columns(
+    *(each for each in _values_of_run.c if each.name != "root"), _POLICY
+).join_from(agent_run, _values_of_run, _values_of_run.c.root == agent_run.c.id, isouter=True)
 _IN_THREAD = text("""
 SELECT id FROM agent_run WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
 """)

@@ -44,6 +44,7 @@ from agent.usecases import attempts, call_answers
 from agent.usecases.attempts import LEASE_SECONDS, Outcome
 from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
 from agent.usecases.requests.opening import OpenOutcome, write_request
+from signoff.description import bounded
 from signoff.errors import Conflict
 
 
@@ -213,7 +214,7 @@ async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) 
         if call.state is not CallState.READY:
             return False
         calls.stop(tx, call_id, call.agent, reason)
-        detail = {"call": str(call_id), "reason": reason[:200]}
+        detail = {"call": str(call_id), "reason": bounded(reason, 200)}
         await audit.record(tx, call.subject, AuditKind.APPROVAL_CALLED_OFF, principal, detail)
         outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "stopped", text=reason)])
     return True

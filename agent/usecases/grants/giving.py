@@ -26,6 +26,7 @@ from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.canonical import canonical_bytes
+from signoff.description import bounded
 from signoff.formats import Money
 from signoff.values import Person
 
@@ -113,7 +114,7 @@ async def propose(
             rule=rule_of_grant(rule),
             action=grant.as_action(),
             facts=None,
-            description=grant.describe(Money.declared(rule.money))[:MAX_DESCRIPTION],
+            description=bounded(grant.describe(Money.declared(rule.money)), MAX_DESCRIPTION),
             rationale=None,
             context={},
             agent=view.agent,

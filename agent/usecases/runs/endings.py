@@ -19,6 +19,7 @@ from agent.store.open_requests import OpenRequest
 from agent.store.runs import LockedRun
 from agent.usecases import call_answers
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
+from signoff.description import bounded
 from signoff.values import Person
 
 log = structlog.get_logger(__name__)
@@ -136,7 +137,7 @@ def _answer_parent(
 def _end(tx: Transaction, run: LockedRun, how: RunEnding, head: ChainHead) -> None:
     status = how.status.value
     runs.end(tx, run.id, how.status, how.cause)
-    detail = {"status": status, "cause": how.cause[:200]}
+    detail = {"status": status, "cause": bounded(how.cause, 200)}
     audit.append(tx, head, AuditEntry(AuditKind.RUN_ENDED, how.actor or audit.actor(how.by), detail))
     outbound.enqueue_finished(tx, run.id)
     tx.after_commit(partial(tracing.note_end, "run", run.id))

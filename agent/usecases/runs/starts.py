@@ -15,6 +15,7 @@ from agent.store import audit, clock, outbound, outbox, runs
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
+from signoff.description import bounded
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +50,7 @@ async def write_failed_run(tx: Transaction, run_id: UUID, new: NewRun, cause: st
     if head is None:
         raise AssertionError(f"there is a run with the start key {new.start_key}")
     runs.end(tx, run_id, RunStatus.FAILED, cause)
-    detail = {"status": RunStatus.FAILED.value, "cause": cause[:200]}
+    detail = {"status": RunStatus.FAILED.value, "cause": bounded(cause, 200)}
     audit.append(tx, head, AuditEntry(AuditKind.RUN_ENDED, audit.SYSTEM, detail))
     outbound.enqueue_finished(tx, run_id)
     if new.team_id and new.channel_id:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.runtime import external_calls
 from agent.usecases.executions.external import LEASE_SECONDS, LONGEST_LEASE, ClaimRefused, ReportRefused
-from slackbot.masking import clean_value
+from slackbot.masking import clean_descriptions
 from slackbot.web.api.executions import ResultIn
 from slackbot.web.api.shapes import ActionOut, Length, Moment, RequestModel, ResponseModel
 from slackbot.web.http.api_keys import Executor
@@ -106,9 +106,9 @@ async def list_executions(
                 found = await external_calls.handed_out(ctx.services, caller)
         if not found:
             place.cut_short(response, stopping=ctx.watch.closing)
-    described = await clean_value([each.description for each in found])
+    described = await clean_descriptions([each.description or "" for each in found])
     return [
-        HandedOut.copy_of(each, call_id=each.id, description=words)
+        HandedOut.copy_of(each, call_id=each.id, description=words or None)
         for each, words in zip(found, described, strict=True)
     ]
 

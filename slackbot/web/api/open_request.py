@@ -21,13 +21,14 @@ from agent.usecases.grants import ProgramCall
 from agent.usecases.requests import NewRequest
 from signoff.canonical import canonical_bytes
 from signoff.context_limit import fit_context
-from signoff.description import describe, quoted
+from signoff.description import quoted
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Action
 from slackbot.masking import clean_description
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.facts import check_may_send_facts, narrowed, program_facts
+from slackbot.web.api.generated_description import generated
 from slackbot.web.api.requesters import claimed_requester
 from slackbot.web.api.shapes import RequestModel, ResponseModel, SentTime
 from slackbot.web.api.without_review import (
@@ -75,15 +76,18 @@ class AskIn(RequestModel):
     """A question for people.
 
     With `action` (a tool's name) and `arguments` the checkpoints judge whether approval is needed; without, it always
-    is, and people approve all of these fields. `requester` (a Slack user id) needs a key with `on_behalf`. `facts` is
-    what the program itself looked up about the arguments, never the model's words; it needs a key with `facts`.
-    `facts_failed` says that the look-up failed: people are then asked.
+    is, and people approve all of these fields. `action_description`, in the asker's words, is optional with an
+    `action`: people then read the action and its arguments. `requester` (a Slack user id) needs a key with `on_behalf`.
+    `facts` is what the program itself looked up about the arguments, never the model's words; it needs a key with
+    `facts`. `facts_failed` says that the look-up failed: people are then asked.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
 
     request_id: RequestName
-    action_description: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DESCRIPTION)]
+    action_description: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DESCRIPTION)] | None = (
+        None
+    )
     agent_context: Any = None
     timestamp: SentTime | None = None
     action: ToolName | None = None
@@ -98,6 +102,8 @@ class AskIn(RequestModel):
     def _whole(self) -> AskIn:
         if self.action == EXTERNAL:
             raise ValueError(f"`{EXTERNAL}` is the action of requests that name none")
+        if self.action_description is None and self.action is None:
+            raise ValueError("without an `action`, `action_description` must say what is to be decided")
         if self.arguments is not None and self.action is None:
             raise ValueError("`arguments` are those of an `action`, which is missing")
         if self.mentions_facts and self.action is None:
@@ -127,13 +133,23 @@ class AskIn(RequestModel):
         others = self.model_dump(mode="json", exclude={"agent_context", *_ABOUT_FACTS})
         return self.model_copy(update={"agent_context": fit_context(self.agent_context, others)})
 
-    def content(self) -> bytes:
+    def content(self, action: Action) -> bytes:
         """SHA-256 of everything except facts; a repeated id must have the same content.
 
-        Facts change by themselves. The first call's are kept until the claim, which sends them again.
+        Facts change by themselves. The first call's are kept until the claim, which sends them again. A generated
+        description counts as sent, and a context as cut, as in earlier versions.
         """
         included = self.model_dump(mode="json", exclude=_ABOUT_FACTS)
+        included["action_description"] = self.action_description or generated(action)
+        others = {name: value for name, value in included.items() if name != "agent_context"}
+        included["agent_context"] = fit_context(self.agent_context, others, anywhere=True)
         return hashlib.sha256(canonical_bytes(included)).digest()
+
+    def without_generated_words(self, action: Action) -> AskIn:
+        """Earlier clients sent a description of their own making, with cut values."""
+        if self.action is None or self.action_description != generated(action):
+            return self
+        return self.model_copy(update={"action_description": None})
 
     def program_facts(self) -> Facts:
         """Raises MalformedArguments."""
@@ -163,10 +179,7 @@ async def ask(
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
     if body.mentions_facts:
         check_may_send_facts(principal)
-    body = await by_size(size, body.with_fitting_context)
-    action, content, facts = await by_size(
-        size, lambda: (body.as_action(), body.content(), body.program_facts())
-    )
+    body, action, content, facts = await by_size(size, lambda: _read(body))
     async with ctx.db.connection() as connection:
         found = await views.client_request(connection, principal.name, body.request_id)
         waiting = await views.waiting_of_key(connection, principal.name, MAX_WAITING)
@@ -238,7 +251,7 @@ async def _judge_and_open(
         facts=facts.values,
         facts_source=facts.source,
         description=await _description(judged.rule, judged, body, action, facts.values),
-        rationale=_rationale(judged.rule, body, action),
+        rationale=_rationale(judged.rule, body),
         context=_context(body),
         agent=agent,
         agent_version=EXTERNAL,
@@ -257,6 +270,13 @@ async def _judge_and_open(
     )
     opened = await requests.open(ctx.db, new)
     return OpenedRequest(id=opened.request_id, created=opened.created)
+
+
+def _read(body: AskIn) -> tuple[AskIn, Action, bytes, Facts]:
+    """Raises MalformedArguments."""
+    fitting = body.with_fitting_context()
+    action = fitting.as_action()
+    return fitting.without_generated_words(action), action, body.content(action), body.program_facts()
 
 
 def _agent(principal: Principal, body: AskIn) -> str:
@@ -279,30 +299,22 @@ def _asserted(principal: Principal, requester: Requester) -> str:
 async def _description(
     rule: Rule, judged: Judgement, body: AskIn, action: Action, facts: FactValues | None
 ) -> str:
-    """The operator's description; otherwise the program's, quoted so that it cannot close the quotation.
-
-    What the client generated is no word of the program, and knows nothing of the policy.
-    """
-    if rule.description_template is not None or _is_generated(body, action):
+    """The operator's description; otherwise the program's, quoted so that it cannot close the quotation."""
+    if rule.description_template is not None or body.action_description is None:
         return judged.description
-    said = f"The agent says: {quoted(body.action_description, MAX_DESCRIPTION)}"
+    said = f"The agent says: {quoted(body.action_description)}"
     return await clean_description(said, action, facts, rule.redact)
 
 
-def _is_generated(body: AskIn, action: Action) -> bool:
-    return body.action is not None and body.action_description == describe(action)
-
-
-def _rationale(rule: Rule, body: AskIn, action: Action) -> str | None:
+def _rationale(rule: Rule, body: AskIn) -> str | None:
     """The program's own words, labelled as such on the card."""
-    own = rule.description_template is not None and not _is_generated(body, action)
-    included = [body.action_description] if own else []
-    return "\n\n".join([*included, *([body.rationale] if body.rationale else [])]) or None
+    said = body.action_description if rule.description_template is not None else None
+    return "\n\n".join(filter(None, (said, body.rationale))) or None
 
 
 def _context(body: AskIn) -> dict[str, Any]:
     """Without an action, the program's fields are already the arguments."""
     if body.action is None:
         return {}
-    included = {"action_description", "agent_context", "timestamp"}
-    return body.model_dump(mode="json", include=included)
+    words = {"action_description"} if body.action_description is not None else set()
+    return body.model_dump(mode="json", include={"agent_context", "timestamp", *words})

@@ -11,7 +11,7 @@ from agent.domain.errors import NotFound
 from agent.domain.run import RunLine, RunView
 from agent.store import views
 from signoff.values import Person
-from slackbot.masking import clean_value
+from slackbot.masking import clean_descriptions
 from slackbot.reviewing.listing import without_secrets
 from slackbot.reviewing.visibility import reviewer_scope, visible_runs
 from slackbot.web.http.context import WebContext
@@ -47,13 +47,9 @@ async def _sees(ctx: WebContext, person: Person, run: RunView, known: views.Canc
 async def clean_run_lines(ctx: WebContext, lines: Sequence[RunLine]) -> list[RunLine]:
     """Mask also what the checkpoints of a run's calls hide."""
     runs = await without_secrets(ctx.db, [line.run for line in lines])
-    asked = await clean_value([[each.description for each in line.asked] for line in lines])
+    asked = await clean_descriptions([each.description for line in lines for each in line.asked])
+    described = iter(asked)
     return [
-        RunLine(
-            run,
-            tuple(
-                replace(each, description=words) for each, words in zip(line.asked, described, strict=True)
-            ),
-        )
-        for line, run, described in zip(lines, runs, asked, strict=True)
+        RunLine(run, tuple(replace(each, description=next(described)) for each in line.asked))
+        for line, run in zip(lines, runs, strict=True)
     ]

@@ -13,6 +13,7 @@ from agent.domain.request import Verdict
 from agent.domain.request_line import RequestLine
 from agent.domain.request_view import RequestView
 from agent.store import views
+from signoff.description import shown
 from signoff.values import Risk
 from slackbot.cards import amounts, inert, unreadable
 from slackbot.masking import clean_view
@@ -60,7 +61,7 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         amounts(view),
     )
     # A description that differs may be masked only for lack of time, so it is not kept.
-    if form.approvable and view.description == stored.description:
+    if form.approvable and view.description == shown(stored.description):
         _made[view.id, view.revision] = form
         if len(_made) > _KEPT:
             _made.popitem(last=False)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.description_template import check, render
+from signoff.description import shown
 from signoff.formats import Money
 
 
@@ -61,8 +62,8 @@ def test_attributes_of_objects_are_out_of_reach():
 
 def test_long_values_are_cut_and_counted():
     """At most 60 characters of a text are shown, 200 of any other value, and how many more there are is said."""
-    assert render("{args.x}!", {"x": "a" * 250}, None) == "“" + "a" * 60 + "…” (+190 characters)!"
-    assert render("{args.x}!", {"x": [1] * 150}, None) == "[" + "1," * 99 + "1… (+101 characters)!"
+    assert shown(render("{args.x}!", {"x": "a" * 250}, None)) == "“" + "a" * 60 + "…” (+190 characters)!"
+    assert shown(render("{args.x}!", {"x": [1] * 150}, None)) == "[" + "1," * 99 + "1… (+101 characters)!"
 
 
 @given(st.text(st.characters(categories=["Pi", "Pf", "Po", "Ps", "So"])))

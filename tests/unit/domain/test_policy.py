@@ -11,6 +11,7 @@ from agent.domain.checkpoints import load
 from agent.domain.judgement import ToolTraits
 from agent.domain.policy import Policy
 from agent.domain.rules import Defaults, Rule, digest_of, stricter
+from signoff.description import shown
 from signoff.values import Action, Risk
 
 
@@ -182,7 +183,7 @@ def test_no_doubt_ever_runs(conditions, arguments, facts, facts_failed):
 
 def test_an_action_without_a_template_is_described_by_its_arguments():
     """Without a template people still read the tool's name and every argument, cut when long."""
-    description = judge(Policy(), arguments={"order_id": 7, "note": "x" * 300}).description
+    description = shown(judge(Policy(), arguments={"order_id": 7, "note": "x" * 300}).description)
     assert description.startswith("process_refund(note: “xxx")
     assert description.endswith(", order_id: 7)")
     assert "…” (+240 characters)" in description
