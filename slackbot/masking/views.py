@@ -212,16 +212,17 @@ async def hidden_values(view: RequestView) -> Hidden:
 def hidden_in_run(values: RunValues | None) -> Hidden:
     if values is None:
         return ()
+    # A call is made before its own checkpoint is known.
+    redact = (*values.redact, *(redacted(values.policy) if values.policy else ()))
     found: list[tuple[str, str]] = []
     for root, encoded in (("args", values.arguments), ("facts", values.facts)):
         for each in encoded:
-            found += redact_by_name(_parsed(each), values.redact, root).hidden
-    return tuple(dict.fromkeys([*found, *_hidden_in_task(values)]))
+            found += redact_by_name(_parsed(each), redact, root).hidden
+    return tuple(dict.fromkeys([*found, *_hidden_in_task(values, redact)]))
 
 
-def _hidden_in_task(values: RunValues) -> Iterator[tuple[str, str]]:
+def _hidden_in_task(values: RunValues, redact: Sequence[str]) -> Iterator[tuple[str, str]]:
     """What the task itself names; all of it until the model's answer shows which words are arguments."""
-    redact = (*(redacted(values.policy) if values.policy else ()), *values.redact)
     if redact and values.task:
         yield from ([(values.task, BY_POLICY)] if values.unread else named_in(values.task, redact))
 

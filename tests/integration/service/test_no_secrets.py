@@ -171,6 +171,22 @@ async def test_planted_secrets_reach_the_tool_and_nobody_else(
     assert PASSWORD in heard
 
 
+@pytest.mark.parametrize("said", ["Charge {} for ORD-4711", "order: ORD-4711\ncard_number: {}"])
+async def test_a_task_hides_what_policy_hides_from_its_first_message_on(http_house: House, said: str) -> None:
+    """A number under `redact` is in no message about its run, not even before the model has called anything."""
+    house, rotation = http_house, Rotation()
+    await house.open([rotation.agent()], POLICY)
+    house.model.script(ScriptedTurn("I do it", (ScriptedCall("rotate", ARGUMENTS),)), ScriptedTurn("Done."))
+    grouped = " ".join(CARD[at : at + 4] for at in range(0, 16, 4))
+    await house.ask("U0ADA", said.format(grouped), agent="keys")
+    card = await house.card()
+    await house.slack.person("U0GRACE").click(card, "signoff:approve")
+    await house.says("Done")
+    seen = all_that_slack_has(house)
+    assert [seen[max(0, seen.find(each) - 300) :][:400] for each in (CARD, grouped) if each in seen] == []
+    assert "ORD-4711" in seen
+
+
 async def test_a_reviewers_reason_is_shown_without_secrets_and_reaches_the_model(
     http_house: House, written: io.StringIO
 ) -> None:

@@ -132,7 +132,7 @@ async def test_approved_runs_the_function_once(site: Street, caller: Caller, gra
     assert monotonic() - began < promised(1)
     assert await column(site.db, "SELECT status::text FROM pending_reviews") == ["waiting"]
     assert await column(site.db, "SELECT action_description FROM pending_reviews") == [
-        "delete_records(count: 50, table_name: “users”)"
+        "Delete 50 records from “users”"
     ]
     assert calls == []
     approved = monotonic()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -14,13 +16,16 @@ import pytest
 from sqlalchemy import text
 
 from agent.domain.request_view import RequestView
-from signoff.values import Person
+from signoff.canonical import canonical_bytes
+from signoff.values import Action, Person
 from slackbot.masking import views as masking_views
+from slackbot.web.api.generated_description import generated
 from slackbot.web.api.shapes import ReviewOut, reviews
 from slackbot.web.http.context import WebContext
 from tests.integration.asking import column
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
 from tests.patience import promised
+from tests.planted import SECRETS, URL_PASSWORD
 
 
 async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) -> None:
@@ -433,3 +438,67 @@ async def test_lists_do_not_say_what_the_policy_hides(site: Street) -> None:
         assert "zanzibar" not in shown_there
         assert "hunter-22" not in shown_there
     assert await column(site.db, "SELECT action_description FROM pending_reviews") == [said]
+
+
+EARLIER: dict[str, Any] = {
+    "action": "delete_records",
+    "arguments": {"table_name": "customers", "count": 5},
+    "agent_context": {"task": "Forget them", "step": 3},
+}
+
+
+@pytest.mark.parametrize("first_sent", [True, False], ids=["earlier client first", "this client first"])
+async def test_a_generated_description_is_as_good_as_none(site: Street, first_sent: bool) -> None:
+    """Who asks again under its key gets its request, whether its version sends a generated description or not."""
+    program = await site.program()
+    sent = generated(Action("delete_records", "external", EARLIER["arguments"]))
+    assert sent == "delete_records(count: 5, table_name: “customers”)"
+    bodies = [
+        {"request_id": "r-1", **EARLIER} | ({"action_description": sent} if with_it else {})
+        for with_it in (first_sent, not first_sent)
+    ]
+    first, second = [await program.post("/pending", json=body) for body in bodies]
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["id"] == second.json()["id"]
+    assert first.json()["action_description"] == first.json()["description"]
+    whole = {
+        "request_id": "r-1",
+        "action_description": sent,
+        "timestamp": None,
+        "agent": None,
+        "requester": None,
+        "rationale": None,
+    }
+    stored = hashlib.sha256(canonical_bytes(whole | EARLIER)).hexdigest()
+    assert await column(site.db, "SELECT encode(content_digest, 'hex') FROM approval_request") == [stored]
+    assert await column(site.db, "SELECT rationale FROM request_revision") == [None]
+    other = await program.post("/pending", json=bodies[0] | {"action_description": f"{sent}!"})
+    assert other.status_code == 409
+    nothing = await program.post("/pending", json={"request_id": "r-2"})
+    assert nothing.status_code == 422
+    assert "action_description" in nothing.text
+
+
+@pytest.mark.parametrize("before", [20, 45, 170])
+async def test_no_cut_shows_a_piece_of_a_secret(site: Street, before: int) -> None:
+    """Wherever a title would cut it, a URL's password and a key stay unreadable in Slack, lists and answers."""
+    program = await site.program()
+    filler = "x" * before
+    said = {
+        "table_name": f"{filler} postgres://joe:{URL_PASSWORD}@db.example/shop",
+        "deep": [f"{filler} {SECRETS['aws-key']}"],
+        "count": 5,
+    }
+    answer = await program.post(
+        "/pending", json={"request_id": "r-1", "action": "send_records", "arguments": said}
+    )
+    assert answer.status_code == 201, answer.text
+    card = await site.house.card()
+    listed = await program.get("/pending")
+    described = await column(site.db, "SELECT description FROM request_revision")
+    assert URL_PASSWORD in described[0]
+    told = [[call.method, call.args] for call in site.house.slack.calls]
+    seen = json.dumps([card, told, answer.json(), listed.json()], default=str, ensure_ascii=False)
+    assert "send_records(" in seen
+    for secret in (URL_PASSWORD, SECRETS["aws-key"]):
+        assert secret[:9] not in seen

@@ -130,11 +130,8 @@ async def surfaces(text: str) -> list[Any]:
             seen += [cards.plain_request_card(view, delivery_id=None, findable=False).blocks]
             seen += [cards.details_text(view), cards.home(cards.HomeView(waiting=[view]))]
             seen += [ReviewOut.of(view).model_dump(mode="json"), await words_of_request(view)]
-            seen.append(
-                message(NOTICE, "a@b.example", view, "https://x.example/1", "s@x.example")
-                .get_body(("plain",))
-                .get_content()
-            )
+            mail = message(NOTICE, "a@b.example", view, "https://x.example/1", "s@x.example")
+            seen += [mail["Subject"], *(part.get_content() for part in mail.iter_parts())]
         seen += list(await lists(stored))
     seen += await lines(text)
     return seen
