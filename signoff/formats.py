@@ -64,12 +64,6 @@ def money(value: Any) -> str | None:
     return _with_places(Decimal(repr(value)))
 
 
-def amount(name: str, value: Any) -> str | None:
-    """`money` of a number whose name sounds like money. Descriptions that clients generated had it."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return money(value) if is_number and sounds_like_money(name) else None
-
-
 def moment(at: datetime) -> str:
     """UTC, to the minute: `2026-12-24 10:00 UTC`."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

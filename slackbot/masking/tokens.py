@@ -218,6 +218,7 @@ _STARTS = tuple(
         ("api-key", "sk-", _DASHED, True, True),
     )
 )
+_ANY_START = re.compile("|".join(f"(?:{token.begin.pattern})" for token in _STARTS))
 _URL_START = re.compile(r"://[^\s:/?#@\"'<>\\]*:(?!\d{1,5}(?:[/?#]|\Z))([^\s\"'<>\\@]+)\Z", re.ASCII)
 _AZURE_START = re.compile(r"AccountKey=([a-zA-Z0-9+/=]+)\Z")
 
@@ -230,7 +231,7 @@ def cut_tokens(text: str) -> Iterator[TextSpan]:
     for end in ends:
         nearest = max(0, end - _LONGEST_WORD)
         word = text[max(nearest, *(text.rfind(sign, nearest, end) + 1 for sign in _BETWEEN_WORDS)) : end]
-        for token in _STARTS:
+        for token in _STARTS if _ANY_START.search(word) else ():
             if (start := token.find(word)) < len(word):
                 yield TextSpan(end - len(word) + start, end, token.kind)
         for kind, pattern in (("azure-key", _AZURE_START), ("url-password", _URL_START)):
