@@ -15,8 +15,8 @@ from uuid import UUID
 import psycopg
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import ProgrammingError
 
+from agent.database.errors import DatabaseRefuses
 from agent.database.pools import Database
 from agent.database.precedence import Precedence, Rank
 from agent.domain.request import Place
@@ -659,7 +659,7 @@ async def test_a_channel_does_not_wait_for_a_lease_that_could_not_be_released(
     owner.execute("ALTER TABLE outlet RENAME TO outlet_away")
     try:
         for attempt in (telling, office.tell()):
-            with pytest.raises(ProgrammingError):
+            with pytest.raises(DatabaseRefuses):
                 await attempt
     finally:
         owner.execute("ALTER TABLE outlet_away RENAME TO outlet")

@@ -257,14 +257,15 @@ async def test_a_used_up_pool_and_a_lock_change_no_readiness(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A probe that gets no connection, or no answer in time, tells nothing: what was known before stays known."""
-    monkeypatch.setattr(pools, "POOL_WAIT", 0.05)
     monkeypatch.setattr(write_probe, "PATIENCE", 0.5)
     async with Database(own_server.url, pool_size=1) as db:
         probe = WriteProbe(db)
         for known in (None, "refuses to write: its disk is full"):
             probe.problem = known
             async with db.transaction():
-                await probe.look()
+                with monkeypatch.context() as impatient:
+                    impatient.setattr(pools, "POOL_WAIT", 0.05)
+                    await probe.look()
             assert probe.problem == known
             with psycopg.connect(own_server.conninfo) as rival:
                 rival.execute("LOCK TABLE signoff.http_reply")
