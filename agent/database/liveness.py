@@ -15,6 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from agent.database.driver import driver_of
 
+LAST_RETURN = 1.0
+"""Seconds."""
+
+_returning: set[asyncio.Future[None]] = set()
+
 
 def abort_reads(connection: psycopg.AsyncConnection[Any]) -> None:
     """Pending reads fail at once, through a duplicate: the driver owns the descriptor."""
@@ -31,8 +36,18 @@ async def give_back(connection: AsyncConnection) -> None:
     if connection.invalidated or driver_of(connection).info.transaction_status == TransactionStatus.IDLE:
         await connection.close()  # no round trip
         return
+    returning = asyncio.ensure_future(_roll_back(connection))
+    _returning.add(returning)
+    returning.add_done_callback(_returning.discard)
     with suppress(exc.DBAPIError, psycopg.Error):
-        await asyncio.shield(asyncio.ensure_future(_roll_back(connection)))
+        await asyncio.shield(returning)
+
+
+async def wait_for_returns() -> None:
+    """Let connections whose users were cancelled come back before their pools close."""
+    loop = asyncio.get_running_loop()
+    if mine := [each for each in _returning if each.get_loop() is loop]:
+        await asyncio.wait(mine, timeout=LAST_RETURN)
 
 
 async def _roll_back(connection: AsyncConnection) -> None:

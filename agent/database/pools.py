@@ -35,7 +35,7 @@ from agent.database.errors import (
     is_fatal,
     refusal,
 )
-from agent.database.liveness import give_back, watch
+from agent.database.liveness import give_back, wait_for_returns, watch
 from agent.database.precedence import Precedence
 from agent.database.transaction import DECISION_BUDGET, Listener, Transaction
 from agent.database.wakeups import Wakeups
@@ -132,6 +132,7 @@ class Database:
     async def close(self) -> None:
         """Connections in use close when returned."""
         await self.wakeups.finish()
+        await wait_for_returns()
         for engine in (self._writing, self._reading, self._deciding):
             await engine.dispose()
 
