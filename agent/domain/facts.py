@@ -13,7 +13,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from signoff.canonical import canonical_bytes, plain_object
+from signoff.canonical import canonical_bytes, parse_canonical, plain_object
 from signoff.errors import MalformedArguments
 
 MAX_BYTES = 64 * 1024
@@ -43,6 +43,12 @@ class Facts:
     def canonical(self) -> bytes | None:
         return None if self.values is None else canonical_bytes(dict(self.values))
 
+    @classmethod
+    def from_canonical(cls, canonical: bytes | None, source: FactsSource | None) -> Facts:
+        """Stored facts; failed if there should have been some."""
+        values = None if canonical is None else parse_canonical(bytes(canonical))
+        return cls(values, failed=values is None and source is not None, source=source)
+
     @property
     def on_record(self) -> dict[str, object]:
         if self.source is None:
@@ -60,36 +66,3 @@ def read_facts(values: Any, source: FactsSource) -> Facts:
     if len(facts.canonical or b"") > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
     return facts
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovedFacts:
-    """The facts shown to people; `age` in seconds."""
-
-    canonical: bytes | None
-    source: FactsSource | None
-    age: float
-    max_age: float = FACTS_MAX_AGE.total_seconds()
-
-
-class Coverage(StrEnum):
-    COVERED = "covered"
-    CHANGED = "changed"
-    NEEDED = "needed"
-
-
-def coverage(approved: ApprovedFacts, now: Facts | None, *, are_read: bool) -> Coverage:
-    """``now`` is None: no facts were sent or looked up.
-
-    A program must send facts again if they are too old and a rule reads them (``are_read``), or if they were missing
-    when people decided. Signoff looks its own up for every claim; a program's do not replace them.
-    """
-    if now is not None and (approved.source, now.source) == (FactsSource.SIGNOFF, FactsSource.PROGRAM):
-        return Coverage.NEEDED
-    if now is not None and not now.failed:
-        return Coverage.COVERED if now.canonical == approved.canonical else Coverage.CHANGED
-    if approved.source is None and now is None:
-        return Coverage.COVERED
-    told_lately = approved.source is FactsSource.PROGRAM and approved.canonical is not None and now is None
-    too_old = are_read and approved.age > approved.max_age
-    return Coverage.COVERED if told_lately and not too_old else Coverage.NEEDED

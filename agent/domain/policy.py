@@ -21,6 +21,7 @@ from agent.domain.rules import (
     FACTS_FAILED,
     LIMIT_REACHED,
     REQUIRES_APPROVAL,
+    RESERVED_IDS,
     UNMATCHED,
     Defaults,
     GrantLimits,
@@ -138,6 +139,13 @@ class Policy:
         if ruling.rule is not None:
             return _stricter_risk(ruling.rule, tool)
         return self.synthetic(ruling.caught_as, tool) if ruling.caught_as else None
+
+    def asked_under(self, checkpoint_id: str | None, tool: ToolTraits) -> Rule | None:
+        """The rule of this id; None: there is no such checkpoint."""
+        if checkpoint_id in RESERVED_IDS:
+            return self.synthetic(checkpoint_id, tool)
+        named = next((rule for rule in self.rules if rule.checkpoint_id == checkpoint_id), None)
+        return None if named is None else _stricter_risk(named, tool)
 
     def lookup(self, tool: str) -> FactsLookup | None:
         return next((each for each in self.lookups if each.tool == tool), None)

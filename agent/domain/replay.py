@@ -1,12 +1,14 @@
 """Evaluate past actions under another policy."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from uuid import UUID
 
-from agent.domain.judgement import Inputs, Ruling
+from agent.domain.coverage import TermsChange, terms_changes
+from agent.domain.judgement import CheckpointRuling, Inputs, Ruling
 from agent.domain.observation import Observation, ObservedCount
 from agent.domain.policy import Policy
 
@@ -20,6 +22,8 @@ class RecordedJudgement:
     checkpoint_id: str | None
     request_id: UUID | None
     outcome: str | None
+    epoch: int = 0
+    """Of the policy that it was evaluated under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class Changed:
     verdict: Ruling
     checkpoint_id: str | None
     because: str
+    terms: tuple[TermsChange, ...] = ()
+    """Of the approval that people would give, if they are asked in both."""
 
 
 @dataclass(slots=True)
@@ -37,6 +43,8 @@ class Totals:
     verdicts: Counter[tuple[Ruling, Ruling]] = field(default_factory=Counter)
     """By recorded and new decision."""
     other_checkpoint: int = 0
+    terms: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Asked in both: by field, and `tighter`, `looser` or `different`."""
     said: Counter[tuple[Ruling, str]] = field(default_factory=Counter)
     """No longer asked: by new decision and people's outcome."""
     observed: dict[str, ObservedCount] = field(default_factory=dict)
@@ -53,8 +61,13 @@ class Totals:
         )
 
 
-def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals: Totals) -> Iterator[Changed]:
-    """Yield changed results; `None`: content erased."""
+def replay(
+    policy: Policy,
+    recorded: Iterable[RecordedJudgement | None],
+    totals: Totals,
+    earlier: Mapping[int, Policy] = MappingProxyType({}),
+) -> Iterator[Changed]:
+    """Yield changed results; `None`: content erased. ``earlier``: policies by epoch, to compare their terms with."""
     for each in recorded:
         if each is None:
             totals.erased += 1
@@ -66,6 +79,20 @@ def replay(policy: Policy, recorded: Iterable[RecordedJudgement | None], totals:
             totals.observe(seen, now.verdict)
         if each.verdict == "ask" != now.verdict:
             totals.said[now.verdict, each.outcome or "waiting"] += 1
-        if (each.verdict, each.checkpoint_id) != (now.verdict, now.checkpoint_id):
-            totals.other_checkpoint += each.verdict == now.verdict
-            yield Changed(each, now.verdict, now.checkpoint_id, now.because)
+        before = earlier.get(each.epoch)
+        terms = () if before is None else _terms_changes(before, policy, each, now)
+        totals.terms.update((change.field, change.direction) for change in terms)
+        other = (each.verdict, each.checkpoint_id) != (now.verdict, now.checkpoint_id)
+        totals.other_checkpoint += other and each.verdict == now.verdict
+        if other or terms:
+            yield Changed(each, now.verdict, now.checkpoint_id, now.because, terms)
+
+
+def _terms_changes(
+    before: Policy, policy: Policy, recorded: RecordedJudgement, now: CheckpointRuling
+) -> tuple[TermsChange, ...]:
+    if not recorded.verdict == now.verdict == "ask":
+        return ()
+    tool = recorded.inputs.tool
+    was, then = before.asked_under(recorded.checkpoint_id, tool), policy.asked_under(now.checkpoint_id, tool)
+    return () if was is None or then is None else terms_changes(was, then)

@@ -211,7 +211,7 @@ class Rule(Terms):
         return digest_of(self.snapshot())
 
     @classmethod
-    def from_snapshot(cls, snapshot: Snapshot) -> "Rule":
+    def from_snapshot(cls, snapshot: Mapping[str, Any]) -> "Rule":
         """Raises pydantic.ValidationError."""
         return cls.model_validate(snapshot)
 
@@ -242,24 +242,6 @@ class GrantLimits:
 
     def snapshot(self) -> Snapshot:
         return {"max_for": self.max_for.total_seconds(), "max_uses": self.max_uses}
-
-
-def stricter(a: Rule, b: Rule) -> bool:
-    """Whether b asks more (people, risk, separation, reasons), or excludes somebody who may decide under a."""
-    return (
-        b.approvals_required > a.approvals_required
-        or b.risk > a.risk
-        or (b.prevent_self_review and not a.prevent_self_review)
-        or ("approve" in b.reason_required and "approve" not in a.reason_required)
-        or not set(a.approvers) <= set(b.approvers)
-        or ("channel" in a.approvers and a.channel != b.channel)
-    )
-
-
-def allows_edit(opened: Rule, now: Rule) -> bool:
-    """Both rules must allow edits, and `opened` must suffice for `now`."""
-    stays_separate = opened.editor_may_approve <= now.editor_may_approve
-    return opened.allow_edit and now.allow_edit and stays_separate and not stricter(opened, now)
 
 
 def digest_of(value: Any) -> bytes:

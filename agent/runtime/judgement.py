@@ -52,6 +52,11 @@ def read_action(tool: Tool, raw_arguments: str) -> Action:
     return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
 
 
+def as_of_now(tool: Tool, decided: Action) -> Action:
+    """Add today's defaults. Raises MalformedArguments if they do not fit."""
+    return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
+
+
 async def look_up(services: Services, tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:
     """Raises NotDone if the tool does."""
     if tool.facts is None:

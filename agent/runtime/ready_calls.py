@@ -5,14 +5,16 @@ from dataclasses import dataclass
 
 import structlog
 
+from agent.domain.coverage import Gap, Uncovered, WouldRun, uncovered
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
 from agent.domain.run import RunStatus
-from agent.runtime import approval_check, claims
+from agent.runtime import claims
 from agent.runtime.agents import Agent
 from agent.runtime.granted_calls import covers_of_call
 from agent.runtime.judgement import (
     CurrentCall,
+    as_of_now,
     context_of,
     facts_of,
     judge,
@@ -53,9 +55,7 @@ async def ready_call(
     """Judge the call again. False: it was given up; True: people are asked again."""
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
-        action = (
-            approval_check.as_of_now(tool, decided) if decided else read_action(tool, work.call.raw_arguments)
-        )
+        action = as_of_now(tool, decided) if decided else read_action(tool, work.call.raw_arguments)
         facts = await facts_of(services, work, tool, action)
     except MalformedArguments as error:
         await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
@@ -64,9 +64,9 @@ async def ready_call(
         await claims.give_up(services, work, tool, str(nothing))
         return False
     judgement = judge(services, work.run, tool, action, facts)
-    if judgement.verdict == "deny":
-        why, unasked = f"policy denies this now: {judgement.because}", None if decided else judgement
-        await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=unasked)
+    if decided is None and judgement.verdict == "deny":
+        why = f"policy denies this now: {judgement.because}"
+        await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=judgement)
         return False
     uses, call = uses_of(services, work.run, action, facts), CurrentCall(work, agent, tool, action, facts)
     if decided is None and judgement.rule is not None:
@@ -74,32 +74,27 @@ async def ready_call(
         return ReadyToRun(action, uses, judgement.epoch, covers)
     if decided is None:
         return ReadyToRun(action, uses, judgement.epoch, judgement=judgement)
-    changed = _outdated(work) or approval_check.changed(
-        work, agent, tool, decided, action, facts, judgement.rule
-    )
-    if not changed:
+    would = WouldRun(action, facts, judgement, signature=tool.signature.digest, agent_version=agent.version)
+    missing = uncovered(work, decided, would)
+    if missing is None:
         return ReadyToRun(action, uses, judgement.epoch)
-    if is_unneeded(work):
-        why = f"{changed}, and the run has ended; nothing ran"
+    if judgement.verdict == "deny" or is_unneeded(work):
+        over = f"{missing.because}, and the run has ended; nothing ran"
+        why = f"policy denies this now: {judgement.because}" if judgement.verdict == "deny" else over
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
         return False
     _, states = await within_limits(services, call, judgement, uses)
     judgement = await with_rejection(services.db, agent.name, action, judgement)
     new = question(services, call, judgement, states, await context_of(services, call, judgement))
-    return await _void_and_ask(services, work, new, changed)
-
-
-def _outdated(work: OpenCallDetails) -> str | None:
-    """Calls that began in time may go on: another attempt, or a Retry."""
-    return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
+    return await _void_and_ask(services, work, new, missing)
 
 
 async def _void_and_ask(
-    services: Services, work: OpenCallDetails, new: requests.NewRequest, changed: str
+    services: Services, work: OpenCallDetails, new: requests.NewRequest, missing: Uncovered
 ) -> bool:
     try:
         opened = await executions.void_and_ask(
-            services.db, work.call.id, new, changed, outdated=_outdated(work) is not None
+            services.db, work.call.id, new, missing.because, outdated=missing.gap is Gap.LAPSED
         )
     except Conflict:
         return True
@@ -108,7 +103,7 @@ async def _void_and_ask(
         action="call.asked_anew",
         call_id=str(work.call.id),
         request_id=str(opened.request_id),
-        because=changed,
+        because=missing.because,
     )
     return True
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.coverage import WouldRun, uncovered
 from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.function_agents import FunctionAgent
@@ -44,7 +45,8 @@ async def find_stranded(db: Database, registry: Registry, policy: Policy) -> lis
         for run in await views.approved_versions(connection, list(functions), GO_ON):
             agent = functions[run.agent]
             if agent.version != run.agent_version:
-                why = _outdated(run.agent_version, "the agent", agent.version)
+                asked, now = run.agent_version, agent.version
+                why = f"the agent is at version {now}, but people were asked about version {asked}"
                 found.append(StrandedItem(run.run_id, run.agent, why, Remedy.CANCEL))
         async for call in views.open_calls(connection):
             served = registry.find(call.agent)
@@ -64,20 +66,14 @@ def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy]
     except MalformedArguments as error:
         return f"its arguments no longer fit the tool: {error}", Remedy.CANCEL
     requester = call.requester.user_id if call.requester else None
-    judged = policy.judge(tool.traits, action, call.facts, call.agent, requester)
+    facts = call.facts_shown
+    judged = policy.judge(tool.traits, action, facts.values, call.agent, requester)
     if judged.verdict == "deny":
         return f"policy denies it now: {judged.because}", Remedy.CANCEL
-    if tool.version != action.tool_version:
-        return _outdated(action.tool_version, "the tool", tool.version), Remedy.ASK_AGAIN
-    if completed != action.arguments or call.signature_digest not in (None, tool.signature.digest):
-        return "the tool's parameters have changed: an approval no longer counts", Remedy.ASK_AGAIN
-    if call.agent_version not in (None, agent.version):
-        return _outdated(str(call.agent_version), "the agent", agent.version), Remedy.ASK_AGAIN
-    return None
-
-
-def _outdated(asked: str, what: str, now: str) -> str:
-    return (
-        f"people were asked about version {asked} of {what}, which is now at version {now}: "
-        "an approval no longer counts"
-    )
+    if call.request_id is None:
+        same = tool.version == action.tool_version
+        return None if same else (f"the tool is now at version {tool.version}", Remedy.ASK_AGAIN)
+    now = Action(tool.name, tool.version, completed)
+    would = WouldRun(now, facts, judged, signature=tool.signature.digest, agent_version=agent.version)
+    missing = uncovered(call, action, would)
+    return None if missing is None else (f"{missing.because}: an approval no longer counts", Remedy.ASK_AGAIN)

@@ -18,15 +18,16 @@ import structlog
 from agent.database.errors import BudgetExceeded, OutcomeUnknown
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup
+from agent.domain.coverage import WouldRun, uncovered
 from agent.domain.errors import NotFound, OutdatedPolicy
 from agent.domain.facts import Facts
 from agent.domain.policy import check_epoch
 from agent.domain.request import Ballot, Verdict
 from agent.fault_points import point
-from agent.runtime import approval_check, attempts, claims
+from agent.runtime import attempts, claims
 from agent.runtime.agents import Delegate
 from agent.runtime.heartbeat import lease_clock
-from agent.runtime.judgement import judge, uses_of
+from agent.runtime.judgement import as_of_now, judge, uses_of
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.runtime.waves import Wave
@@ -181,13 +182,13 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
     if isinstance(tool, Delegate):
         return None
     try:
-        now = approval_check.as_of_now(tool, approved)
+        now = as_of_now(tool, approved)
     except MalformedArguments:
         return None
     judgement = judge(services, call.run, tool, now, Facts())
     check_epoch(judgement.epoch, call.policy_epoch)
-    changed = approval_check.changed(call, agent, tool, approved, now, Facts(), judgement.rule)
-    return None if changed or judgement.verdict == "deny" else tool
+    would = WouldRun(now, Facts(), judgement, signature=tool.signature.digest, agent_version=agent.version)
+    return None if uncovered(call, approved, would) else tool
 
 
 async def _run_if_written(services: Services, call: AskedCall, tool: Tool, execution_id: UUID) -> None:

@@ -9,17 +9,17 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, query
-from agent.domain.facts import ApprovedFacts, Facts, FactsSource
+from agent.domain.coverage import Approval
 from agent.domain.request import RequestStatus
 from agent.store import pause
 from agent.store.executions import Attempt, NewExecution
 from agent.store.outbox import Destination
 from agent.store.rows import columns, row_as
-from signoff.canonical import parse_canonical
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimableRequest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimableRequest(Approval):
+    policy: Mapping[str, Any]
     principal: str
     call_id: UUID | None
     status: RequestStatus
@@ -27,13 +27,10 @@ class ClaimableRequest:
     lapsed: bool
     paused: bool
     revision: int
-    digest: bytes | None
-    recorded_digest: bytes | None
-    """In the audit log."""
     action: bytes | None
     erased: bool
-    edited: bool
-    attempts: int
+    has_editor: bool
+    """Of this question, or of the void one that it asks again."""
     open_execution: UUID | None
     """While its lease lasts."""
     claim_hash: bytes | None
@@ -43,28 +40,7 @@ class ClaimableRequest:
     client_id: str
     voided: bool
     """The facts changed before it began; its client id now names the request that asks again."""
-    facts: bytes | None
-    facts_source: FactsSource | None
-    facts_age: float
-    facts_max_age: float | None
     ask_no: int
-    policy: Mapping[str, Any]
-    """The rule that it was asked under."""
-
-    @property
-    def facts_shown(self) -> Facts:
-        """To those who approved; failed if there should have been some."""
-        values = None if self.facts is None else parse_canonical(bytes(self.facts))
-        return Facts(
-            values, failed=values is None and self.facts_source is not None, source=self.facts_source
-        )
-
-    @property
-    def approved_facts(self) -> ApprovedFacts:
-        known = (self.facts, self.facts_source, self.facts_age)
-        return (
-            ApprovedFacts(*known) if self.facts_max_age is None else ApprovedFacts(*known, self.facts_max_age)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +109,16 @@ _TAKE_REQUEST = text("SELECT 1 FROM approval_request WHERE id = :id FOR NO KEY U
 _APPROVAL = text("""
 SELECT r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id,
        r.lapsed_at IS NOT NULL OR coalesce(r.lapse_at <= clock_timestamp(), false) AS lapsed,
-       coalesce(d.revision, r.revision) AS revision, d.digest,
+       coalesce(d.revision, r.revision) AS revision, d.digest AS digest_decided,
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
-        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
-       v.action, v.erased_at IS NOT NULL AS erased, v.editor_user_id IS NOT NULL AS edited,
+        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS digest_recorded,
+       v.action, v.erased_at IS NOT NULL AS erased, v.editor_user_id IS NOT NULL AS has_editor,
+       coalesce(d.revision > 1, false) AS edited, r.escalated_at IS NOT NULL AS escalated,
+       coalesce(extract(epoch FROM d.decided_at - r.created_at)::float, 0) AS waited,
+       coalesce(extract(epoch FROM clock_timestamp() - d.decided_at)::float, 0) AS age,
+       NULL AS signature_decided, NULL AS asked_version,
        s.verdict::text AS settled_as, r.client_id, r.ask_no, r.voided_at IS NOT NULL AS voided,
        v.facts, v.facts_source, r.policy, extract(epoch FROM clock_timestamp() - v.created_at)::float AS facts_age,
-       (r.policy ->> 'facts_max_age')::float AS facts_max_age,
        coalesce(e.attempt, 0) AS attempts, e.claim_hash,
        CASE WHEN e.status = 'claimed' AND e.lease_until > clock_timestamp() THEN e.id END AS open_execution,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused,

@@ -117,6 +117,7 @@ def _recorded(row: Row[Any]) -> RecordedJudgement | None:
         row.checkpoint_id,
         row.request_id,
         row.outcome,
+        row.policy_epoch or 0,
     )
 
 
@@ -141,7 +142,7 @@ WHERE call_id = :call AND id > :after AND verdict = 'run' ORDER BY id LIMIT 1
 """)
 # OFFSET 0 keeps PostgreSQL, which does not know the page's size, from reading whole tables.
 _RECORDED = text("""
-SELECT j.id, j.created_at, j.agent, j.requester, j.tool, j.traits, j.facts_failed,
+SELECT j.id, j.created_at, j.policy_epoch, j.agent, j.requester, j.tool, j.traits, j.facts_failed,
        coalesce(j.ruled, j.verdict) AS verdict,
        CASE WHEN j.ruled IS NULL THEN j.checkpoint_id ELSE j.ruled_by END AS checkpoint_id,
        j.request_id, coalesce(j.action, v.action) AS action, coalesce(j.facts, v.facts) AS facts,

@@ -15,6 +15,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, query
 from agent.domain.audit import request_subject
+from agent.domain.coverage import Approval
 from agent.domain.request import RequestStatus, StoredPlace, Verdict
 from agent.store import audit, call_locks, exclusions, pause
 from agent.store.audit import ChainHead
@@ -44,31 +45,22 @@ class TopRun:
         return self.id
 
 
-@dataclass(frozen=True, slots=True)
-class AskedCall:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall(Approval):
     """A call that its decision may claim: not paused, edited, repeated or prepared."""
 
+    digest_decided: bytes
     id: UUID
     run: TopRun
     tool: str
     request_id: UUID
     action: bytes  # pending, canonical
-    digest_decided: bytes
-    signature_decided: bytes | None  # of the tool's parameters; None: not compared
-    facts: bytes | None
-    policy: dict[str, Any]
-    asked_version: str
-    attempts: int
     policy_epoch: int
     """In force until COMMIT."""
 
     @property
     def run_id(self) -> UUID:
         return self.run.id
-
-    @property
-    def digest_recorded(self) -> bytes:
-        return self.digest_decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +218,10 @@ _READ_CALLS = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:claims AS uuid[])))) AS asked (id)
 JOIN LATERAL (
     SELECT c.id, c.run_id, a.agent, a.requester_team_id, a.requester_user_id, c.tool, r.id AS request_id, v.action,
-           v.digest AS digest_decided, v.signature_digest AS signature_decided, v.facts, r.policy,
-           r.agent_version AS asked_version,
+           v.digest AS digest_decided, v.digest AS digest_recorded, v.signature_digest AS signature_decided,
+           v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, r.agent_version AS asked_version,
+           false AS edited, r.escalated_at IS NOT NULL AS escalated, 0.0::float AS age,
+           extract(epoch FROM clock_timestamp() - r.created_at)::float AS waited,
            (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
            coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
     FROM approval_request AS r

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from agent.domain.judgement import ToolTraits
 from agent.domain.policy import Policy
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.store.ids import id_at
+from agent.usecases import policy as policies
 from agent.usecases import requests, retention, runs
 from agent.usecases.executions import external
 from agent.usecases.requests import Edit
@@ -92,7 +94,8 @@ async def _judge(
         assert await alone.claim(db, call, worker="w", idempotent=False, judgement=judged)
     elif judged.rule is not None:
         known = judged.inputs.facts if judged.inputs else None
-        new = question(run_id, call, judged.rule, action=action, facts=known, judgement=judged)
+        about: dict[str, Any] = {"facts": known, "judgement": judged, "policy_epoch": judged.epoch}
+        new = question(run_id, call, judged.rule, action=action, **about)
         return await asked_as(db, (await requests.open(db, new)).request_id, call, run_id)
     else:
         await runs.refuse_call(db, call, CallAnswer(AnswerKind.DENIED, "no"), judgement=judged)
@@ -208,6 +211,30 @@ def test_totals_tell_verdicts_checkpoints_and_outcomes_apart(
         "  would deny and had been asked; people said rejected: 1",
         "  would deny and had been asked; people said waiting: 2",
     ]
+
+
+def test_replay_compares_the_terms_of_approvals(signoff: Command, database_url: str, tmp_path: Path) -> None:
+    """Asked by the same checkpoint, but for less: the fields are listed, against the policy of that time."""
+    strict = OLD.replace("approvers", 'risk = "high"\ntimeout = "2h"\napprovers', 1)
+    old = replace(checkpoints.load(strict, filename="old.toml"), epoch=1)
+
+    async def work() -> None:
+        async with Database(database_url) as db:
+            await policies.apply(db, old, by="cli:ada")
+            await _judge(db, old, ToolTraits("process_refund", "1"), {"amount": 100}, {"price": 100})
+
+    asyncio.run(work())
+    new, same = tmp_path / "new.toml", tmp_path / "same.toml"
+    new.write_text(strict.replace('"high"', '"low"').replace('"2h"', '"1h"'))
+    same.write_text(strict + "# a comment\n")
+    said = signoff("check", "replay", "--policy", str(new)).said
+    assert "ask (small): risk looser, timeout tighter" in said
+    assert said.splitlines()[-3:] == [
+        "1 evaluations were replayed",
+        "  asked in both, with risk looser: 1",
+        "  asked in both, with timeout tighter: 1",
+    ]
+    assert "no verdict changes, and no terms" in signoff("check", "replay", "--policy", str(same)).said
 
 
 def test_since_is_by_the_clock_of_the_database(

@@ -87,9 +87,9 @@ def holds(url: str) -> None:
         ({"name": "payments"}, "the agent no longer exists"),
         ({"tools": "other"}, "the tool no longer exists"),
         ({"parameters": "order: str"}, "its arguments no longer fit the tool"),
-        ({"parameters": "order_id: int, cascade: bool = True"}, "the tool's parameters have changed"),
-        ({"version": "2"}, "people were asked about version 1 of the tool"),
-        ({"agent_version": "2"}, "people were asked about version 1 of the agent"),
+        ({"parameters": "order_id: int, cascade: bool = True"}, "its defaults have changed"),
+        ({"version": "2"}, "the tool is at version 2, but people were asked about version 1"),
+        ({"agent_version": "2"}, "the agent is at version 2, but people were asked about version 1"),
     ],
     ids=["agent", "tool", "schema", "default", "version", "agent version"],
 )
@@ -120,10 +120,23 @@ def test_a_function_that_goes_no_further_is_listed(signoff: Command, database_ur
     assert same.status == 0, same.said
     newer = deploy(signoff, FUNCTION, agent_version="2")
     listed = signoff("check", "--pending", SIGNOFF_AGENTS=newer, COLUMNS=WIDE)
-    said = listed.said.count("people were asked about version 1 of the agent")
+    said = listed.said.count("the agent is at version 2, but people were asked about version 1")
     assert (listed.status, said) == (1, 1), listed.said
     assert signoff("check", "--pending", "--cancel", SIGNOFF_AGENTS=newer).status == 0
     assert on(database_url, lambda db: column(db, "SELECT status::text FROM agent_run")) == ["cancelled"]
+
+
+def test_a_stricter_policy_is_said_beforehand(signoff: Command, database_url: str) -> None:
+    """Open work that people would be asked about again is listed, with the field that became stricter."""
+    asked_and_approved(database_url)
+    (signoff.folder / "checkpoints.toml").write_text(
+        '[defaults]\napprovers = ["S0FINANCE"]\napprovals_required = 2\n'
+    )
+    ended = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff), COLUMNS=WIDE)
+    assert (ended.status, ended.said.count("policy is stricter than before (approvals_required)")) == (
+        1,
+        2,
+    ), ended.said
 
 
 def test_a_policy_that_denies_it_strands_it(signoff: Command, database_url: str) -> None:

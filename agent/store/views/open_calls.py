@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 
 from agent.database.transaction import Connection
+from agent.domain.coverage import Approval
 from agent.store.rows import row_as
-from signoff.canonical import parse_canonical
 from signoff.values import Person
 
 PAGE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCall:
-    """An asked or ready call; ``action``: canonical bytes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCall(Approval):
+    """An asked or ready call, and its approval, given or still to be given; ``action``: canonical bytes."""
 
     id: UUID
     run_id: UUID
     agent: str
-    agent_version: str | None  # when people were asked
     tool: str
     state: str  # "asked" or "ready"
     action: bytes
-    signature_digest: bytes | None  # of the tool's parameters, when people were asked
-    facts: dict[str, Any] | None
     request_id: UUID | None
     description: str
     requester: Person | None
@@ -40,8 +36,7 @@ async def open_calls(connection: Connection) -> AsyncIterator[OpenCall]:
     after = UUID(int=0)
     while rows := (await connection.execute(_CALLS, {"after": after, "limit": PAGE})).all():
         for row in rows:
-            facts = parse_canonical(row.facts) if row.facts is not None else None
-            yield row_as(OpenCall, row, facts=facts, description=row.description or "")
+            yield row_as(OpenCall, row, description=row.description or "")
         after = rows[-1].id
 
 
@@ -69,12 +64,18 @@ async def runs_of_others(connection: Connection, agents: Sequence[str]) -> list[
 
 
 _CALLS = text("""
-SELECT c.id, c.run_id, a.agent, r.agent_version, c.tool, c.state::text AS state,
-       coalesce(v.action, c.action) AS action, v.signature_digest, v.facts, r.id AS request_id, v.description,
-       a.requester_team_id, a.requester_user_id
+SELECT c.id, c.run_id, a.agent, r.agent_version AS asked_version, c.tool, c.state::text AS state,
+       coalesce(v.action, c.action) AS action, v.signature_digest AS signature_decided, v.facts, v.facts_source,
+       0.0::float AS facts_age, r.id AS request_id, v.description, r.policy, a.requester_team_id, a.requester_user_id,
+       coalesce(d.digest, v.digest) AS digest_decided, coalesce(d.digest, v.digest) AS digest_recorded,
+       coalesce(v.n > 1, false) AS edited, r.escalated_at IS NOT NULL AS escalated,
+       coalesce(extract(epoch FROM d.decided_at - r.created_at)::float, 0) AS waited,
+       coalesce(extract(epoch FROM clock_timestamp() - d.decided_at)::float, 0) AS age,
+       (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+LEFT JOIN decision AS d ON d.request_id = r.id
 WHERE c.state IN ('asked', 'ready') AND c.id > :after ORDER BY c.id LIMIT :limit
 """)
 _APPROVED = text("""

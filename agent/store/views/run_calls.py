@@ -10,6 +10,7 @@ from sqlalchemy import Row, and_, bindparam, case, select, text
 
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
+from agent.domain.coverage import Approval
 from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, Message, RunView
@@ -23,9 +24,9 @@ from agent.store.views.requests import REJECTION, Rejection
 from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, run_of
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCallDetails:
-    """``facts`` as shown (RFC 8785), ``policy`` of its decision."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCallDetails(Approval):
+    """With its approval, if people were asked."""
 
     call: CallView
     run: RunView
@@ -36,15 +37,7 @@ class OpenCallDetails:
     announced: bool
     held: bytes | None  # prepared by on_pending and not undone
     decided: bool
-    digest_decided: bytes | None
-    digest_recorded: bytes | None  # in the audit log
-    signature_decided: bytes | None  # of the tool's parameters; None: not compared
     action_decided: bytes | None
-    facts: bytes | None
-    policy: dict[str, Any] | None
-    asked_version: str | None  # the agent's, when people were asked
-    attempts: int
-    outdated: bool  # older than `execute_within`
     retried_later: bool  # the next attempt is not due
     handed_out: bool  # a program may claim it now
     claim_over: bool  # no program claimed it in time
@@ -170,14 +163,15 @@ _CALL = _CALL_VIEW.where(tool_call.c.id == bindparam("call"))
 _HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""
 SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at IS NOT NULL AS announced,
-       c.held, d.outcome IS NOT NULL AS decided, d.digest AS digest_decided, v.action AS action_decided, v.facts,
-       r.policy, v.signature_digest AS signature_decided,
+       c.held, d.outcome IS NOT NULL AS decided, d.digest AS digest_decided, v.action AS action_decided,
+       v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, v.signature_digest AS signature_decided,
+       coalesce(d.revision > 1, false) AS edited, r.escalated_at IS NOT NULL AS escalated,
+       coalesce(extract(epoch FROM d.decided_at - r.created_at)::float, 0) AS waited,
+       coalesce(extract(epoch FROM clock_timestamp() - d.decided_at)::float, 0) AS age,
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS digest_recorded,
        r.agent_version AS asked_version,
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts,
-       coalesce(d.outcome = 'approved' AND d.decided_at + make_interval(secs => (r.policy ->> 'execute_within')::float)
-           <= clock_timestamp(), false) AS outdated,
        coalesce(c.retry_at > clock_timestamp(), false) AS retried_later,
        coalesce(c.claim_until > clock_timestamp(), false) AS handed_out,
        coalesce(c.claim_until <= clock_timestamp(), false) AS claim_over

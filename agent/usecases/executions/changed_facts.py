@@ -6,8 +6,9 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
+from agent.domain.coverage import WouldRun, uncovered
 from agent.domain.errors import NotFound
-from agent.domain.facts import Coverage, Facts, coverage
+from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState
 from agent.domain.policy import check_epoch
@@ -17,12 +18,9 @@ from agent.store.audit import AuditEntry
 from agent.store.external_executions import ClaimableRequest
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
-from agent.usecases.executions.external import asks_more, claimable_action
+from agent.usecases.executions.external import FACTS_CHANGED, claimable_action, refused
 from agent.usecases.requests.opening import write_request
 from signoff.errors import Conflict
-
-FACTS = "its facts have changed"
-POLICY = "policy is stricter than before"
 
 
 async def void_and_ask(
@@ -52,8 +50,7 @@ async def void_and_ask(
                 raise NotFound("there is no such request any more")
             return again
         check_epoch(judgement.epoch, found.policy_epoch)
-        claimable_action(found, None)
-        because = _because(found, facts, rule)
+        because = _because(found, facts, judgement)
         question, excluded = await void_requests.void(tx, request_id)
         new = replace(
             question,
@@ -81,10 +78,12 @@ async def void_and_ask(
     return again
 
 
-def _because(found: ClaimableRequest, facts: Facts, rule: Rule | None) -> str:
-    """Raises ``Conflict`` if the approval still covers it."""
-    if coverage(found.approved_facts, facts, are_read=True) is Coverage.CHANGED:
-        return FACTS
-    if asks_more(found, rule):
-        return POLICY
-    raise Conflict("facts and policy are those of the approval")
+def _because(found: ClaimableRequest, facts: Facts, judgement: Judgement) -> str:
+    """Raises ``ClaimRefused``, and ``Conflict`` if the approval still covers it."""
+    action = claimable_action(found, None)
+    missing = uncovered(found, action, WouldRun(action, facts, judgement, facts_are_read=True))
+    if missing is None:
+        raise Conflict("facts and policy are those of the approval")
+    if (refusal := refused(missing)).kind != FACTS_CHANGED:
+        raise refusal
+    return missing.because

@@ -15,13 +15,13 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
+from agent.domain.coverage import Gap, Uncovered, WouldRun, uncovered
 from agent.domain.errors import NotFound
-from agent.domain.facts import Coverage, Facts, coverage
+from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
 from agent.domain.pause import PAUSED, check_not_paused
 from agent.domain.policy import check_epoch
 from agent.domain.request import ExecutionStatus, RequestStatus
-from agent.domain.rules import Rule, stricter
 from agent.fault_points import point
 from agent.store import audit, external_executions, judgements, outbox, pause
 from agent.store import policy as policies
@@ -40,11 +40,13 @@ LEASE_SECONDS = 3600.0
 
 LONGEST_LEASE = 86_400.0
 
+LAPSED = "the approval was not claimed in time and has lapsed"
+
 TokenOf = Callable[[UUID], str]
 """Only the token's hash is stored."""
 
 JudgeAgain = Callable[[Action, Facts], Judgement]
-"""What the policy in force says of an approved action and its approved facts."""
+"""What the policy in force says of an approved action and its present facts."""
 
 FACTS_CHANGED = "facts-changed"
 """After this refusal people are asked again. Also if policy became stricter: programs know this word."""
@@ -175,9 +177,7 @@ async def _claim(
             return repeated
         check_epoch(policy_epoch, found.policy_epoch)
         action = claimable_action(found, digest)
-        _check_facts(found, facts, are_read=facts_are_read)
-        if judge is not None:
-            _check_policy(found, judge(action, found.facts_shown))
+        _check_covered(found, action, facts, facts_are_read, judge)
         execution_id, attempt = new_id(), found.attempts + 1
         token = token_of(execution_id)
         new = NewExecution(
@@ -197,7 +197,7 @@ async def _claim(
         audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, principal.name, detail))
         outbox.enqueue(tx, [outbox.card(found.destination, request_id)])
     return ExternalClaim(
-        execution_id, request_id, attempt, action, found.revision, found.edited, token, lease_seconds
+        execution_id, request_id, attempt, action, found.revision, found.has_editor, token, lease_seconds
     )
 
 
@@ -211,11 +211,18 @@ def _open_claim(
         or hash_of(token := token_of(execution_id)) != found.claim_hash
     ):
         return None
-    action = attempts.approved_action(found.action, found.digest, found.recorded_digest)
+    action = attempts.approved_action(found.action, found.digest_decided, found.digest_recorded)
     if action is None:
         return None
     return ExternalClaim(
-        execution_id, request_id, found.attempts, action, found.revision, found.edited, token, lease_seconds
+        execution_id,
+        request_id,
+        found.attempts,
+        action,
+        found.revision,
+        found.has_editor,
+        token,
+        lease_seconds,
     )
 
 
@@ -242,44 +249,43 @@ def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
     if found.attempts and found.settled_as != "retry":
         raise ClaimRefused("claimed", "the approval was already claimed")
     if found.lapsed or found.erased or found.action is None:
-        raise ClaimRefused("lapsed", "the approval was not claimed in time and has lapsed")
+        raise ClaimRefused("lapsed", LAPSED)
     if found.paused:
         raise ClaimRefused("paused", PAUSED)
-    if digest is not None and digest != found.digest:
+    if digest is not None and digest != found.digest_decided:
         raise ClaimRefused(
             "other-digest", "the approved action is a different one; a reviewer may have changed it"
         )
-    action = Action.from_canonical(found.action)
-    if not action.digest == found.digest == found.recorded_digest:
-        raise ClaimRefused("altered", "the stored action is not the approved one")
-    return action
+    return Action.from_canonical(found.action)
 
 
-def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool) -> None:
+def _check_covered(
+    found: ClaimableRequest, action: Action, facts: Facts | None, are_read: bool, judge: JudgeAgain | None
+) -> None:
     """Raises ``ClaimRefused``."""
-    match coverage(found.approved_facts, facts, are_read=are_read):
-        case Coverage.CHANGED:
-            raise ClaimRefused(FACTS_CHANGED, "its facts have changed since people approved it")
-        case Coverage.NEEDED:
+    known = found.facts_shown if facts is None or facts.failed else facts
+    now = WouldRun(action, facts, judge(action, known) if judge else None, facts_are_read=are_read)
+    if missing := uncovered(found, action, now):
+        raise refused(missing)
+
+
+def refused(missing: Uncovered) -> ClaimRefused:
+    match missing.gap:
+        case Gap.FACTS_NEEDED:
             words = (
                 "the claim must include the current `facts`: the facts that people saw are too old or missing"
             )
-            raise ClaimRefused("facts-needed", words)
-        case Coverage.COVERED:
-            pass
-
-
-def _check_policy(found: ClaimableRequest, judged: Judgement) -> None:
-    """Raises ``ClaimRefused``."""
-    if judged.verdict == "deny":
-        raise ClaimRefused("denied", f"policy denies this now: {judged.because}")
-    if asks_more(found, judged.rule):
-        raise ClaimRefused(FACTS_CHANGED, "policy is stricter than when people approved it")
-
-
-def asks_more(found: ClaimableRequest, rule: Rule | None) -> bool:
-    """``rule``: the one that matches now."""
-    return rule is not None and stricter(Rule.from_snapshot(dict(found.policy)), rule)
+            return ClaimRefused("facts-needed", words)
+        case Gap.FACTS_CHANGED:
+            return ClaimRefused(FACTS_CHANGED, "its facts have changed since people approved it")
+        case Gap.STRICTER:
+            return ClaimRefused(FACTS_CHANGED, "policy is stricter than when people approved it")
+        case Gap.LAPSED:
+            return ClaimRefused("lapsed", LAPSED)
+        case Gap.DENIED:
+            return ClaimRefused("denied", missing.because)
+        case Gap.ALTERED | Gap.OTHER_CODE:
+            return ClaimRefused("altered", missing.because)
 
 
 async def report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:

@@ -10,6 +10,7 @@ from agent.database.transaction import Transaction
 from agent.domain import eligibility
 from agent.domain.audit import AuditKind
 from agent.domain.changes import Difference, as_changes, differences, touches_hidden
+from agent.domain.coverage import allows_edit
 from agent.domain.errors import Refusal, Refused
 from agent.domain.facts import FactsSource
 from agent.domain.judgement import Judgement
@@ -17,7 +18,7 @@ from agent.domain.limits import Use
 from agent.domain.people import Standing
 from agent.domain.policy import check_epoch
 from agent.domain.request import FactValues, Place, RequestStatus
-from agent.domain.rules import Rule, allows_edit
+from agent.domain.rules import Rule
 from agent.store import audit, calls, judgements, limits, outbox, request_locks, requests, vote_locks
 from agent.store.audit import AuditEntry
 from agent.store.vote_locks import ReviewedRequest

@@ -52,15 +52,15 @@ def narrowed(rule: Rule, facts: Facts) -> Rule:
 
 
 async def facts_at_claim(ctx: WebContext, view: RequestView, given: dict[str, Any] | None) -> Facts | None:
-    """Current facts: sent by the program, or looked up by Signoff if it did so before.
+    """Current facts: looked up by Signoff if the policy in force says so, whatever it said before; else the program's.
 
     Raises MalformedArguments, and ProblemRaised (503) if the look-up fails.
     """
-    if view.facts_source is not FactsSource.SIGNOFF or view.status is not RequestStatus.APPROVED:
-        return None if given is None else program_facts(given)
     lookup = ctx.services.policy.lookup(view.action.tool)
-    if lookup is None:
+    if lookup is None and view.facts_source is FactsSource.SIGNOFF:
         return Facts()
+    if lookup is None or view.status is not RequestStatus.APPROVED:
+        return None if given is None else program_facts(given)
     requester = view.requester.user_id if view.requester else None
     facts = await ctx.services.look_up(lookup, view.action, view.agent, requester)
     if facts.failed:

@@ -156,7 +156,7 @@ async def test_an_approved_refund_that_is_given_up_waits_no_more(stage, monkeypa
         gone = (
             NotDone("the order is archived") if lost == "facts" else MalformedArguments("order_id", "unknown")
         )
-        where = "judgement.look_up" if lost == "facts" else "approval_check.as_of_now"
+        where = "judgement.look_up" if lost == "facts" else "ready_calls.as_of_now"
         monkeypatch.setattr(f"agent.runtime.{where}", Mock(side_effect=gone))
         await on.approve(call)
     assert await status(5) == ("REFUND_REJECTED", "denied")

@@ -12,7 +12,7 @@ from agent.domain.checkpoints import load
 from agent.usecases import pause
 from agent.usecases import policy as policies
 from tests.integration.asking import column
-from tests.integration.web.conftest import GRACE, POLICY, Program, Street, shown, until
+from tests.integration.web.conftest import GRACE, LINUS, POLICY, Program, Street, shown, until
 
 
 async def approved(site: Street, program: Program, request_id: str = "r-1", **changes: Any) -> dict[str, Any]:
@@ -293,7 +293,53 @@ async def test_a_stricter_policy_reaches_what_was_approved_before(site: Street) 
     assert (now["id"], now["status"], now["approvals_required"]) == (again.json()["id"], "waiting", 2)
     assert (await program.get(f"/pending/{first['id']}")).json()["voided"]
     last = (await site.events(f"request:{first['id']}"))[-1]
-    assert (last[1], last[2]["because"]) == ("request.reopened", "policy is stricter than before")
+    assert (last[1], last[2]["because"]) == (
+        "request.reopened",
+        "policy is stricter than before (approvals_required)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("", 'execute_within = "1s"', (409, "lapsed")),
+        ("allow_edit = true", "", (409, "facts-changed")),
+        ("allow_edit = true", "allow_edit = true\neditor_may_approve = true", None),
+        ("allow_edit = true\neditor_may_approve = true", "allow_edit = true", (409, "facts-changed")),
+    ],
+    ids=["execute_within", "allow_edit", "editor_may_approve", "the same"],
+)
+async def test_the_decision_itself_must_stand_under_the_policy_in_force(
+    site: Street, before: str, after: str, expected: tuple[int, str] | None
+) -> None:
+    """An edited action that could not be edited any more is asked again; a shorter time to execute has passed."""
+    await policies.apply(site.db, load(_with(before), filename="before"), by="cli:ada")
+    program = await site.program()
+    await program.ask()
+    if "allow_edit" in before:
+        card, grace = await site.house.card(), site.house.slack.person(GRACE.user_id)
+        await grace.click(card, "signoff:edit")
+        await grace.submit(site.house.slack.views(GRACE.user_id)[-1], {"signoff:edit:0/signoff:field": "3"})
+        await until(lambda: revision(program, 2))
+    await (await site.reviewer(LINUS, "linus")).decides("r-1", revision=2 if "allow_edit" in before else 1)
+    await policies.apply(site.db, load(_with(after), filename="after"), by="cli:ada")
+
+    async def old() -> bool:
+        return await column(
+            site.db, "SELECT decided_at + interval '1 s' <= clock_timestamp() FROM decision"
+        ) == [True]
+
+    await until(old)
+    claimed = await claim(program)
+    assert (None if claimed.status_code == 200 else kind(claimed)) == expected
+    if expected == (409, "facts-changed"):  # asked again, the edit is covered
+        await (await site.reviewer(LINUS, "linus")).decides(claimed.json()["id"])
+        assert (await claim(program)).status_code == 200
+
+
+def _with(terms: str) -> str:
+    """The policy with these terms of its first checkpoint instead of its own about edits."""
+    return POLICY.replace("allow_edit = true\neditor_may_approve = true\n", f"{terms}\n")
 
 
 async def test_an_approved_action_that_policy_now_denies_does_not_begin(site: Street) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from agent.domain.checkpoints import load
 from agent.domain.errors import Refused
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.facts_sources import FactsLookup
@@ -18,6 +19,7 @@ from agent.domain.people import Standing
 from agent.domain.webhook_urls import networks
 from agent.runtime.edit_judgement import judge_edit
 from agent.store import views
+from agent.usecases import policy as policies
 from agent.usecases.requests import EditAttempt
 from signoff.client.webhook import is_from_signoff
 from signoff.values import Action, Person
@@ -122,6 +124,26 @@ async def test_signoff_asks_whoever_knows_it_and_again_at_the_claim(site: Street
     shop.status = 500
     unknown = await opened(await program.ask("r-3", **LIE))
     assert (unknown["facts"], unknown["facts_source"]) == (None, "signoff")
+
+
+@pytest.mark.parametrize(("told", "outcome"), [(1500, 200), (1, 409)], ids=["true", "false"])
+async def test_a_look_up_that_policy_names_later_applies_to_what_was_approved(
+    site: Street, shop: Shop, policy: str, told: int, outcome: int
+) -> None:
+    """The claim takes Signoff's own facts instead of the program's word: people are asked again if they differ."""
+    without, _, _ = policy.partition("[[facts]]")
+    await policies.apply(site.db, load(without.replace("> 1000.0", "> 0.0"), filename="before"), by="cli:ada")
+    program = await site.program("billing", ["request", "facts"])
+    first = await opened(await program.ask(**LIE, facts={"price": told}))
+    assert first["facts_source"] == "program"
+    await approve(site, first["id"])
+    in_force = load(policy, filename="after", no_lookups=None)
+    await policies.apply(site.db, in_force, by="cli:ada")
+    claimed = await claim(program, facts={"price": told})
+    assert claimed.status_code == outcome
+    if outcome == 409:
+        assert kind(claimed) == (409, "facts-changed")
+        assert claimed.json()["changes"] == [{"path": "$.price", "before": 1, "after": 1500}]
 
 
 async def test_an_edit_is_judged_on_facts_that_are_looked_up_for_it(site: Street, shop: Shop) -> None:

@@ -1,4 +1,4 @@
-"""When an approval covers the facts of now, and which facts are taken at all."""
+"""Which facts of programs are accepted."""
 
 from __future__ import annotations
 
@@ -8,51 +8,10 @@ import pytest
 
 from agent.domain.checkpoints import load
 from agent.domain.errors import PolicyError
-from agent.domain.facts import MAX_BYTES, ApprovedFacts, Facts, FactsSource, coverage, read_facts
+from agent.domain.facts import MAX_BYTES, FactsSource, read_facts
 from signoff.errors import MalformedArguments
 
 PROGRAM, SIGNOFF = FactsSource.PROGRAM, FactsSource.SIGNOFF
-CHEAP, DEAR = {"price": 10}, {"price": 1500}
-
-
-def facts(values: dict[str, Any] | None, source: FactsSource | None = PROGRAM) -> Facts:
-    return Facts(values, source=source)
-
-
-@pytest.mark.parametrize(
-    ("approved", "source", "age", "now", "are_read", "expected"),
-    [
-        (None, None, 999, None, True, "covered"),  # nobody ever told any
-        (None, None, 0, facts(CHEAP), True, "changed"),  # people have not seen them
-        (CHEAP, PROGRAM, 59, None, True, "covered"),
-        (CHEAP, PROGRAM, 61, None, True, "needed"),
-        (CHEAP, PROGRAM, 61, None, False, "covered"),  # no rule reads them
-        (CHEAP, PROGRAM, 999, facts({"price": 10.0}), True, "covered"),  # the same number
-        (CHEAP, PROGRAM, 0, facts(DEAR), False, "changed"),  # what is told is always compared
-        (CHEAP, PROGRAM, 0, facts({**CHEAP, "note": "new"}), True, "changed"),
-        (CHEAP, PROGRAM, 0, facts({}), True, "changed"),
-        (CHEAP, PROGRAM, 0, Facts(failed=True, source=PROGRAM), True, "needed"),
-        (None, PROGRAM, 0, None, False, "needed"),  # they were missing when people decided
-        (None, PROGRAM, 0, facts(CHEAP), False, "changed"),
-        (CHEAP, SIGNOFF, 0, None, False, "needed"),  # looked up for every claim
-        (CHEAP, SIGNOFF, 999, facts(CHEAP, SIGNOFF), True, "covered"),
-        (CHEAP, SIGNOFF, 0, Facts(failed=True, source=SIGNOFF), True, "needed"),
-        (CHEAP, SIGNOFF, 0, facts(None, None), True, "changed"),  # policy looks them up no more
-        (CHEAP, SIGNOFF, 0, facts(CHEAP), True, "needed"),  # the program's own do not replace them
-        (CHEAP, SIGNOFF, 0, facts(DEAR), True, "needed"),
-    ],
-)
-def test_an_approval_covers_just_the_facts_that_were_shown(
-    approved: dict[str, Any] | None,
-    source: FactsSource | None,
-    age: float,
-    now: Facts | None,
-    are_read: bool,
-    expected: str,
-) -> None:
-    """Other facts void it, missing or old ones hold it up, and nothing else lets it begin."""
-    stored = ApprovedFacts(Facts(approved).canonical, source, age)
-    assert coverage(stored, now, are_read=are_read) == expected
 
 
 @pytest.mark.parametrize(
