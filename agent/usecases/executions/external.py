@@ -174,6 +174,8 @@ async def _claim(
         if found is None or found.principal != principal.name or found.call_id is not None:
             raise NotFound("there is no such request")
         if repeated := _open_claim(found, request_id, token_of, lease_seconds):
+            if found.paused:
+                raise ClaimRefused("paused", PAUSED)
             return repeated
         check_epoch(policy_epoch, found.policy_epoch)
         action = claimable_action(found, digest)

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.pause import PAUSED
 from agent.domain.run import CallState
 from agent.store import call_locks, external_calls, outbox, runs
 from agent.store.external_calls import ExternalCallAttempt, HandedOutCall
 from agent.usecases import attempts
 from agent.usecases.attempts import Claim
 from agent.usecases.executions.claims import decided_action
-from agent.usecases.executions.external import TokenOf, hash_of
+from agent.usecases.executions.external import ClaimRefused, TokenOf, hash_of
 
 CLAIM_WITHIN = 86_400.0
 """Seconds, without an approval; an approved call has `execute_within`."""
@@ -36,7 +37,7 @@ async def handed_out(db: Database, tools: Sequence[tuple[str, str]]) -> list[Han
 
 
 async def find_open_claim(db: Database, call_id: UUID, token_of: TokenOf) -> Claim | None:
-    """The open attempt, if the token is its own and its action is the decided one."""
+    """The open attempt, if the token is its own and its action is the decided one. Raises ``ClaimRefused``."""
     async with db.transaction() as tx:
         call = await call_locks.lock(tx, call_id)
         found = await external_calls.find_open_attempt(tx, call_id)
@@ -45,6 +46,8 @@ async def find_open_claim(db: Database, call_id: UUID, token_of: TokenOf) -> Cla
         return None
     if hash_of(token_of(found.execution_id)) != found.claim_hash:
         return None
+    if call.paused:
+        raise ClaimRefused("paused", PAUSED)
     return Claim(
         found.execution_id, call.id, call.run_id, found.attempt, action, call.request_id, found.worker
     )

@@ -21,6 +21,7 @@ from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import DOUBTFUL
 from agent.domain.grants import CallToCover, Grant, granters_refusal
 from agent.domain.limits import Use
+from agent.domain.pause import check_not_paused
 from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.policy import check_epoch
 from agent.domain.run import CallState
@@ -134,25 +135,32 @@ async def has_used(db: Database, call_id: UUID) -> bool:
 
 
 async def find_use(db: Database, asked: ProgramCall) -> UUID | None:
-    """The grant that covered this request before. Raises ``Conflict`` for other content."""
+    """The grant that covered this request before. Raises ``Conflict`` for other content, and ``AgentPaused``."""
     used = await db.read(grants.earlier_use, asked.key)
-    return used.grant_id if used is not None and _is_repeated(asked, used) else None
+    if used is None or not _is_repeated(asked, used):
+        return None
+    check_not_paused(await db.read(pause.active_pauses), asked.agent)
+    return used.grant_id
 
 
 async def use_by_program(db: Database, asked: ProgramCall, cover: Cover, *, policy_epoch: int = 0) -> bool:
-    """A repeated request is the same use. Raises ``OutdatedPolicy``, and ``Conflict`` for other content."""
+    """A repeated request is the same use.
+
+    Raises ``OutdatedPolicy``, ``Conflict`` for other content, and ``AgentPaused`` for a use that is repeated.
+    """
     async with db.transaction() as tx:
         if await request_locks.lock_client_id(tx, asked.principal, asked.client_id, hold=True) is not None:
             return False
-        paused = {each.agent for each in await pause.active_pauses(tx)}
+        pauses = await pause.active_pauses(tx)
         room = await limits.lock(tx, asked.limit_key, asked.uses) if asked.uses else LimitRoom()
         grant, used = await grants.lock(tx, cover.grant_id, asked.key)
-        if used is not None:
-            return _is_repeated(asked, used)
         call = cover.call
+        if used is not None and _is_repeated(asked, used):
+            check_not_paused(pauses, call.agent)
+            return True
         if not room.has_room(asked.limit_key, asked.uses):
             return False
-        if grant is None or paused & {None, call.agent, *call.above}:
+        if grant is None or {each.agent for each in pauses} & {None, call.agent, *call.above}:
             return False
         if await grants.contradicted_program(tx, asked.principal, call.action.digest):
             return False

@@ -263,13 +263,19 @@ async def revision(program: Program, number: int) -> Any:
 
 
 async def test_a_paused_agent_begins_nothing(site: Street) -> None:
-    """While its agent is paused an approval cannot be claimed; resumed, it can."""
+    """While its agent is paused an approval cannot be claimed, and no claim is repeated; resumed, it can."""
     program = await site.program()
     await approved(site, program)
+    once: dict[str, Any] = {"headers": {"Idempotency-Key": "once"}, "json": {}}
     await pause.pause(site.db, "crm", by=GRACE)
-    assert kind(await claim(program)) == (409, "paused")
+    assert kind(await program.post("/pending/r-1/claim", **once)) == (409, "paused")
     await pause.resume(site.db, "crm", by=GRACE)
-    assert (await claim(program)).status_code == 200
+    claimed = await program.post("/pending/r-1/claim", **once)
+    assert claimed.status_code == 200
+    await pause.pause(site.db, "crm", by=GRACE)
+    assert kind(await program.post("/pending/r-1/claim", **once)) == (409, "paused")
+    await pause.resume(site.db, "crm", by=GRACE)
+    assert (await program.post("/pending/r-1/claim", **once)).json()["token"] == claimed.json()["token"]
 
 
 STRICTER = POLICY.replace(

@@ -14,7 +14,7 @@ import pytest
 
 from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
-from agent.usecases import executions, requests
+from agent.usecases import executions, pause, requests
 from signoff import Agent, function_agent, step, tool
 from tests.integration.asking import write
 from tests.integration.service.conftest import until
@@ -174,6 +174,10 @@ async def test_a_claim_whose_answer_was_lost_is_repeated(
     assert again.json() == first.json()
     assert again.headers["Idempotency-Replayed"] == "true"
     assert await service.house.column("SELECT body ->> 'content' FROM http_reply") == [None]
+    await pause.pause(service.house.db, "shop", by=GRACE)
+    paused = await warehouse.post(path, json={"lease": 60}, headers={"Idempotency-Key": "once"})
+    assert (paused.status_code, paused.json()["type"]) == (409, "urn:signoff:paused")
+    await pause.resume(service.house.db, "shop", by=GRACE)
     await write(service.house.db, "UPDATE execution SET lease_until = clock_timestamp()")
     over = await warehouse.post(path, json={"lease": 60}, headers={"Idempotency-Key": "once"})
     assert (over.status_code, over.json()["type"]) == (409, "urn:signoff:claimed")

@@ -9,6 +9,7 @@ import pytest
 from agent.domain.checkpoints import load
 from agent.domain.errors import OutdatedPolicy
 from agent.store import policy as stored_policies
+from agent.usecases import pause
 from agent.usecases import policy as policies
 from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE, ACTION_REVOKE_LISTED
 from slackbot.cards.grant_entry import INPUT, PREFIX
@@ -16,7 +17,8 @@ from slackbot.masking import views
 from slackbot.masking.secret_finder import everything
 from slackbot.reviewing.grants import NONE_HERE, POLICY_UNREADABLE
 from tests.integration.asking import column
-from tests.integration.web.conftest import LINUS, Program, Street, shown
+from tests.integration.web.conftest import GRACE, LINUS, Program, Street, shown
+from tests.integration.web.test_executors import kind
 from tests.integration.web.test_facts import billing, opened
 from tests.integration.web.visiting import PUBLIC, Porch
 
@@ -264,6 +266,18 @@ async def test_a_removed_reviewer_ends_what_they_allowed(site: Street) -> None:
         assert (await program.ask(name, **LIKE)).json()["status"] == "waiting"
     because = await column(site.db, "SELECT ended_because FROM approval_grant")
     assert because == ["somebody who gave it is no longer a reviewer"]
+
+
+async def test_a_question_that_a_grant_covered_does_not_begin_while_paused(site: Street) -> None:
+    """A program that repeats it is told that its agent is paused, as for every action that needs nobody."""
+    program = await _granted(site, await site.program())
+    covered = (await program.ask("r-2", **LIKE)).json()
+    assert covered["status"] == "not_required"
+    await pause.pause(site.db, "crm", by=GRACE)
+    assert kind(await program.ask("r-2", **LIKE)) == (409, "paused")
+    assert (await program.ask("r-3", **LIKE)).status_code == 201
+    await pause.resume(site.db, "crm", by=GRACE)
+    assert (await program.ask("r-2", **LIKE)).json() == covered
 
 
 @pytest.mark.parametrize("terms", [WITHOUT_GRANTS, WITHOUT_GRANTS + GRANTS])
