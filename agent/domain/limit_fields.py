@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 from agent.domain import checkpoint_fields
 from agent.domain.field_constraints import exact_number
@@ -32,9 +32,10 @@ def of(value: Any) -> str:
 
 
 def per(value: Any) -> Per:
-    if value not in ("agent", "requester", "all"):
-        raise ValueError("must be one of agent, requester, all")
-    return "agent" if value == "agent" else "requester" if value == "requester" else "all"
+    for known in get_args(Per):
+        if value == known:
+            return known  # type: ignore[no-any-return]
+    raise ValueError(f"must be one of {', '.join(get_args(Per))}")
 
 
 def within(value: Any) -> timedelta:

@@ -19,19 +19,42 @@ from agent.domain.field_constraints import exact_number
 from signoff.formats import NO_MONEY, Money
 from signoff.values import Action, Person
 
+OF_KEYS = "key:"
+"""How the principals of API keys begin."""
+
 COUNT = "count"
 """``of`` a limit that counts calls."""
 
 LONGEST = timedelta(days=31)
 """Uses are kept as long, so that a longer window is correct at once."""
 
-Per = Literal["agent", "requester", "all"]
+Per = Literal["agent", "requester", "key", "all"]
 Then = Literal["ask", "deny"]
 
 _MAX_DIGITS = 30
 _NONE = Decimal(0)
 _EXACT = Context(prec=2_000)
 """More digits than any sum of JSON numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """For whom an action's uses count."""
+
+    agent: str
+    requester: Person | None = None
+    key: str | None = None
+    """The principal of the API key that asks, or that started the run."""
+    names_agent: bool = False
+    """The key names its agent itself, so the name separates nothing."""
+
+    @classmethod
+    def of_principal(
+        cls, principal: str, agent: str, requester: Person | None, *, names_agent: bool = False
+    ) -> Caller:
+        """``principal``: ``key:ci``, or that of a person, whose runs have no key."""
+        key = principal if principal.startswith(OF_KEYS) else None
+        return cls(agent, requester, key, names_agent=names_agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +89,20 @@ class Limit:
         exact = exact_number(value)
         return None if exact is None or exact < 0 else exact.copy_abs()  # no -0
 
-    def subject(self, agent: str, requester: Person | None) -> str:
-        """Actions without a requester share a subject."""
+    def subject(self, caller: Caller) -> str:
+        """Never a name that the caller chose: a key that names its agent itself counts as itself.
+
+        Runs that no key started count for their requester, also per key. Those without a requester share a subject.
+        """
+        by_key = self.per == "key" or (self.per == "agent" and caller.names_agent)
+        if by_key and caller.key is not None:
+            return caller.key
         if self.per == "agent":
-            return f"agent:{agent}"
-        if self.per == "requester":
-            return f"requester:{requester.team_id}/{requester.user_id}" if requester else "requester:nobody"
-        return "all"
+            return f"agent:{caller.agent}"
+        if self.per == "all":
+            return "all"
+        person = caller.requester
+        return f"requester:{person.team_id}/{person.user_id}" if person else "requester:nobody"
 
     @property
     def described(self) -> str:

@@ -15,7 +15,7 @@ from agent.domain.errors import OutdatedPolicy
 from agent.domain.expression import Subject, compile_when
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.judgement import CheckpointRuling, Inputs, Judgement, ToolTraits
-from agent.domain.limits import Limit, LimitState, Use, decisive
+from agent.domain.limits import Caller, Limit, LimitState, Use, decisive
 from agent.domain.observation import Observation
 from agent.domain.rules import (
     FACTS_FAILED,
@@ -35,7 +35,7 @@ from signoff.description import tool_and_arguments
 from signoff.errors import MalformedArguments
 from signoff.formats import Money
 from signoff.masks import redact_by_name
-from signoff.values import Action, Person
+from signoff.values import Action
 
 
 @dataclass(frozen=True)
@@ -154,11 +154,9 @@ class Policy:
         rules = any(rule.reads_facts for rule in self.rules if rule.names(tool))
         return rules or any(limit.reads_facts for limit in self.limits if limit.names(tool))
 
-    def uses(
-        self, action: Action, facts: Mapping[str, Any] | None, agent: str, requester: Person | None
-    ) -> tuple[Use, ...]:
+    def uses(self, action: Action, facts: Mapping[str, Any] | None, caller: Caller) -> tuple[Use, ...]:
         return tuple(
-            Use(limit, limit.subject(agent, requester), limit.amount(action, facts))
+            Use(limit, limit.subject(caller), limit.amount(action, facts))
             for limit in self.limits
             if limit.names(action.tool)
         )
@@ -178,13 +176,30 @@ class Policy:
         state = decisive(states) if judgement.verdict == "run" else None
         if state is None:
             return judgement
-        judgement = replace(judgement, ruled=("run", None))
         if state.verdict == "deny":
-            return replace(judgement, verdict="deny", because=state.because)
+            return replace(judgement, verdict="deny", because=state.because, ruled=("run", None))
+        return self.asked_instead(judgement, state.because, tool, action, facts)
+
+    def asked_instead(
+        self,
+        judgement: Judgement,
+        because: str,
+        tool: ToolTraits,
+        action: Action,
+        facts: Mapping[str, Any] | None,
+    ) -> Judgement:
+        """Ask about an action that a limit does not let run."""
         named = next((rule for rule in self.rules if rule.names(action.tool)), None)
         rule = _stricter_risk(named, tool) if named else self.synthetic(LIMIT_REACHED, tool)
         description = rule.describe(action, _copied_facts(facts))
-        return replace(judgement, verdict="ask", rule=rule, because=state.because, description=description)
+        return replace(
+            judgement,
+            verdict="ask",
+            rule=rule,
+            because=because,
+            description=description,
+            ruled=("run", None),
+        )
 
     def _unasked(self, action: Action) -> str:
         arguments = redact_by_name(action.arguments).value

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
 from agent.domain.facts import FactsSource
-from agent.domain.limits import LimitView
+from agent.domain.limits import Caller, LimitView
 from agent.domain.people import Exclusion
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict, approval_state
 from signoff.formats import Money
@@ -182,6 +182,8 @@ class RequestView:
     asked_again: FollowUp | None = None
     rejected_before: EarlierRejection | None = None  # as first proposed, if policy shows that
     principal: str = "run"  # a run's call, or "key:<name>"
+    run_principal: str | None = None  # who started the run
+    names_agent: bool = False  # its key names the agent itself
     client_id: str = ""  # the opener's own id
     lapse_at: datetime | None = None  # an external executor must claim it before
     lapsed_at: datetime | None = None
@@ -249,6 +251,11 @@ class RequestView:
     def behalf(self) -> Behalf:
         """The requester, or that of a grant's calls."""
         return self.grant.behalf if self.grant else Behalf(anyone=False, requester=self.requester)
+
+    @property
+    def caller(self) -> Caller:
+        started = self.run_principal or self.principal
+        return Caller.of_principal(started, self.agent, self.requester, names_agent=self.names_agent)
 
     @property
     def own_words_exclude(self) -> bool:

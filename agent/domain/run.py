@@ -16,6 +16,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
+from agent.domain.limits import Caller
 from agent.domain.request import ExecutionStatus
 from agent.domain.request_view import Change
 from signoff.values import Person
@@ -184,6 +185,10 @@ class RunView:
     def root_id(self) -> UUID:
         """The run whose id the trace has."""
         return self.ancestor_ids[0] if self.ancestor_ids else self.id
+
+    @property
+    def caller(self) -> Caller:
+        return Caller.of_principal(self.principal, self.agent, self.requester)
 
     @property
     def chain(self) -> str:

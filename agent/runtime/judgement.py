@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 from agent.database.pools import Database
 from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
-from agent.domain.limits import LimitState, Use
+from agent.domain.limits import Caller, LimitState, Use
 from agent.domain.rules import Rule
 from agent.runtime import stored_text, transcript
 from agent.runtime.agents import Agent
@@ -45,6 +45,9 @@ class JudgementSubject(Protocol):
 
     @property
     def requester(self) -> Person | None: ...
+
+    @property
+    def caller(self) -> Caller: ...
 
 
 def read_action(tool: Tool, raw_arguments: str) -> Action:
@@ -108,7 +111,7 @@ def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Actio
 
 def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: Facts) -> tuple[Use, ...]:
     known = None if facts.failed else facts.values
-    return services.policy.uses(action, known, asker.agent, asker.requester)
+    return services.policy.uses(action, known, asker.caller)
 
 
 async def within_limits(

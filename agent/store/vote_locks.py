@@ -16,6 +16,7 @@ from sqlalchemy import Row, text
 from agent.database.transaction import Connection, query
 from agent.domain.audit import request_subject
 from agent.domain.coverage import Approval
+from agent.domain.limits import Caller
 from agent.domain.request import RequestStatus, StoredPlace, Verdict
 from agent.store import audit, call_locks, exclusions, pause
 from agent.store.audit import ChainHead
@@ -39,10 +40,15 @@ class TopRun:
     id: UUID
     agent: str
     requester: Person | None
+    principal: str
 
     @property
     def root_id(self) -> UUID:
         return self.id
+
+    @property
+    def caller(self) -> Caller:
+        return Caller.of_principal(self.principal, self.agent, self.requester)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +128,7 @@ def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) 
 
 
 def _asked_call(row: Row[Any]) -> AskedCall:
-    run = TopRun(row.run_id, row.agent, person(row.requester_team_id, row.requester_user_id))
+    run = TopRun(row.run_id, row.agent, person(row.requester_team_id, row.requester_user_id), row.principal)
     return row_as(AskedCall, row, run=run)
 
 
@@ -217,8 +223,9 @@ JOIN LATERAL (
 _READ_CALLS = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:claims AS uuid[])))) AS asked (id)
 JOIN LATERAL (
-    SELECT c.id, c.run_id, a.agent, a.requester_team_id, a.requester_user_id, c.tool, r.id AS request_id, v.action,
-           v.digest AS digest_decided, v.digest AS digest_recorded, v.signature_digest AS signature_decided,
+    SELECT c.id, c.run_id, a.agent, a.principal, a.requester_team_id, a.requester_user_id, c.tool,
+           r.id AS request_id, v.action, v.digest AS digest_decided, v.digest AS digest_recorded,
+           v.signature_digest AS signature_decided,
            v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, r.agent_version AS asked_version,
            false AS edited, r.escalated_at IS NOT NULL AS escalated, 0.0::float AS age,
            extract(epoch FROM clock_timestamp() - r.created_at)::float AS waited,

@@ -5,8 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
+from agent.database.pools import Database
+from agent.domain import checkpoints
 from agent.domain.api_keys import KeyLine, Scope
+from agent.domain.expression import compile_when
+from agent.domain.policy import Policy
+from agent.domain.rules import Rule
 from agent.usecases import api_keys
+from agent.usecases import policy as policies
 from signoff.gate.options import duration
 from signoff.values import Person
 from slackbot.cli import terminal
@@ -59,6 +65,9 @@ def create(
         per_minute=per_minute,
     )
     _show_once(secret)
+    if agent is None and Scope.REQUEST in scope:
+        for warning in with_database(configured, use_embedded, _about_agents):
+            typer.echo(warning, err=True)
 
 
 @commands.command("list")
@@ -112,6 +121,24 @@ def rotate(
         read_settings(), use_embedded, api_keys.rotate, name, by=terminal.actor(), keep_old=keep
     )
     _show_once(secret)
+
+
+async def _about_agents(db: Database) -> list[str]:
+    """What counts on the agent's name, which a key without `--agent` chooses itself."""
+    stored = await policies.in_force(db)
+    now = checkpoints.load(stored.source, filename=f"policy {stored.epoch}") if stored else Policy()
+    limits = [f'limit "{limit.name}"' for limit in now.limits if limit.per == "agent"]
+    rules = [f'checkpoint "{rule.checkpoint_id}"' for rule in now.in_file_order if _reads_agent(rule)]
+    if not limits and not rules:
+        return []
+    those = ", ".join([*rules, *limits])
+    return [
+        f"Warning: this key may name any agent (--agent binds it), and these depend on the name: {those}."
+    ]
+
+
+def _reads_agent(rule: Rule) -> bool:
+    return rule.when is not None and "agent" in compile_when(rule.when).variables
 
 
 def _show_once(secret: str) -> None:

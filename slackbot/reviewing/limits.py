@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from agent.database.pools import Database
-from agent.domain.limits import Limit, LimitState, Use
+from agent.domain.limits import Caller, Limit, LimitState, Use
 from agent.domain.policy import Policy
 from agent.store.ids import new_id
 from agent.usecases import limits
@@ -22,7 +22,9 @@ async def visible(db: Database, policy: Policy, person: Person) -> list[LimitLin
     """In the policy's order. Other requesters' use is shown to operators only."""
     shared = [limit for limit in policy.limits if limit.per != "requester"]
     found = await limits.by_subject(db, shared, most=MAX_AGENTS) if shared else []
-    own = [Use(limit, limit.subject("", person), None) for limit in policy.limits if limit.per == "requester"]
+    found = [each for each in found if not each.subject.startswith("requester:")]
+    personal = [limit for limit in policy.limits if limit.per in ("requester", "key")]
+    own = [Use(limit, limit.subject(Caller("", person)), None) for limit in personal]
     states = await limits.states(db, new_id(), own) if own else ()
     lines: list[LimitLine] = []
     for limit in policy.limits:
@@ -33,7 +35,7 @@ async def visible(db: Database, policy: Policy, person: Person) -> list[LimitLin
             if each.limit == limit.name
         ]
         mine = [_own(state, hidden, money) for state in states if state.use.limit is limit]
-        lines += named or mine or [LimitLine(limit, "", *_NOTHING, hidden, money)]
+        lines += [*named, *mine] or [LimitLine(limit, "", *_NOTHING, hidden, money)]
     return lines
 
 
@@ -43,7 +45,7 @@ def _own(state: LimitState, hidden: bool, money: Money) -> LimitLine:
 
 def _agent(subject: str) -> str:
     kind, _, name = subject.partition(":")
-    return f"agent {name}" if kind == "agent" else ""
+    return f"{kind} {name}" if kind in ("agent", "key") else ""
 
 
 def _is_hidden(policy: Policy, limit: Limit) -> bool:

@@ -90,6 +90,34 @@ def test_a_key_is_shown_once_and_works(signoff: Command, database_url: str) -> N
     assert secret[:12] in listed
 
 
+LIMITED = """
+[[limit]]
+name = "refunds"
+action_pattern = "refund"
+of = "count"
+per = "agent"
+within = "24h"
+max = 10
+
+[[checkpoint]]
+checkpoint_id = "theirs"
+action_pattern = "close"
+when = "agent != 'billing'"
+"""
+
+
+def test_a_key_that_names_its_agents_is_made_with_a_warning(signoff: Command, tmp_path: Path) -> None:
+    """Where a limit or a checkpoint goes by the agent's name, `keys create` without --agent says so."""
+    file = tmp_path / "limited.toml"
+    file.write_text(LIMITED)
+    assert "any agent" not in signoff("keys", "create", "early", "--scope", "request").said
+    assert signoff("policy", "apply", str(file)).status == 0
+    free = signoff("keys", "create", "free", "--scope", "request").said
+    assert 'depend on the name: checkpoint "theirs", limit "refunds".' in " ".join(free.split())
+    for arguments in (("--scope", "request", "--agent", "billing"), ("--scope", "read")):
+        assert "any agent" not in signoff("keys", "create", f"key-{arguments[1]}", *arguments).said
+
+
 def test_a_rotated_key_keeps_its_old_secret_only_as_long_as_told(
     signoff: Command, database_url: str, owner: psycopg.Connection
 ) -> None:

@@ -1,6 +1,21 @@
 from __future__ import annotations
 
-from sqlalchemy import Text, Uuid, and_, any_, bindparam, case, cast, func, literal, or_, select, true
+from sqlalchemy import (
+    Text,
+    Uuid,
+    and_,
+    any_,
+    bindparam,
+    case,
+    cast,
+    column,
+    func,
+    literal,
+    or_,
+    select,
+    table,
+    true,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from agent.domain.pause import EVERYTHING
@@ -119,6 +134,14 @@ _rejected = (
     .correlate(_request)
     .scalar_subquery()
 )
+_key = table("api_key", column("id"), column("agent"))
+_names_agent = func.coalesce(
+    select(_key.c.agent.is_(None))
+    .where(_key.c.id == _request.c.api_key_id, _request.c.run_id.is_(None))
+    .correlate(_request)
+    .scalar_subquery(),
+    False,
+)
 _withdrawn = func.coalesce(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, False)
 _VIEW = (
     select(
@@ -131,6 +154,8 @@ _VIEW = (
         audit_head.c.seq,
         agent_run.c.ancestor_agents.label("above"),
         agent_run.c.label.label("label"),
+        agent_run.c.principal.label("run_principal"),
+        _names_agent.label("names_agent"),
         agent_run.c.channel_id.label("run_channel_id"),
         agent_run.c.thread_ts.label("run_thread_ts"),
         _place.c.nonce,

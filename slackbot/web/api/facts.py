@@ -92,7 +92,7 @@ async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, fa
         destination = ctx.services.destination(rule.channel) if rule else None
     except SignoffError as away:
         raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
-    uses = ctx.services.policy.uses(view.action, facts.values, view.agent, view.requester)
+    uses = ctx.services.policy.uses(view.action, facts.values, view.caller)
     states = await limits.states(ctx.db, view.id, uses) if uses else ()
     again = await changed_facts.void_and_ask(
         ctx.db,

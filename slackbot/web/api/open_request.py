@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
@@ -11,6 +12,7 @@ from agent.domain.api_keys import Principal
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
 from agent.domain.judgement import Judgement, ToolTraits
+from agent.domain.limits import Caller, Use
 from agent.domain.pause import AgentPaused
 from agent.domain.request import API, EXTERNAL, FactValues
 from agent.domain.rules import Rule
@@ -48,6 +50,7 @@ MAX_WAITING = 5_000
 """Open requests per key."""
 MAX_WAITING_BYTES = 64 * 2**20
 """Total size of a key's open requests in the database."""
+UNCONFIRMED = "a limit counts for each requester, and Slack does not confirm this one as a member"
 LATER = 60.0
 """Seconds for Retry-After: people have to decide first."""
 
@@ -216,8 +219,11 @@ async def _judge_and_open(
         person,
         facts_failed=facts.failed,
     )
-    uses = policy.uses(action, facts.values, agent, requester.person)
+    caller = Caller(agent, requester.person, principal.name, names_agent=principal.agent is None)
+    uses = policy.uses(action, facts.values, caller)
     asked = ProgramCall(principal.name, body.request_id, content, principal.key_id, agent, uses)
+    if await _is_unconfirmed(ctx, requester, judged, uses):
+        judged = policy.asked_instead(judged, UNCONFIRMED, body.traits, action, facts.values)
     judged, states = await within_limits(ctx, principal, asked, body.traits, action, facts, judged)
     judged = await after_rejections(ctx.db, agent, action, judged)
     if judged.rule is None:
@@ -277,6 +283,20 @@ def _read(body: AskIn) -> tuple[AskIn, Action, bytes, Facts]:
     fitting = body.with_fitting_context()
     action = fitting.as_action()
     return fitting.without_generated_words(action), action, body.content(action), body.program_facts()
+
+
+async def _is_unconfirmed(
+    ctx: WebContext, requester: Requester, judged: Judgement, uses: Sequence[Use]
+) -> bool:
+    """Whether a limit per requester would let this run for somebody whom the key names and Slack does not confirm."""
+    named = requester.asserted == "on-behalf" and any(use.limit.per == "requester" for use in uses)
+    if not named or judged.verdict != "run":
+        return False
+    try:
+        await check_member(ctx.slack.directory, requester.person)
+    except SignoffError:  # another refusal, or Slack is away
+        return True
+    return False
 
 
 def _agent(principal: Principal, body: AskIn) -> str:

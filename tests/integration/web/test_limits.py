@@ -11,7 +11,7 @@ import pytest
 from agent.domain.checkpoints import load
 from agent.usecases import limits, pause, requests
 from tests.integration.asking import column, write
-from tests.integration.web.conftest import Program, Street, shown
+from tests.integration.web.conftest import GRACE, LINUS, Program, Street, shown
 from tests.integration.web.test_executors import claim, kind, report
 from tests.integration.web.test_facts import approve, billing, opened
 
@@ -37,6 +37,22 @@ per = "all"
 within = "1h"
 max = 3
 then = "deny"
+
+[[limit]]
+name = "gifts"
+action_pattern = "gift"
+of = "args.amount"
+per = "requester"
+within = "24h"
+max = 1000
+
+[[limit]]
+name = "orders"
+action_pattern = "order"
+of = "args.amount"
+per = "key"
+within = "24h"
+max = 1000
 """
 
 
@@ -129,6 +145,57 @@ async def test_programs_at_once_share_a_limit_that_denies(site: Street) -> None:
     denied = next(each for each in answers if each.status_code == 403).json()["detail"]
     assert 'limit "deletes": 3 of 3 used in 1h, and this adds one' in denied
     assert await used(site, "deletes") == [(Decimal(3), Decimal(0))]
+
+
+async def test_a_key_cannot_spend_a_limit_under_invented_agents(site: Street) -> None:
+    """A key that names its agents is one subject under all of them; a key bound to an agent counts as that agent."""
+    program = await billing(site)
+    facts = {"facts": {"price": 1000}}
+    first, second = [
+        (await program.ask(f"r-{n}", action="refund", arguments={}, agent=f"agent-{n}", **facts)).json()
+        for n in range(2)
+    ]
+    assert (first["status"], second["status"]) == ("not_required", "waiting")
+    bound = await site.program("bound", ["request", "facts"], agent="shop")
+    allowed = await bound.ask("r-1", action="refund", arguments={}, **facts)
+    assert allowed.json()["status"] == "not_required"
+    subjects = "SELECT DISTINCT subject FROM limit_use WHERE limit_name = 'refunds' ORDER BY subject"
+    assert await column(site.db, subjects) == ["agent:shop", "key:billing"]
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["invented", "Slack is away"])
+async def test_a_limit_for_each_requester_lets_nothing_run_for_invented_people(
+    site: Street, away: bool
+) -> None:
+    """Whoever a key names must be a member before an action runs unasked; in doubt, people are asked."""
+    program = await site.program("desk", ["request", "on_behalf"])
+    grace = await program.ask("r-1", action="gift", arguments={"amount": 1000}, requester=GRACE.user_id)
+    assert grace.json()["status"] == "not_required"
+    over = await program.ask("r-2", action="gift", arguments={"amount": 1}, requester=GRACE.user_id)
+    assert over.json()["status"] == "waiting"
+    named = "U0NOBODY"
+    if away:
+        site.house.slack.faults.error("users.info", "internal_error", times=None)
+        named = LINUS.user_id
+    refused = await program.ask("r-3", action="gift", arguments={"amount": 1000}, requester=named)
+    assert refused.status_code in (403, 503), refused.text
+    subjects = "SELECT subject FROM limit_use WHERE limit_name = 'gifts' AND subject LIKE :who"
+    assert await column(site.db, subjects, who=f"%{named}") == []
+    unlimited = await program.ask("r-4", action="read", arguments={}, requester=named)
+    assert unlimited.json()["status"] == "not_required"
+
+
+async def test_a_limit_for_each_key_counts_under_every_name(site: Street) -> None:
+    """Neither another agent nor another requester makes room for a key."""
+    program = await site.program("desk", ["request", "on_behalf"])
+    answers = [
+        await program.ask(f"r-{n}", action="order", arguments={"amount": 600}, **names)
+        for n, names in enumerate(({}, {"agent": "other"}, {"requester": GRACE.user_id}))
+    ]
+    assert [each.json()["status"] for each in answers] == ["not_required", "waiting", "waiting"]
+    other = await site.program("other", ["request"])
+    alone = await other.ask("r-1", action="order", arguments={"amount": 600})
+    assert alone.json()["status"] == "not_required"
 
 
 async def test_a_paused_agent_does_not_go_ahead(site: Street) -> None:

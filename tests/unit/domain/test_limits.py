@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agent.domain.checkpoints import load
 from agent.domain.errors import PolicyError
 from agent.domain.judgement import ToolTraits
-from agent.domain.limits import Limit, LimitState, LimitView, Use, add, decisive, length, written
+from agent.domain.limits import Caller, Limit, LimitState, LimitView, Use, add, decisive, length, written
 from agent.domain.policy import Policy
 from agent.domain.rules import Defaults, Rule
 from agent.domain.tool_outline import explain
@@ -112,12 +112,31 @@ def test_where_an_amount_stands() -> None:
 def test_subjects_are_never_mixed_up() -> None:
     """An agent, a requester and everybody are distinct subjects, whatever an agent's name is."""
     names = {
-        limit(per=per).subject(agent, who)
-        for per in ("agent", "requester", "all")
-        for agent in ("all", "requester:nobody", "T1/U0ADA")
+        limit(per=per).subject(Caller(agent, who))
+        for per in ("agent", "requester", "all", "key")
+        for agent in ("all", "requester:nobody", "key:crm")
         for who in (ADA, Person("T2", ADA.user_id), None)
     }
     assert len(names) == 3 + 3 + 1
+
+
+@pytest.mark.parametrize(
+    ("per", "caller", "subject"),
+    [
+        ("agent", Caller("billing", ADA, "key:crm", names_agent=True), "key:crm"),
+        ("agent", Caller("billing", ADA, "key:crm"), "agent:billing"),
+        ("agent", Caller("key:crm", ADA), "agent:key:crm"),
+        ("requester", Caller("billing", ADA, "key:crm", names_agent=True), "requester:T1/U0ADA"),
+        ("key", Caller("billing", ADA, "key:crm"), "key:crm"),
+        ("key", Caller("billing", ADA), "requester:T1/U0ADA"),
+        ("key", Caller("billing"), "requester:nobody"),
+        ("all", Caller("billing", ADA, "key:crm"), "all"),
+    ],
+)
+def test_a_subject_is_no_name_that_the_caller_chose(per: str, caller: Caller, subject: str) -> None:
+    """A key that names its agents is one subject under all of them; runs without a key count for their requester."""
+    assert limit(per=per).subject(caller) == subject
+    assert Caller.of_principal("slack:/agent", "a", ADA).key is None
 
 
 def test_the_verdict_of_policy_with_its_limits() -> None:
@@ -130,7 +149,7 @@ def test_the_verdict_of_policy_with_its_limits() -> None:
         policy = Policy(rules, Defaults(unmatched="allow"), limits=(limit(of="args.n", max=Decimal(5)),))
         judged = policy.judge(traits, refund(n=6), None, "a", None)
         assert judged.verdict == "run"
-        [use] = policy.uses(refund(n=6), None, "a", None)
+        [use] = policy.uses(refund(n=6), None, Caller("a"))
         full = [LimitState(use, Decimal(0), Decimal(0))]
         bounded = policy.within_limits(judged, full, traits, refund(n=6), None)
         assert (bounded.verdict, bounded.rule and bounded.rule.checkpoint_id) == ("ask", asked_by)
