@@ -18,6 +18,7 @@ class Scope(StrEnum):
     READ = "read"
     ADMIN = "admin"
     EXECUTE = "execute"
+    SESSIONS = "sessions"
 
 
 @dataclass(frozen=True, slots=True)

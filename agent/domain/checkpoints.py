@@ -39,6 +39,7 @@ TERMS = {
     "reject_reasons": checkpoint_fields.reject_reasons,
     "allow_edit": checkpoint_fields.boolean,
     "editor_may_approve": checkpoint_fields.boolean,
+    "adviser_may_approve": checkpoint_fields.boolean,
     "remind_at": checkpoint_fields.remind_at,
     "on_timeout": checkpoint_fields.on_timeout,
     "escalate_to": checkpoint_fields.escalate_to,

@@ -202,6 +202,7 @@ def _too_slow(a: Rule, b: Rule, how: HowDecided) -> bool:
 
 
 FIELDS: Mapping[str, Ordered | OnDecision | Neutral] = {
+    "adviser_may_approve": Ordered(lambda a, b: a.adviser_may_approve and not b.adviser_may_approve),
     "approvals_required": Ordered(lambda a, b: b.approvals_required > a.approvals_required),
     "approvers": Ordered(_other_reviewers),
     "prevent_self_review": Ordered(lambda a, b: b.prevent_self_review and not a.prevent_self_review),

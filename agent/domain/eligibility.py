@@ -1,19 +1,20 @@
 """Who may act on a request or a run, and why not. In doubt they may not.
 
 Functions return a refusal or ``None``. Exclusions are stored when a request opens; an edit adds its editor.
-Requesters, key owners and instructors may neither vote, edit nor settle; advisers and editors may not approve or
-retry.
+Requesters, key owners and instructors may neither vote, edit nor settle; whoever shaped the action otherwise, by own
+words or an edit, may not approve, retry or allow similar calls. `LIFTED_BY` names the policy key of each exclusion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import CHANNEL, Exclusion, Involvement, Standing
 from agent.domain.request import RequestStatus, Verdict
+from agent.domain.rules import Rule
 from signoff.values import Person
 
 _REFUSALS = {
@@ -22,10 +23,20 @@ _REFUSALS = {
     Involvement.INSTRUCTOR: Refusal.INSTRUCTED,
     Involvement.ADVISER: Refusal.ADVISED,
     Involvement.EDITOR: Refusal.EDITOR_ALONE,
+    Involvement.EARLIER_EDITOR: Refusal.EDITED_EARLIER,
 }
 _RANKS = {why: rank for rank, why in enumerate(Involvement)}
-_MAY_NOT_APPROVE = (Involvement.ADVISER, Involvement.EDITOR)
+_MAY_NOT_APPROVE = (Involvement.ADVISER, Involvement.EDITOR, Involvement.EARLIER_EDITOR)
 """All others exclude from every reviewer's act."""
+LIFTED_BY: Mapping[Involvement, tuple[str, bool]] = {
+    Involvement.REQUESTER: ("prevent_self_review", False),
+    Involvement.KEY_OWNER: ("prevent_self_review", False),
+    Involvement.INSTRUCTOR: ("prevent_self_review", False),
+    Involvement.ADVISER: ("adviser_may_approve", True),
+    Involvement.EDITOR: ("editor_may_approve", True),
+    Involvement.EARLIER_EDITOR: ("editor_may_approve", True),
+}
+"""The checkpoint's key, and its value, with which the exclusion does not apply."""
 
 
 class Reviewed(Protocol):
@@ -64,13 +75,12 @@ class WaitingRequest(Protocol):
     def channel_id(self) -> str: ...
 
 
-def exclusions(
-    involved: Iterable[Exclusion], *, prevent_self_review: bool, editor_may_approve: bool
-) -> tuple[Exclusion, ...]:
+def exclusions(involved: Iterable[Exclusion], rule: Rule) -> tuple[Exclusion, ...]:
     """Only the strongest involvement of a person counts."""
     found: dict[Person, Exclusion] = {}
     for each in sorted(involved, key=lambda each: _RANKS[each.why]):
-        if _counts_against(each.why, prevent_self_review, editor_may_approve):
+        key, lifted = LIFTED_BY[each.why]
+        if getattr(rule, key) is not lifted:
             found.setdefault(each.person, each)
     return tuple(found.values())
 
@@ -171,12 +181,6 @@ def revocation_refusal(approvers: Collection[str], by: Standing, *, administrato
     if by.refusal is not None:
         return by.refusal
     return None if administrator or not by.roles.isdisjoint(approvers) else Refusal.NOT_YOURS_TO_REVOKE
-
-
-def _counts_against(why: Involvement, prevent_self_review: bool, editor_may_approve: bool) -> bool:
-    if why is Involvement.EDITOR:
-        return not editor_may_approve
-    return prevent_self_review and not (why is Involvement.ADVISER and editor_may_approve)
 
 
 def _review_refusal(request: Reviewable, who: Standing, revision: int, now: datetime) -> Refused | None:

@@ -88,6 +88,7 @@ class Refusal(StrEnum):
     REDACTED_EDIT = "redacted_edit"
     EDITOR_ALONE = "editor_alone"
     ADVISED = "advised"
+    EDITED_EARLIER = "edited_earlier"
     UNREADABLE = "unreadable"
     NOT_YOUR_RUN = "not_your_run"
     NOT_AN_ADMINISTRATOR = "not_an_administrator"
@@ -158,7 +159,11 @@ _SENTENCES: dict[Refusal, str] = {
         "You edited this action, so someone else has to approve it (`editor_may_approve = false`)."
     ),
     Refusal.ADVISED: (
-        "The agent read a reason, note or edit of yours before it proposed this action, so someone else has to "
+        "The agent could read a reason or note of yours before it proposed this action, so someone else has to "
+        "approve it (`adviser_may_approve = false`). You can still reject or edit it."
+    ),
+    Refusal.EDITED_EARLIER: (
+        "You edited an earlier action of this agent before it proposed this one, so someone else has to "
         "approve it (`editor_may_approve = false`). You can still reject or edit it."
     ),
     Refusal.UNREADABLE: "Not all of this request can be shown now, so nobody can approve it. You can still reject it.",

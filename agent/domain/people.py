@@ -28,9 +28,10 @@ class Involvement(StrEnum):
 
     REQUESTER = "requester"  # asked for the action
     KEY_OWNER = "key_owner"  # their program asked
-    INSTRUCTOR = "instructor"  # instructed the agent or an ancestor before the proposal
-    ADVISER = "adviser"  # own words reached the agent before the proposal
+    INSTRUCTOR = "instructor"  # instructed a run of the family before the proposal
+    ADVISER = "adviser"  # gave reasons or notes in own words before the proposal
     EDITOR = "editor"  # in any revision
+    EARLIER_EDITOR = "earlier_editor"  # of an earlier call or question
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,7 @@ class RequestView:
     excluded: tuple[Exclusion, ...] = ()
     allow_edit: bool = False
     editor_may_approve: bool = False  # else no editor's approval counts
+    adviser_may_approve: bool = False  # else own words exclude from approving what is proposed next
     editor: Person | None = None
     changes: tuple[Change, ...] = ()
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
@@ -257,10 +258,10 @@ class RequestView:
         started = self.run_principal or self.principal
         return Caller.of_principal(started, self.agent, self.requester, names_agent=self.names_agent)
 
-    @property
-    def own_words_exclude(self) -> bool:
-        """A person who adds their own words may not approve the run's next proposals."""
-        return self.run_id is not None and self.prevent_self_review and not self.editor_may_approve
+    def own_words_exclude(self, person: Person | None) -> bool:
+        """Whether this person, by adding their own words, loses the right to approve what is proposed next."""
+        excluded = any(each.person == person for each in self.excluded)
+        return self.grant is None and not self.adviser_may_approve and not excluded
 
     @property
     def chain(self) -> str:

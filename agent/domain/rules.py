@@ -77,7 +77,10 @@ class Terms(BaseModel):
     """An edited action needs new votes."""
 
     editor_may_approve: bool = False
-    """If not, another reviewer must approve the edit."""
+    """If not, another reviewer must approve the edit, and what is proposed after it."""
+
+    adviser_may_approve: bool = False
+    """If not, another reviewer must approve what is proposed after a person's own words."""
 
     remind_at: tuple[float, ...] = ()
     """Increasing fractions of the waiting time."""

@@ -17,6 +17,7 @@ from agent.domain.request import Verdict
 from agent.domain.request_view import Change
 from agent.domain.rules import Rule
 from agent.store import audit, exclusions
+from agent.store.exclusions import Lineage, ProgramLineage
 from agent.store.ids import new_id, new_nonce
 from agent.store.outbox import Destination
 from agent.store.rows import columns
@@ -67,6 +68,17 @@ class NewRequest:
     """The request that rejected the same action."""
     executor: str | None = None
     """The executing program's key, `*` for any; ``None``: the service, or the asking program."""
+    session: str | None = None
+    """The program's own name for what belongs together."""
+    only_session: bool = False
+    """The key is trusted to tell its sessions apart."""
+
+    @property
+    def lineage(self) -> Lineage:
+        """Whose words shaped the question."""
+        return self.call_id or ProgramLineage(
+            self.principal, self.api_key_id, self.agent, self.action.tool, self.session, self.only_session
+        )
 
 
 def insert(
@@ -178,13 +190,13 @@ INSERT INTO approval_request (
     id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
-    remind_next, policy_epoch, rejected_before, executor)
+    remind_next, policy_epoch, rejected_before, executor, session)
 SELECT :id, :principal, CAST(:api_key_id AS uuid), :client_id, :content_digest, :source, :run_id,
        :call_id, :ask_no, :agent, :agent_version, :requester_team_id, :requester_user_id, :requester_asserted,
        :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team_id, :channel_id,
        :excluded, CAST(:limits AS jsonb), clock.now, clock.now + make_interval(secs => :seconds),
        clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :policy_epoch,
-       CAST(:rejected_before AS uuid), :executor
+       CAST(:rejected_before AS uuid), :executor, :session
 FROM (SELECT clock_timestamp() AS now) AS clock
 """)
 _INSERT_REVISION = text("""

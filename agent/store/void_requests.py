@@ -42,6 +42,7 @@ async def void(tx: Transaction, request_id: UUID) -> tuple[NewRequest, tuple[Exc
         changes=stored_changes(row.changes),
         content=row.content,
         api_key_id=row.api_key_id,
+        session=row.session,
     )
     return question, exclusions.from_json(row.excluded)
 
@@ -54,7 +55,7 @@ async def find_successor(connection: Connection, principal: str, client_id: str)
 
 _QUESTION = text("""
 SELECT r.policy, r.team_id, r.channel_id, r.principal, r.client_id, r.source, r.content_digest AS content, r.api_key_id,
-       r.agent, r.agent_version, r.requester_team_id, r.requester_user_id, r.requester_asserted, r.excluded,
+       r.session, r.agent, r.agent_version, r.requester_team_id, r.requester_user_id, r.requester_asserted, r.excluded,
        v.action, v.description, v.rationale, v.context, v.editor_team_id, v.editor_user_id, v.changes
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.id = :id

@@ -7,6 +7,7 @@ from typing import Any
 
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
+from signoff.values import Person
 from slackbot.cards import blocks, facts, inert, json_text, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title
@@ -27,18 +28,16 @@ MAX_RADIO_BUTTONS = 10
 NEEDS_A_REASON = "Choose a reason or write your own; one of them is required."
 NEEDS_A_COMMENT = "This checkpoint requires a note with an approval."
 REASON_MISSING = {Verdict.APPROVE: NEEDS_A_COMMENT, Verdict.REJECT: NEEDS_A_REASON}
-OWN_WORDS_EXCLUDE = (
-    "If you write your own words, you cannot approve what this agent proposes after it has read them."
-)
+OWN_WORDS_EXCLUDE = "After words of your own, someone else has to approve what this agent proposes next."
 OWN_WORDS = "signoff:own_words"
 """A required choice must not prevent own words."""
 
 
-def reject_modal(view: RequestView, carry: str) -> Json:
+def reject_modal(view: RequestView, carry: str, reader: Person | None = None) -> Json:
     """`carry` names the button's place."""
     required = "reject" in view.reason_required
     effect = "Rejecting ends this request. The agent and the requester will see the reason."
-    if view.own_words_exclude:
+    if view.own_words_exclude(reader):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
     offered = [reason for reason in view.reject_reasons if reason.strip()][:MAX_CHOICES]
     choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
@@ -50,11 +49,11 @@ def reject_modal(view: RequestView, carry: str) -> Json:
     return modal("Reject", rows, close="Cancel", submit="Reject", callback=CALLBACK_REJECT, carry=carry)
 
 
-def approve_modal(view: RequestView, carry: str) -> Json:
+def approve_modal(view: RequestView, carry: str, reader: Person | None = None) -> Json:
     required = "approve" in view.reason_required
     then = "such calls run without asking anybody" if view.grant else "it runs"
     effect = f"Once enough people have approved, {then}. The agent and the requester will see the note."
-    if view.own_words_exclude:
+    if view.own_words_exclude(reader):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
     own = _own_words("Note", required=required, hint=NEEDS_A_COMMENT if required else None)
     rows = [*blocks.with_ids(_question(view, effect), carry), own]

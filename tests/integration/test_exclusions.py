@@ -137,7 +137,7 @@ async def expire_and_ask_again(db: Database, asked: Asked) -> UUID:
 
 
 async def test_asking_and_instructing_excludes(database: Database) -> None:
-    """The requester, the key's owner and everybody who wrote to the agent or its parent before the proposal."""
+    """The requester, the key's owner and everybody who wrote to a run of the family before the proposal."""
     await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
     (key_id,) = await column(database, "SELECT id FROM api_key")
     top = await begin(database, principal="key:agency", api_key_id=key_id)
@@ -154,6 +154,7 @@ async def test_asking_and_instructing_excludes(database: Database) -> None:
         (ADA.user_id, "requester"),
         (GRACE.user_id, "key_owner"),
         (LINUS.user_id, "instructor"),
+        (MAX.user_id, "instructor"),
         (EVE.user_id, "instructor"),
     }
     assert await excluded(database, asked) == expected
@@ -162,6 +163,7 @@ async def test_asking_and_instructing_excludes(database: Database) -> None:
         ADA.user_id: Refusal.SELF_REVIEW,
         GRACE.user_id: Refusal.SELF_REVIEW,
         LINUS.user_id: Refusal.INSTRUCTED,
+        MAX.user_id: Refusal.INSTRUCTED,
         EVE.user_id: Refusal.INSTRUCTED,
     }
 
@@ -201,8 +203,20 @@ async def test_an_edit_excludes_from_what_is_proposed_later(database: Database) 
     assert claim is not None
     await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
     later = await ask_about(database, run_id, 3)
-    assert await excluded(database, later) == {(ADA.user_id, "requester"), (EVE.user_id, "adviser")}
-    assert (await refusals(database, later))[EVE.user_id] is Refusal.ADVISED
+    assert await excluded(database, later) == {(ADA.user_id, "requester"), (EVE.user_id, "earlier_editor")}
+    assert (await refusals(database, later))[EVE.user_id] is Refusal.EDITED_EARLIER
+
+
+async def test_words_to_a_child_run_count_for_its_siblings(database: Database) -> None:
+    """A parent passes on what it hears, so own words anywhere in the family count from their commit on."""
+    top = await begin(database)
+    handed = await propose(database, top)
+    first, second = [await begin(database, parent_run_id=top, parent_call_id=handed) for _ in range(2)]
+    await reject(database, await ask_about(database, first), GRACE, "pay the other account instead")
+    noted = await ask_about(database, first, 1)
+    await alone.vote(database, ballot(noted, reviewer(LINUS), reason="and next time in euros"))
+    asked = await ask_about(database, second, 2)
+    assert {(GRACE.user_id, "adviser"), (LINUS.user_id, "adviser")} <= await excluded(database, asked)
 
 
 async def test_own_words_count_below(database: Database) -> None:

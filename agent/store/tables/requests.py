@@ -53,6 +53,7 @@ approval_request = Table(
     Column("policy_epoch", Integer),
     Column("rejected_before", Uuid),  # in which people rejected the same action
     Column("executor", Text),  # of a run's call, "*" for any
+    Column("session", Text),  # the program's own name for what belongs together
 )
 
 request_revision = Table(

@@ -118,6 +118,7 @@ def _view(row: Row[Any]) -> RequestView:
         link=None if erased else rule.link(action, facts),
         allow_edit=rule.allow_edit,
         editor_may_approve=rule.editor_may_approve,
+        adviser_may_approve=rule.adviser_may_approve,
         changes=stored_changes(row.changes),
         reason_required=frozenset(rule.reason_required),
         reject_reasons=rule.reject_reasons,

@@ -4,7 +4,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.api_keys import Principal
+from agent.domain.api_keys import Principal, Scope
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.coverage import WouldRun, uncovered
 from agent.domain.errors import NotFound
@@ -62,6 +62,7 @@ async def void_and_ask(
             rejected_before=judgement.rejected,
             limits=limits,
             policy_epoch=judgement.epoch,
+            only_session=principal.may(Scope.SESSIONS),
         )
         if new.rule.description_template is not None:
             new = replace(new, description=new.rule.describe(new.action, new.facts))
@@ -69,7 +70,7 @@ async def void_and_ask(
         old = await audit.lock_head(tx, request_subject(request_id))
         detail = {"because": because, "anew": str(again)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
-        at, involved = await exclusions.involved(tx, None, new.api_key_id)
+        at, involved = await exclusions.involved(tx, new.lineage)
         head = audit.new_head(request_subject(again), at.now)
         people = list(dict.fromkeys([*involved, *excluded]))
         write_request(tx, again, new, found.ask_no + 1, head, people)

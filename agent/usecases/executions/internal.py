@@ -201,7 +201,7 @@ async def void_and_ask(
         if call.blocking:
             runs.park(tx, run.id)
         subject = request_subject(request_id)
-        _, involved = await exclusions.involved(tx, call_id, None)
+        _, involved = await exclusions.involved(tx, call_id)
         write_request(tx, request_id, new, call.ask_no + 1, audit.new_head(subject, old.at), involved)
         outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "outdated" if outdated else "voided")])
     return OpenOutcome(request_id, created=True)

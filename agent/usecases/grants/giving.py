@@ -89,7 +89,7 @@ async def propose(
         rule = (await request_locks.revision(tx, view.id, view.revision)).rule
         signature = await grants.signature_of(tx, view.id)
         call = _call(view, rule, signature)
-        at, _ = await exclusions.involved(tx, None, None)
+        at, _ = await exclusions.involved(tx, None)
         if outdated(policy_epoch, at.policy_epoch) is not None:
             raise GrantRefused("The policy has just changed. Please try again.")
         grant = Grant(

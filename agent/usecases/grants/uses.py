@@ -41,6 +41,7 @@ from agent.store import (
 )
 from agent.store.audit import AuditEntry
 from agent.store.call_locks import ReadyCall
+from agent.store.exclusions import ProgramLineage
 from agent.store.grants import EarlierUse, StoredGrant
 from agent.store.limits import LimitRoom
 from agent.usecases import attempts
@@ -73,6 +74,14 @@ class ProgramCall:
     api_key_id: UUID
     agent: str
     uses: tuple[Use, ...] = ()
+    session: str | None = None
+    only_session: bool = False
+    """The key is trusted to tell its sessions apart."""
+
+    def lineage(self, tool: str) -> ProgramLineage:
+        return ProgramLineage(
+            self.principal, self.api_key_id, self.agent, tool, self.session, self.only_session
+        )
 
     @property
     def limit_key(self) -> UUID:
@@ -123,7 +132,7 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
             return None
         if await grants.contradicted(tx, member.run_id, cover.call.action.tool):
             return None
-        _, involved = await exclusions.involved(tx, member.call_id, None)
+        _, involved = await exclusions.involved(tx, member.call_id)
         allowed = await _covering(tx, grant, cover, involved, used)
         if allowed is None:
             return None
@@ -164,7 +173,7 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover, *, poli
             return False
         if await grants.contradicted_program(tx, asked.principal, call.action.digest):
             return False
-        at, involved = await exclusions.involved(tx, None, asked.api_key_id)
+        at, involved = await exclusions.involved(tx, asked.lineage(call.action.tool))
         check_epoch(policy_epoch, at.policy_epoch)
         allowed = await _covering(tx, grant, cover, involved, None)
         if allowed is None:
@@ -248,11 +257,7 @@ def _objection(
     if len(standings) < max(len(grant.granters), rule.approvals_required):
         return "it is not known who gave it"
     asker = [Exclusion(call.requester, Involvement.REQUESTER)] if call.requester else []
-    excluded = eligibility.exclusions(
-        [*asker, *involved],
-        prevent_self_review=rule.prevent_self_review,
-        editor_may_approve=rule.editor_may_approve,
-    )
+    excluded = eligibility.exclusions([*asker, *involved], rule)
     refused = granters_refusal(standings, _Reviewed(rule.approvers, excluded))
     if refused is None:
         return None

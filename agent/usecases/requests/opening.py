@@ -73,7 +73,7 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
         elif (existing := await _find(tx, new)) is not None:
             return existing
         request_id = new_id()
-        at, involved = await exclusions.involved(tx, new.call_id, new.api_key_id)
+        at, involved = await exclusions.involved(tx, new.lineage)
         check_epoch(new.policy_epoch, at.policy_epoch)
         head = audit.new_head(request_subject(request_id), at.now)
         write_request(tx, request_id, new, ask_no, head, involved)
@@ -123,11 +123,7 @@ def write_request(
 
 def _excluded(new: NewRequest, involved: Sequence[Exclusion]) -> tuple[Exclusion, ...]:
     asker = [Exclusion(new.requester, Involvement.REQUESTER)] if new.requester else []
-    return eligibility.exclusions(
-        [*asker, *involved],
-        prevent_self_review=new.rule.prevent_self_review,
-        editor_may_approve=new.rule.editor_may_approve,
-    )
+    return eligibility.exclusions([*asker, *involved], new.rule)
 
 
 def content_digest(new: NewRequest) -> bytes:

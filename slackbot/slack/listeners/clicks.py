@@ -12,6 +12,7 @@ from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
 from agent.usecases import requests
 from signoff.errors import Conflict
+from signoff.values import Person
 from slackbot.cards import (
     ACTION_ALLOW_SIMILAR,
     ACTION_APPROVE,
@@ -102,11 +103,14 @@ async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[s
 
 
 async def _open_form(
-    ctx: ListenerContext, click: ButtonClick, body: dict[str, Any], form: Callable[[RequestView, str], Shown]
+    ctx: ListenerContext,
+    click: ButtonClick,
+    body: dict[str, Any],
+    form: Callable[[RequestView, str, Person], Shown],
 ) -> str | None:
     """Look nobody up: a trigger lives for three seconds. The submission checks rights."""
     view = await clean_view(await card_of(ctx, click))
-    return None if await show(ctx, body, form(view, click.carry())) else FORM_NOT_OPENED
+    return None if await show(ctx, body, form(view, click.carry(), click.person)) else FORM_NOT_OPENED
 
 
 async def _ask_again(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from agent.domain.api_keys import Principal
+from agent.domain.api_keys import Principal, Scope
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
 from agent.domain.judgement import Judgement, ToolTraits
@@ -63,6 +63,7 @@ AgentName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]*$", max_length=128)]
 _ABOUT_FACTS = {"facts", "facts_failed"}
 
+SessionName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=200)]
 UserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,20}$")]
 
 _EXAMPLE: dict[str, Any] = {
@@ -82,7 +83,8 @@ class AskIn(RequestModel):
     is, and people approve all of these fields. `action_description`, in the asker's words, is optional with an
     `action`: people then read the action and its arguments. `requester` (a Slack user id) needs a key with `on_behalf`.
     `facts` is what the program itself looked up about the arguments, never the model's words; it needs a key with
-    `facts`. `facts_failed` says that the look-up failed: people are then asked.
+    `facts`. `facts_failed` says that the look-up failed: people are then asked. `session` names the
+    conversation that the question belongs to: who gave own words in it may not approve alone what follows in it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
@@ -100,6 +102,7 @@ class AskIn(RequestModel):
     rationale: Annotated[str, StringConstraints(max_length=8000)] | None = None
     facts: dict[str, Any] | None = None
     facts_failed: bool = False
+    session: SessionName | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> AskIn:
@@ -133,7 +136,7 @@ class AskIn(RequestModel):
 
     def with_fitting_context(self) -> AskIn:
         """Cut the context to fit. Raises MalformedArguments."""
-        others = self.model_dump(mode="json", exclude={"agent_context", *_ABOUT_FACTS})
+        others = self.model_dump(mode="json", exclude={"agent_context", "session", *_ABOUT_FACTS})
         return self.model_copy(update={"agent_context": fit_context(self.agent_context, others)})
 
     def content(self, action: Action) -> bytes:
@@ -142,7 +145,8 @@ class AskIn(RequestModel):
         Facts change by themselves. The first call's are kept until the claim, which sends them again. A generated
         description counts as sent, and a context as cut, as in earlier versions.
         """
-        included = self.model_dump(mode="json", exclude=_ABOUT_FACTS)
+        unused = _ABOUT_FACTS if self.session is not None else {*_ABOUT_FACTS, "session"}
+        included = self.model_dump(mode="json", exclude=unused)
         included["action_description"] = self.action_description or generated(action)
         others = {name: value for name, value in included.items() if name != "agent_context"}
         included["agent_context"] = fit_context(self.agent_context, others, anywhere=True)
@@ -221,7 +225,10 @@ async def _judge_and_open(
     )
     caller = Caller(agent, requester.person, principal.name, names_agent=principal.agent is None)
     uses = policy.uses(action, facts.values, caller)
-    asked = ProgramCall(principal.name, body.request_id, content, principal.key_id, agent, uses)
+    only_session = principal.may(Scope.SESSIONS)
+    asked = ProgramCall(
+        principal.name, body.request_id, content, principal.key_id, agent, uses, body.session, only_session
+    )
     if await _is_unconfirmed(ctx, requester, judged, uses):
         judged = policy.asked_instead(judged, UNCONFIRMED, body.traits, action, facts.values)
     judged, states = await within_limits(ctx, principal, asked, body.traits, action, facts, judged)
@@ -273,6 +280,8 @@ async def _judge_and_open(
         policy_epoch=judged.epoch,
         judgement=judged,
         rejected_before=judged.rejected,
+        session=body.session,
+        only_session=only_session,
     )
     opened = await requests.open(ctx.db, new)
     return OpenedRequest(id=opened.request_id, created=opened.created)

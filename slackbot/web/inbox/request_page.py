@@ -129,7 +129,8 @@ class RequestPage:
 
     @property
     def own_words_exclude(self) -> str:
-        return OWN_WORDS_EXCLUDE if self.view.own_words_exclude else ""
+        loses_it = not self.approval_objection and self.view.own_words_exclude(None)
+        return OWN_WORDS_EXCLUDE if loses_it else ""
 
     @property
     def sure(self) -> bool:

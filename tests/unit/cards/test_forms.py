@@ -7,7 +7,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from signoff.values import Action
+from agent.domain.people import Exclusion, Involvement
+from signoff.values import Action, Person
 from slackbot import cards
 from slackbot.cards.values import AGENT_BLOCK, CHOICE_BLOCK, REASON_BLOCK, TASK_BLOCK
 
@@ -272,20 +273,25 @@ def test_a_rejection_offers_the_checkpoints_reasons(samples: Any, referee: Any) 
     assert inputs(many)["Reason"]["element"]["type"] == "static_select"
 
 
+READER = Person("T0", "U1")
+
+
 @pytest.mark.parametrize(
     ("terms", "warned"),
     [
         ({}, True),
-        ({"prevent_self_review": False}, False),
-        ({"editor_may_approve": True}, False),
-        ({"run_id": None}, False),  # no model reads the reason
+        ({"prevent_self_review": False}, True),
+        ({"adviser_may_approve": True}, False),
+        ({"run_id": None}, True),  # a program can read it, too
+        ({"excluded": (Exclusion(READER, Involvement.ADVISER),)}, False),  # that is so already
+        ({"excluded": (Exclusion(Person("T0", "U9"), Involvement.ADVISER),)}, True),
     ],
 )
 def test_own_words_that_exclude_are_announced(samples: Any, terms: dict[str, Any], warned: bool) -> None:
-    """The form says before it is sent that own words keep their author from approving what follows."""
-    view = samples.view(**({"prevent_self_review": True, "editor_may_approve": False} | terms))
-    assert (cards.OWN_WORDS_EXCLUDE in str(cards.reject_modal(view, CARRY))) is warned
-    assert (cards.OWN_WORDS_EXCLUDE in str(cards.approve_modal(view, CARRY))) is warned
+    """The form says before it is sent that own words keep this person from approving what follows, where they do."""
+    view = samples.view(**terms)
+    assert (cards.OWN_WORDS_EXCLUDE in str(cards.reject_modal(view, CARRY, READER))) is warned
+    assert (cards.OWN_WORDS_EXCLUDE in str(cards.approve_modal(view, CARRY, READER))) is warned
 
 
 @pytest.mark.parametrize("may_approve", [True, False])

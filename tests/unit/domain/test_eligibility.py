@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from agent.domain import eligibility
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.request import RequestStatus, Verdict
+from agent.domain.rules import Rule
 from signoff.values import Person
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -22,7 +24,9 @@ ROLES = {
     "adviser": Involvement.ADVISER,
     "first editor": Involvement.EDITOR,
     "last editor": Involvement.EDITOR,
+    "earlier editor": Involvement.EARLIER_EDITOR,
 }
+STRICT = Rule(checkpoint_id="refunds", action_pattern="refund", on_reject="stop")
 PEOPLE = {role: Person(TEAM, f"U{n}") for n, role in enumerate(ROLES)}
 REVIEWER, STRANGER, GUEST = Person(TEAM, "UREVIEWER"), Person(TEAM, "USTRANGER"), Person(TEAM, "UGUEST")
 INVOLVED = tuple(Exclusion(PEOPLE[role], why) for role, why in ROLES.items())
@@ -38,9 +42,7 @@ STANDINGS = {
 class Request:
     """What a use case has locked, a view has read, or an execution in doubt came from."""
 
-    excluded: tuple[Exclusion, ...] = eligibility.exclusions(
-        INVOLVED, prevent_self_review=True, editor_may_approve=False
-    )
+    excluded: tuple[Exclusion, ...] = eligibility.exclusions(INVOLVED, STRICT)
     approvers: tuple[str, ...] = (GROUP,)
     status: RequestStatus = RequestStatus.WAITING
     revision: int = 2
@@ -61,6 +63,8 @@ def act(name: str, request: Request, who: Standing, *, revision: int = 2) -> Ref
             refused = eligibility.vote_refusal(request, who, Verdict(name), revision, NOW)
         case "edit":
             refused = eligibility.edit_refusal(request, who, revision, NOW)
+        case "allow similar":
+            refused = eligibility.reviewer_refusal(request, who, Verdict.APPROVE)
         case "settle" | "retry":
             refused = eligibility.settlement_refusal(request, who, retry=name == "retry")
         case "ask again":
@@ -75,6 +79,7 @@ def act(name: str, request: Request, who: Standing, *, revision: int = 2) -> Ref
 SELF, TOLD, GUESTS = Refusal.SELF_REVIEW, Refusal.INSTRUCTED, Refusal.GUEST
 ASK, RESUME = Refusal.NOT_YOURS_TO_ASK, Refusal.NOT_YOURS_TO_RESUME
 ACTS = ("approve", "retry", "reject", "edit", "settle", "ask again", "cancel", "resume")
+EARLIER = Refusal.EDITED_EARLIER
 TABLE: dict[str, tuple[Refusal | None, ...]] = {
     "reviewer": (None, None, None, None, None, ASK, None, RESUME),
     "requester": (SELF, SELF, SELF, SELF, SELF, None, None, None),
@@ -83,6 +88,7 @@ TABLE: dict[str, tuple[Refusal | None, ...]] = {
     "adviser": (Refusal.ADVISED, Refusal.ADVISED, None, None, None, ASK, None, RESUME),
     "first editor": (Refusal.EDITOR_ALONE, Refusal.EDITOR_ALONE, None, None, None, ASK, None, RESUME),
     "last editor": (Refusal.EDITOR_ALONE, Refusal.EDITOR_ALONE, None, None, None, ASK, None, RESUME),
+    "earlier editor": (EARLIER, EARLIER, None, None, None, ASK, None, RESUME),
     "stranger": (*[Refusal.NOT_A_REVIEWER] * 5, ASK, Refusal.NOT_YOUR_RUN, RESUME),
     "guest": (GUESTS,) * 8,
 }
@@ -95,30 +101,56 @@ def test_every_role_and_act(role: str) -> None:
     assert found == dict(zip(ACTS, TABLE[role], strict=True))
 
 
-LIFTED = {
-    (True, False): set(ROLES),
-    (False, False): {"first editor", "last editor"},
-    (True, True): {"requester", "key owner", "instructor"},
-    (False, True): set(),
+DOCUMENTED = {
+    "requester": "requester",
+    "owner of the key": "key owner",
+    "instructor": "instructor",
+    "adviser": "adviser",
+    "editor of this request": "last editor",
+    "editor of an earlier one": "earlier editor",
 }
 
 
-@pytest.mark.parametrize(("terms", "excluded"), LIFTED.items())
-def test_policy_lifts_exclusions(terms: tuple[bool, bool], excluded: set[str]) -> None:
-    """`prevent_self_review = false` lets those approve who asked or advised, `editor_may_approve` those who shaped."""
-    prevent_self_review, editor_may_approve = terms
-    found = eligibility.exclusions(
-        INVOLVED, prevent_self_review=prevent_self_review, editor_may_approve=editor_may_approve
-    )
-    request = Request(excluded=found)
-    assert {role for role in ROLES if act("approve", request, STANDINGS[role])} == excluded
+def documented() -> list[tuple[str, dict[str, bool], str]]:
+    """The table of `docs/policy.md`: who, which acts are theirs, and the key that lifts the exclusion."""
+    page = (Path(__file__).parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+    lines = page.partition("## Who shaped it")[2].partition("\n## ")[0].splitlines()
+    head, _, *rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
+    acts = head[2:-1]
+    return [
+        (row[0], dict(zip(acts, (cell == "yes" for cell in row[2:-1]), strict=True)), row[-1]) for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("who", "may", "key"), documented())
+def test_who_shaped_an_action_may_do_what_the_documentation_says(
+    who: str, may: dict[str, bool], key: str
+) -> None:
+    """Each involvement and each act, and the one key of a checkpoint with which the exclusion does not apply."""
+    role = DOCUMENTED[who]
+    assert set(may) == {"approve", "reject", "edit", "retry", "settle", "allow similar"}
+    assert {name: act(name, Request(), STANDINGS[role]) is None for name in may} == may
+    name, _, value = key.strip("`").partition(" = ")
+    lifted = STRICT.model_copy(update={name: value == "true"})
+    for other, mine in DOCUMENTED.items():
+        request = Request(excluded=eligibility.exclusions(INVOLVED, lifted))
+        assert (act("approve", request, STANDINGS[mine]) is None) is (key == lifting_keys()[other])
+
+
+def lifting_keys() -> dict[str, str]:
+    return {who: key for who, _, key in documented()}
+
+
+def test_the_documentation_names_each_involvement() -> None:
+    """No way of shaping an action is left out of the table."""
+    assert {ROLES[DOCUMENTED[who]] for who, _, _ in documented()} == set(Involvement)
 
 
 def test_the_strongest_involvement_stays() -> None:
     """A person has one entry, and an edit or advice does not take the place of what excludes them from more."""
     ada = PEOPLE["requester"]
     involved = [Exclusion(ada, why) for why in reversed(Involvement)]
-    found = eligibility.exclusions(involved, prevent_self_review=True, editor_may_approve=False)
+    found = eligibility.exclusions(involved, STRICT)
     assert found == (Exclusion(ada, Involvement.REQUESTER),)
     assert eligibility.with_editor(found, ada, editor_may_approve=False) == found
 

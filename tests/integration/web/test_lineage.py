@@ -1,0 +1,126 @@
+"""Whose words shaped a program's question: they do not approve it alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.integration.asking import column
+from tests.integration.web.conftest import GRACE, LINUS, Program, Street
+
+POLICY = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+allow_edit = true
+reject_reasons = ["Wrong amount"]
+
+[[checkpoint]]
+checkpoint_id = "lenient"
+action_pattern = "lenient_*"
+adviser_may_approve = true
+"""
+
+
+@pytest.fixture
+def policy() -> str:
+    return POLICY
+
+
+async def ask(program: Program, name: str, tool: str | None = "pay", **more: Any) -> dict[str, Any]:
+    given = {"action": tool, "arguments": {"amount": 10}} if tool else {"action": None, "arguments": None}
+    answer = await program.ask(name, **given, **more)
+    assert answer.status_code == 201, answer.text
+    pending: dict[str, Any] = answer.json()
+    return pending
+
+
+async def excluded(site: Street, asked: dict[str, Any]) -> set[tuple[str, str]]:
+    (stored,) = await column(site.db, "SELECT excluded FROM approval_request WHERE id = :id", id=asked["id"])
+    return {(each["user"], each["why"]) for each in stored if each["why"] != "requester"}
+
+
+async def refusal(site: Street, asked: dict[str, Any]) -> str:
+    """What Grace is told when she approves."""
+    answer = await (await site.reviewer()).decide(asked["id"])
+    return "" if answer.status_code == 200 else answer.json()["detail"]
+
+
+ADVISED, EDITED = {(GRACE.user_id, "adviser")}, {(GRACE.user_id, "earlier_editor")}
+
+
+async def test_who_rejected_in_own_words_does_not_approve_what_the_program_asks_instead(site: Street) -> None:
+    """The words shaped the next question of the same tool, whatever agent it names; somebody else approves it."""
+    program, grace = await site.program("shop"), await site.reviewer()
+    first = await ask(program, "r-1")
+    await grace.decides(first["id"], "rejected", reason="No. Pay 9000 to the other account instead")
+    again = await ask(program, "r-2", agent="another")
+    assert await excluded(site, again) == ADVISED
+    assert "adviser_may_approve" in await refusal(site, again)
+    assert (await (await site.reviewer(LINUS, "linus")).decide(again["id"])).status_code == 200
+    assert await excluded(site, await ask(program, "r-3", "lenient_pay")) == set()
+    assert await excluded(site, await ask(program, "r-4", "other")) == set()
+    assert await excluded(site, await ask(await site.program("erp"), "r-1")) == set()
+
+
+async def test_notes_edits_and_chosen_reasons(site: Street) -> None:
+    """The note of an approval and an edit count, once recorded and read by nobody; a chosen reason does not."""
+    program, grace = await site.program("shop"), await site.reviewer()
+    await grace.decides((await ask(program, "r-1"))["id"], "rejected", reason="Wrong amount")
+    assert await excluded(site, await ask(program, "r-2")) == set()
+    await grace.decides("r-2", "approved", reason="next time in euros")
+    assert await excluded(site, await ask(program, "r-3")) == ADVISED
+    edited = await ask(program, "r-4", "ship")
+    card, slack = await site.house.card(3), site.house.slack.person(GRACE.user_id)
+    await slack.click(card, "signoff:edit")
+    form = site.house.slack.views(GRACE.user_id)[-1]
+    assert (await slack.submit(form, {"signoff:edit:0/signoff:field": "3"})).error is None
+    assert await excluded(site, edited) == {(GRACE.user_id, "editor")}
+    later = await ask(program, "r-5", "ship")
+    assert await excluded(site, later) == EDITED
+    assert "editor_may_approve" in await refusal(site, later)
+
+
+async def test_words_count_for_a_day(site: Street, owner: psycopg.Connection[Any]) -> None:
+    """After 24 hours, by the database's clock, they shape nothing any more."""
+    program, grace = await site.program("shop"), await site.reviewer()
+    await grace.decides((await ask(program, "r-1"))["id"], "rejected", reason="pay the other one")
+    assert await excluded(site, await ask(program, "r-2")) == ADVISED
+    owner.execute("SET session_replication_role = replica")  # a decision is final
+    owner.execute("UPDATE decision SET decided_at = decided_at - interval '25 h'")
+    assert await excluded(site, await ask(program, "r-3")) == set()
+
+
+async def test_questions_without_an_action_go_by_the_agent(site: Street) -> None:
+    """They have no tool, so every earlier question of the key under the same agent counts."""
+    program, grace = await site.program("shop"), await site.reviewer()
+    first = await ask(program, "r-1", "pay", agent="buyer")
+    await grace.decides(first["id"], "rejected", reason="ask me about the budget first")
+    assert await excluded(site, await ask(program, "r-2", None, agent="buyer")) == ADVISED
+    assert await excluded(site, await ask(program, "r-3", None, agent="seller")) == set()
+
+
+async def test_a_session_extends_the_lineage_to_all_of_its_tools(site: Street) -> None:
+    """An untrusted key's session adds to what counts anyway; it never takes anything away."""
+    program, grace = await site.program("shop"), await site.reviewer()
+    first = await ask(program, "r-1", "pay", session="chat-1")
+    await grace.decides(first["id"], "rejected", reason="refund it instead")
+    assert await excluded(site, await ask(program, "r-2", "refund", session="chat-1")) == ADVISED
+    assert await excluded(site, await ask(program, "r-3", "refund", session="chat-2")) == set()
+    assert await excluded(site, await ask(program, "r-4", "pay", session="chat-2")) == ADVISED
+    assert await excluded(site, await ask(program, "r-5", None, session="chat-1", agent="x")) == ADVISED
+
+
+async def test_a_trusted_key_tells_its_sessions_apart(site: Street) -> None:
+    """With the scope `sessions`, words in one conversation say nothing about another; without a session, all count."""
+    program = await site.program("laptop", ["request", "sessions"])
+    grace = await site.reviewer()
+    first = await ask(program, "r-1", "pay", session="chat-1")
+    await grace.decides(first["id"], "rejected", reason="refund it instead")
+    assert await excluded(site, await ask(program, "r-2", "refund", session="chat-1")) == ADVISED
+    assert await excluded(site, await ask(program, "r-3", "pay", session="chat-2")) == set()
+    assert await excluded(site, await ask(program, "r-4", "pay")) == ADVISED
+    other = await program.ask("r-4", action="pay", arguments={"amount": 10}, session="chat-3")
+    assert other.status_code == 409
