@@ -11,7 +11,7 @@ import pytest
 
 from agent.domain import checkpoints
 from agent.domain.judgement import ToolTraits
-from agent.domain.limits import LimitState
+from agent.domain.limits import Caller, LimitState
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.policy_lint import lint_policy
@@ -202,7 +202,7 @@ def _asks(policy: Policy, call: Call) -> bool:
         return judged.verdict == "ask"
     if policy.observed:
         return any(each.applies for each in judged.observed)
-    uses = policy.uses(action, call.facts, "shop", None)
+    uses = policy.uses(action, call.facts, Caller("shop"))
     return any(each.verdict == "ask" for each in _full(uses))
 
 
