@@ -11,9 +11,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     field_serializer,
-    model_serializer,
 )
 
 from agent.domain.description_template import render
@@ -123,25 +121,6 @@ class Terms(BaseModel):
     def _seconds(self, duration: timedelta) -> float:
         return duration.total_seconds()
 
-    @model_serializer(mode="wrap")
-    def _without_new_keys(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The previous version refuses unknown keys, so leave out unused new ones."""
-        made: dict[str, Any] = written(self)
-        return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}
-
-
-_NEW_KEYS = frozenset(
-    {
-        "email_facts",
-        "rejected_holds",
-        "rejected_again",
-        "allow_grants",
-        "grant_free",
-        "facts_max_age",
-        "money",
-    }
-)
-_UNUSED: tuple[Any, ...] = (None, False, (), [], {}, FACTS_MAX_AGE.total_seconds(), "refuse")
 
 CARDS_PER_MINUTE = 10
 

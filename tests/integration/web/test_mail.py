@@ -218,13 +218,6 @@ def test_facts_that_no_mail_can_carry_are_a_problem_of_the_policy(lines: str, pr
     assert problem in str(caught.value)
 
 
-def test_a_snapshot_without_email_facts_is_one_of_the_previous_version() -> None:
-    """Workers of the previous version can still read the requests of this one while nobody uses the key."""
-    assert "email_facts" not in rule(email=(FINANCE,)).snapshot()
-    used = rule(email_facts=("price",))
-    assert type(used).from_snapshot(used.snapshot()) == used
-
-
 def test_mail_that_cannot_be_sent_is_a_problem_of_the_policy() -> None:
     """`email` without a mail server refuses to load, with file and line; with one, or empty, it loads."""
     text = (

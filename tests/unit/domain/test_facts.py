@@ -58,11 +58,12 @@ def test_policy_knows_which_tools_have_rules_that_read_facts(rule: str, reads: b
 
 
 def test_how_old_told_facts_may_be_is_a_key_of_policy() -> None:
-    """A request's snapshot contains it only if it is set."""
+    """A request's snapshot contains it, in seconds, and is read back as it was."""
     text = "[[checkpoint]]\ncheckpoint_id = 'refunds'\naction_pattern = 'refund'\n"
     plain, longer = (load(text + more, filename="c.toml").rules[0] for more in ("", "facts_max_age = '10m'"))
-    assert "facts_max_age" not in plain.snapshot()
+    assert plain.snapshot()["facts_max_age"] == plain.facts_max_age.total_seconds()
     assert longer.snapshot()["facts_max_age"] == 600.0
+    assert type(longer).from_snapshot(longer.snapshot()) == longer
 
 
 LOOKUP = '[[facts]]\ntool = "refund"\nurl = "https://shop.example/facts"\n'
