@@ -2,13 +2,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from datetime import timedelta
-from functools import wraps
-from typing import ParamSpec, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 Duration = str | float | timedelta
 FORMS = 'a time such as "72h", "30m" or "1h30m", or a number of seconds'
@@ -49,20 +43,3 @@ def _number(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise ValueError(f"must be {FORMS}")
     return float(given)
-
-
-_FORMER = {"timeout_seconds": "timeout", "lease_seconds": "lease"}
-
-
-def by_former_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Accept ``timeout_seconds`` and ``lease_seconds`` of earlier versions."""
-
-    @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        for former in _FORMER.keys() & kwargs.keys():
-            if _FORMER[former] in kwargs:
-                raise TypeError(f"{function.__name__}() takes {_FORMER[former]} or {former}, not both")
-            kwargs[_FORMER[former]] = kwargs.pop(former)
-        return function(*args, **kwargs)
-
-    return called

@@ -13,11 +13,9 @@ SignoffError
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
 from signoff import formats
 from signoff.errors import SignoffError
-from signoff.former_names import former_name
 
 
 class PolicyError(SignoffError):
@@ -221,10 +219,3 @@ def _moment(at: object) -> str:
     if isinstance(at, datetime):
         at = formats.moment(at)
     return f" at {at}" if at else ""
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Older pickles look for errors here."""
-        return former_name(__name__, name)

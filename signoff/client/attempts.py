@@ -13,7 +13,7 @@ from signoff.client.facts import FactsOrFunction, look_up_now
 from signoff.client.operations import PATIENCE, TIMEOUT, get, give_up, path_of
 from signoff.client.retries import send_with_retries
 from signoff.client.reviews import Approval, ClaimedAction, Review, concluded
-from signoff.durations import Duration, by_former_names, seconds_of
+from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, MalformedArguments, SignoffError
 from signoff.values import Action
 
@@ -23,7 +23,6 @@ MAX_RESULT = 20_000
 MAX_ERROR = 4_000
 
 
-@by_former_names
 def claim(
     decision: Approval | Review | str,
     *,
@@ -75,7 +74,7 @@ def _claim(
     name, digest = _named(decision)
     body: dict[str, Any] = {"digest": digest} if digest else {}
     if lease_seconds is not None:
-        body["lease_seconds"] = lease_seconds
+        body["lease"] = lease_seconds
     if facts is not None:
         body["facts"] = facts
     call = HttpRequest(

@@ -23,7 +23,7 @@ from signoff.client.effects import (
 from signoff.client.facts import FactsFunction
 from signoff.client.guarded_function import GuardedFunction, TextOrFunction
 from signoff.client.operations import TIMEOUT
-from signoff.durations import Duration, by_former_names, seconds_of
+from signoff.durations import Duration, seconds_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -114,7 +114,6 @@ class ApprovalClient:
     get = _blocking(operations.get)
     pending = _blocking(operations.pending)
 
-    @by_former_names
     def requires_approval(
         self,
         action: str | None = None,
@@ -211,7 +210,6 @@ class AsyncApprovalClient:
     get = _awaited(operations.get)
     pending = _awaited(operations.pending)
 
-    @by_former_names
     def requires_approval(
         self,
         action: str | None = None,

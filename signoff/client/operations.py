@@ -22,7 +22,7 @@ from signoff.client.retries import (
 )
 from signoff.client.reviews import Approval, Review, Status, concluded
 from signoff.context_limit import fit_to_send
-from signoff.durations import Duration, by_former_names, seconds_of
+from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, Conflict, Unreachable
 from signoff.values import Action
 
@@ -43,7 +43,6 @@ EARLY = 0.5
 VERSION = "external"
 
 
-@by_former_names
 def ask(
     action: str | None,
     arguments: Mapping[str, Any] | None = None,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -105,17 +105,6 @@ class Approval:
     id: str | None = None
     digest: str | None = None
     notes: tuple[str, ...] = ()
-
-
-def _restore(approval: Approval, state: Sequence[Any]) -> None:
-    """Pickles of earlier versions have fewer fields."""
-    given = iter(state)
-    for each in fields(approval):
-        object.__setattr__(approval, each.name, next(given, each.default))
-
-
-# In the class, `dataclass` of Python 3.11.2 would replace it.
-Approval.__setstate__ = _restore  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)

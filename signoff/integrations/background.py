@@ -24,7 +24,7 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes
 from signoff.client import Approval, ApprovalClient, Review, concluded
 from signoff.client.facts import FactsFunction
-from signoff.durations import Duration, by_former_names
+from signoff.durations import Duration
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, Unreachable
 
 log = logging.getLogger("signoff.client")
@@ -100,7 +100,6 @@ class Background:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="signoff")
         self._sweeper = threading.Thread(target=self._sweep_until_stopped, name="signoff-sweep", daemon=True)
 
-    @by_former_names
     def handles(
         self,
         action: str,

@@ -35,7 +35,7 @@ except ImportError as missing:
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.facts import FactsOrFunction
 from signoff.client.webhook import is_from_signoff
-from signoff.durations import Duration, by_former_names, seconds_of
+from signoff.durations import Duration, seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, SignoffError
 from signoff.integrations.dbos_effects import (
     PATIENCE,
@@ -82,7 +82,6 @@ class DBOSApprovals:
         self._client = ApprovalClient(url, key)
         self._secret = webhook_secret
 
-    @by_former_names
     def await_approval(
         self,
         action: str | None = None,
@@ -99,7 +98,6 @@ class DBOSApprovals:
         """
         return blocking(self._waiting(action, dict(arguments or {}), timeout, more))
 
-    @by_former_names
     async def await_approval_async(
         self,
         action: str | None = None,
@@ -111,7 +109,6 @@ class DBOSApprovals:
         """`await_approval` for a coroutine workflow."""
         return await awaited(self._waiting(action, dict(arguments or {}), timeout, more))
 
-    @by_former_names
     def perform(
         self,
         decision: Approval,
@@ -130,7 +127,6 @@ class DBOSApprovals:
         """
         return blocking(self._performing(decision, function, idempotent, lease, facts))
 
-    @by_former_names
     async def perform_async(
         self,
         decision: Approval,

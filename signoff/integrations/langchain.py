@@ -18,7 +18,6 @@ except ImportError as error:
 from pydantic import ValidationError
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
-from signoff.durations import by_former_names
 from signoff.integrations.langgraph_interrupts import (
     ExactModel,
     GraphThread,
@@ -39,7 +38,6 @@ __all__ = [
 ]
 
 
-@by_former_names
 def resume_when_decided(
     client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
@@ -54,7 +52,6 @@ def resume_when_decided(
     )
 
 
-@by_former_names
 async def aresume_when_decided(
     client: AsyncApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:

@@ -22,7 +22,6 @@ from pydantic import ValidationError
 
 from signoff.canonical import canonical_bytes
 from signoff.client import ApprovalClient, AsyncApprovalClient
-from signoff.durations import by_former_names
 from signoff.integrations.background import Background, BackgroundCall, BackgroundResult
 from signoff.integrations.langgraph_interrupts import (
     ExactModel,
@@ -57,7 +56,6 @@ def call_key(runtime: ToolRuntime) -> str:
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
 
 
-@by_former_names
 def resume_when_decided(
     client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
@@ -70,7 +68,6 @@ def resume_when_decided(
     return client.do(resume_until_done(GraphThread(graph, config, asynchronous=False), AgentInbox(), options))
 
 
-@by_former_names
 async def aresume_when_decided(
     client: AsyncApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:

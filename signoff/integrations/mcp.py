@@ -33,7 +33,7 @@ from pydantic import BaseModel
 from signoff.client import Approval, AsyncApprovalClient, concluded
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.handover import hand_over
-from signoff.durations import Duration, by_former_names, seconds_of
+from signoff.durations import Duration, seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.mcp")
@@ -193,7 +193,6 @@ class ApprovalTools:
             raise
 
 
-@by_former_names
 def server(
     client: AsyncApprovalClient, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None
 ) -> MCPServer[Any]:
@@ -209,7 +208,6 @@ def server(
     return made
 
 
-@by_former_names
 def serve(url: str, key: str, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None) -> None:
     """Serve one client over standard input and output until it disconnects. Raises ValueError for an invalid address or
     key.

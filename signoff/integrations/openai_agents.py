@@ -42,7 +42,7 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
 from signoff.client.facts import FactsByTool, facts_of
-from signoff.durations import Duration, by_former_names, seconds_of
+from signoff.durations import Duration, seconds_of
 from signoff.errors import SignoffError
 from signoff.integrations.tool_calls import (
     CallOutcome,
@@ -103,7 +103,6 @@ class FileRunStore:
 class OpenAIApprovals:
     """One instance serves any number of runs."""
 
-    @by_former_names
     def __init__(
         self, client: AsyncApprovalClient, *, timeout: Duration = "1h", facts: FactsByTool = None
     ) -> None:
@@ -188,7 +187,6 @@ class OpenAIApprovals:
             kept = result.to_state().to_string()
             await store.write(key, kept)
 
-    @by_former_names
     async def decide(
         self,
         state: RunState[Any, Any],

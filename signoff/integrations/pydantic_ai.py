@@ -50,7 +50,7 @@ from signoff.canonical import parse_arguments
 from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import VERSION
-from signoff.durations import Duration, by_former_names, seconds_of
+from signoff.durations import Duration, seconds_of
 from signoff.errors import SignoffError
 from signoff.integrations.tool_calls import (
     CallOutcome,
@@ -106,7 +106,6 @@ class PydanticAIApprovals(AbstractCapability[Any]):
     ``timeout`` is how long ``answer`` waits for people. One instance serves any number of runs in one process.
     """
 
-    @by_former_names
     def __init__(
         self,
         client: AsyncApprovalClient,
@@ -121,7 +120,6 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         self._inside = inside
         self._given: dict[str, _Given] = {}
 
-    @by_former_names
     async def answer(
         self,
         requests: DeferredToolRequests,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Request
-from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from agent.domain.facts import Facts
 from agent.domain.request import ExecutionStatus
@@ -50,7 +50,6 @@ class ClaimIn(RequestModel):
     )
     lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE)] = Field(
         default=LEASE_SECONDS,
-        validation_alias=AliasChoices("lease", "lease_seconds"),  # earlier clients send lease_seconds
         description="How long the action may take. Without a result by then, people are asked what happened.",
     )
 

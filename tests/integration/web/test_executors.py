@@ -184,7 +184,7 @@ async def test_silence_is_doubt_and_people_settle_it(site: Street) -> None:
     """A claim without a result becomes in doubt; Retry on the card makes it claimable again, Mark as done ends it."""
     program = await site.program()
     await approved(site, program)
-    first = (await claim(program, lease_seconds=60)).json()
+    first = (await claim(program, lease=60)).json()
     await fall_silent(site, program)
     assert kind(await claim(program)) == (409, "claimed")
     late = await report(program, first["token"], status="failed", error="too late")
@@ -208,7 +208,7 @@ async def test_a_late_success_ends_the_doubt(site: Street) -> None:
     """The program reports after all that it is done: nobody has to settle it, and Retry is refused."""
     program = await site.program()
     await approved(site, program)
-    claimed_once = (await claim(program, lease_seconds=60)).json()
+    claimed_once = (await claim(program, lease=60)).json()
     await fall_silent(site, program)
     assert (await report(program, claimed_once["token"], result="refunded")).status_code == 200
     execution = (await program.get("/pending/r-1")).json()["execution"]

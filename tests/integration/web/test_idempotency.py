@@ -69,7 +69,7 @@ async def test_a_key_belongs_to_one_call(site: Street) -> None:
     """The same key with another body, or at another address, is 422; another program's key of that name is its own."""
     program = await approved(site)
     await claim(program, "once")
-    other = await claim(program, "once", lease_seconds=60)
+    other = await claim(program, "once", lease=60)
     assert (other.status_code, other.json()["type"]) == (422, "urn:signoff:idempotency-key-reused")
     elsewhere = await program.post("/pending/r-2/claim", json={}, headers={"Idempotency-Key": "once"})
     assert elsewhere.status_code == 422

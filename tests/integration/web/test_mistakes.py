@@ -80,11 +80,13 @@ async def test_a_wrong_verdict_names_the_words_that_there_are(site: Street) -> N
 
 
 async def test_a_time_is_written_in_one_way(site: Street) -> None:
-    """`lease` and `wait` take `"5m"` or seconds; `lease_seconds`, as earlier clients send it, still works."""
+    """`lease` and `wait` take `"5m"` or seconds; another spelling is refused, and the sentence names it."""
     program, grace = await site.program(), await site.reviewer()
-    for name, sent in (("one", {"lease": "5m"}), ("two", {"lease": 300}), ("three", {"lease_seconds": 300})):
+    for name, sent in (("one", {"lease": "5m"}), ("two", {"lease": 300})):
         await program.ask(name)
         await grace.decides(name)
         assert (await program.get(f"/pending/{name}?wait=5m")).json()["status"] == "approved"
         claimed = await program.post(f"/pending/{name}/claim", json=sent)
         assert claimed.json()["lease_seconds"] == 300, claimed.text
+    misspelt = await program.post("/pending/one/claim", json={"lease_seconds": 300})
+    assert (misspelt.status_code, "lease_seconds" in misspelt.json()["detail"]) == (422, True), misspelt.text

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from signoff import ApprovalClient, AsyncApprovalClient
-from signoff.client import attempts, operations
-from signoff.durations import Duration, by_former_names, seconds_of
+from signoff.durations import seconds_of
 
 
 @pytest.mark.parametrize(
@@ -47,27 +45,3 @@ def test_a_length_of_time_is_within_a_century(length: Any) -> None:
     """Added to the present it is still a date, and never in the past."""
     with pytest.raises(ValueError, match=r"must not be negative|must be at most 36500d"):
         seconds_of(length)
-
-
-def test_programs_of_earlier_versions_keep_their_keywords() -> None:
-    """``timeout_seconds`` and ``lease_seconds`` mean ``timeout`` and ``lease``; one length is not given twice."""
-
-    @by_former_names
-    def wait(timeout: Duration = 1, *, lease: Duration = 2) -> tuple[Duration, Duration]:
-        return timeout, lease
-
-    former: Any = wait
-    assert former(timeout_seconds=300, lease_seconds=60) == (300, 60)
-    assert former(5, lease="1h") == (5, "1h")
-    with pytest.raises(TypeError, match="wait\\(\\) takes timeout or timeout_seconds, not both"):
-        former(timeout=1, timeout_seconds=1)
-
-
-@pytest.mark.parametrize(
-    "door",
-    [operations.ask, attempts.claim, ApprovalClient.requires_approval, AsyncApprovalClient.requires_approval],
-)
-def test_every_door_of_the_client_takes_former_keywords(door: Any) -> None:
-    """They are renamed before anything else looks at them."""
-    with pytest.raises(TypeError, match="takes timeout or timeout_seconds, not both"):
-        door(None, "x", timeout=1, timeout_seconds=1)
