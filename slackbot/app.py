@@ -11,7 +11,6 @@ from typing import Any
 import structlog
 from starlette.routing import BaseRoute, Route
 
-from agent.database import migrations
 from agent.database.pools import Database
 from agent.domain.errors import OutdatedPolicy
 from agent.domain.policy import Policy
@@ -305,12 +304,10 @@ class Service:
     async def _check_database(self) -> str:
         try:
             async with asyncio.timeout(2), self.db.connection() as connection:
-                found, oldest = await views.schema_version(connection)
+                found = await views.schema_version(connection)
         except Exception as error:  # any error means: not ready
             return str(error).splitlines()[0] if str(error) else "does not answer"
-        if migrations.is_compatible(found, oldest):
-            return "ok"
-        return f"its schema is at {found or 'nothing'}, not {migrations.head()}"
+        return found.problem() or "ok"
 
     def _model_health(self) -> str:
         return self._model.last_problem or "ok"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, Self
 
 import psycopg
@@ -20,11 +22,67 @@ from agent.database.locations import migrations_path
 if TYPE_CHECKING:
     from alembic.config import Config
 
+_VERSION: LiteralString = "SELECT version_num FROM {schema}.alembic_version"
 _OLDEST: LiteralString = """
 SELECT w.oldest FROM {schema}.works_with AS w JOIN {schema}.alembic_version AS a ON a.version_num = w.version
 """
+_LINEAGE: LiteralString = "SELECT marker FROM {schema}.lineage"
 _NO_RIGHT = errors.InsufficientPrivilege.sqlstate
 _ONE_AT_A_TIME = threading.Lock()  # alembic's environment is in module globals
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """`version`: `None`, nothing is there. `oldest`: the first code version that works with it."""
+
+    version: str | None
+    oldest: str | None
+    lineage: str | None
+
+    @property
+    def is_of_this_lineage(self) -> bool:
+        return self.version is None or self.lineage == lineage()
+
+    def problem(self) -> str | None:
+        """Why this code cannot work with it."""
+        if not self.is_of_this_lineage:
+            return f"its schema {OtherLineage.what(self.version)}"
+        if self.version == head() or self._is_newer_and_works_with_this():
+            return None
+        return f"its schema is at {self.version or 'nothing'}, not {head()}"
+
+    def _is_newer_and_works_with_this(self) -> bool:
+        return self.version is not None and self.oldest is not None and self.oldest <= head() < self.version
+
+
+class OtherLineage(DatabaseUnusable):
+    """Another text of the first revision made the schema, so no revision leads from there to this one."""
+
+    def __init__(self, place: object, version: str | None, remedy: str) -> None:
+        self.version, self.remedy = version, remedy
+        self.detail = f"{place} {self.what(version)}"
+        super().__init__(f"{self.detail}: {remedy}")
+
+    @staticmethod
+    def what(version: str | None) -> str:
+        return (
+            f"was made by another checkout of Signoff, before the first release (version {version}), "
+            "and cannot be upgraded"
+        )
+
+    @classmethod
+    def at(cls, address: Address, version: str | None) -> Self:
+        name = quoted(address.schema)
+        remedy = (
+            "set SIGNOFF_DB_SCHEMA to a new name or DATABASE_URL to an empty database, or give up all its requests, "
+            f"runs and audit rows with DROP SCHEMA {name} CASCADE"
+        )
+        return cls(f"schema {name} of the database {address}", version, remedy)
+
+    def in_folder(self, folder: Path) -> Self:
+        """The same about an embedded server's data."""
+        remedy = "move that folder away, or delete it if you need nothing of it, and try again"
+        return type(self)(f"the data in {folder}", self.version, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +103,11 @@ class Target:
         return cls(Address.read(url, schema), given.get("role", APP_ROLE), login)
 
     def preparation(self) -> list[str]:
-        settings = {"signoff.role": self.role, "signoff.login": self.login or ""}
+        settings = {
+            "signoff.role": self.role,
+            "signoff.login": self.login or "",
+            "signoff.lineage": lineage(),
+        }
         return [
             f"CREATE SCHEMA IF NOT EXISTS {quoted(self.owner.schema)}",
             f"SET LOCAL search_path TO {quoted(self.owner.schema)}, pg_temp",
@@ -71,15 +133,41 @@ def downgrade(
     _run("downgrade", _target(url, schema, owner_url, role), to)
 
 
-def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | None:
+def inspect(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> SchemaVersion:
     """Raises DatabaseUnusable (too old, not readable) and DatabaseUnavailable."""
-    return _ask(Address.read(url, schema), "SELECT version_num FROM {schema}.alembic_version", role)
+    address = Address.read(url, schema)
+    with _translated_errors(address), _connect(address, autocommit=True) as connection:
+        try:
+            return _found(connection, schema)
+        except errors.InsufficientPrivilege:  # the login has no rights if another role owns the schema
+            pass
+        try:
+            connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+            return _found(connection, schema)
+        except (errors.InsufficientPrivilege, errors.InvalidParameterValue):
+            raise DatabaseUnusable(
+                f"the login of {address} may not assume the role {role}; `signoff db upgrade` grants it, "
+                "with SIGNOFF_OWNER_URL set to the owner of the schema"
+            ) from None
 
 
-def is_compatible(found: str | None, oldest: str | None) -> bool:
-    """Schema `found` works with code from `oldest` on."""
-    mine = head()
-    return found == mine or (found is not None and oldest is not None and oldest <= mine < found)
+def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | None:
+    """Raises like `inspect`."""
+    return inspect(url, schema, role=role).version
+
+
+@cache
+def lineage() -> str:
+    """The digest of the first revision's files. The first release replaces it by its value."""
+    digest = hashlib.sha256()
+    for path in schema_files():
+        digest.update(f"{path.name}\n{path.read_text(encoding='utf-8')}".encode())
+    return digest.hexdigest()
+
+
+def schema_files() -> list[Path]:
+    """What the first revision executes, in this order."""
+    return sorted((migrations_path() / "sql" / _versions()[0]).glob("*.sql"))
 
 
 def run_file(name: str) -> None:
@@ -93,24 +181,18 @@ def run_file(name: str) -> None:
         op.get_bind().exec_driver_sql(statements, execution_options={"no_parameters": True})
 
 
-def _ask(address: Address, question: LiteralString, role: str) -> str | None:
-    query = sql.SQL(question).format(schema=sql.Identifier(address.schema))
-    with _translated_errors(address), _connect(address, autocommit=True) as connection:
-        for attempt in ("login", "role"):
-            try:
-                if attempt == "role":  # the login has no rights if another role owns the schema
-                    connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
-                row = connection.execute(query).fetchone()
-                return str(row[0]) if row else None
-            except (errors.UndefinedTable, errors.InvalidSchemaName):
-                return None
-            except (errors.InsufficientPrivilege, errors.InvalidParameterValue):
-                if attempt == "role":
-                    raise DatabaseUnusable(
-                        f"the login of {address} may not assume the role {role}; `signoff db upgrade` grants it, "
-                        "with SIGNOFF_OWNER_URL set to the owner of the schema"
-                    ) from None
-    raise AssertionError("unreachable")
+def _found(connection: psycopg.Connection[Any], schema: str) -> SchemaVersion:
+    return SchemaVersion(*(_answer(connection, each, schema) for each in (_VERSION, _OLDEST, _LINEAGE)))
+
+
+def _answer(connection: psycopg.Connection[Any], question: LiteralString, schema: str) -> str | None:
+    query = sql.SQL(question).format(schema=sql.Identifier(schema))
+    try:
+        with connection.transaction():
+            row = connection.execute(query).fetchone()
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return None
+    return str(row[0]) if row else None
 
 
 @cache
@@ -119,15 +201,17 @@ def head() -> str:
 
 
 def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
-    """Whether `upgrade` has work. Raises DatabaseUnusable if the schema is too new."""
-    found = current(url, schema, role=role)
-    if found is not None and found not in _versions():
-        if is_compatible(found, _ask(Address.read(url, schema), _OLDEST, role)):
-            return False
-        raise DatabaseUnusable(
-            f'schema "{schema}" of {Address.read(url)} has version {found}; this Signoff is older'
-        )
-    return found != head()
+    """Whether `upgrade` has work. Raises DatabaseUnusable if the schema is too new, and OtherLineage."""
+    found = inspect(url, schema, role=role)
+    if not found.is_of_this_lineage:
+        raise OtherLineage.at(Address.read(url, schema), found.version)
+    if found.version is None or found.version in _versions():
+        return found.version != head()
+    if found.problem() is None:
+        return False
+    raise DatabaseUnusable(
+        f'schema "{schema}" of {Address.read(url)} has version {found.version}; this Signoff is older'
+    )
 
 
 @contextmanager
@@ -148,6 +232,10 @@ def session(target: Target) -> Iterator[Connection]:
         exists = connection.scalar(text("SELECT 1 FROM pg_namespace WHERE nspname = :name"), {"name": schema})
         for statement in target.preparation()[1 if exists else 0 :]:
             connection.exec_driver_sql(statement)
+        raw: Any = connection.connection.driver_connection
+        found = _found(raw, schema)
+        if not found.is_of_this_lineage:
+            raise OtherLineage.at(target.owner, found.version)
         yield connection
 
 
@@ -176,7 +264,7 @@ def _run(step: str, target: Target, revision: str) -> None:
 
 def _unprivileged(target: Target, error: BaseException) -> str:
     asked = in_one_line(error).removeprefix("(psycopg.errors.InsufficientPrivilege) ")
-    if "run this once" in asked:  # 0001-rights.sql says what to do
+    if "run this once" in asked:  # 9-rights.sql says what to do
         return f"the database {target.owner} refused: {asked}"
     if target.login is None:
         mend = "set SIGNOFF_OWNER_URL to a login that owns the schema, or may create it"

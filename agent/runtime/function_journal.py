@@ -1,7 +1,7 @@
 """Matches a running function agent with its run's record.
 
-Calls recorded while no other was open (by earlier versions: all) are matched by number, calls open beside others by
-place (`branches`). Answers come in their recorded order, so even a race between tasks ends as before.
+Calls recorded while no other was open are matched by number, calls open beside others by place (`branches`). Answers
+come in their recorded order, so even a race between tasks ends as before.
 """
 
 from __future__ import annotations

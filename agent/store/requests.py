@@ -149,7 +149,6 @@ class Revision:
 
 def revise(tx: Transaction, revision: Revision) -> None:
     """The rationale and context stay."""
-    # First: the trigger of earlier versions then finds the editor excluded and writes nothing.
     tx.add(_ADVANCE, id=revision.request_id, n=revision.n, excluded=exclusions.as_json(revision.excluded))
     author, content = audit.actor(revision.editor), _content(revision.action, revision.facts)
     tx.add(_INSERT_EDIT, **columns(revision, author=author, changes=_changes(revision.changes), **content))

@@ -142,7 +142,6 @@ WITH locked AS (
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 ), taken AS (
     UPDATE agent_run AS run SET lease_epoch = run.lease_epoch + 1, lease_worker = :worker,
-                                branches_epoch = CASE WHEN run.branches THEN run.lease_epoch + 1 END,
                                 lease_until = clock_timestamp() + make_interval(secs => :seconds)
     FROM locked WHERE run.id = locked.id
       AND run.inputs > run.heard AND run.status IN ('working', 'pending_approval')

@@ -60,7 +60,7 @@ SELECT r.policy, r.team_id, r.channel_id, r.principal, r.client_id, r.source, r.
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.id = :id
 """)
-# It also lapses, so that older versions, which do not know void requests, refuse its claim.
+# It also lapses: nothing can be claimed by it any more.
 _VOID = text("""
 UPDATE approval_request
 SET voided_at = clock_timestamp(), lapse_at = NULL, lapsed_at = clock_timestamp(),

@@ -67,11 +67,14 @@ def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = Tr
             raise SettingsError(["no database: set DATABASE_URL, or use --embedded"])
         yield configured.database_url.get_secret_value()
         return
-    server = embedded_server.start(locations.data_home() / "postgres")
+    folder = locations.data_home() / "postgres"
+    server = embedded_server.start(folder)
     try:
         if migrate:
             migrations.upgrade(server.url, configured.db_schema, role=configured.db_role)
         yield server.url
+    except migrations.OtherLineage as error:
+        raise error.in_folder(folder) from None
     finally:
         server.stop()
 

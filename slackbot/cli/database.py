@@ -23,5 +23,6 @@ def current(use_embedded: EmbeddedFlag = False) -> None:
     """Show the schema's revision, and the one that this version needs."""
     configured = read_settings()
     with database_url(configured, use_embedded, migrate=False) as url:
-        found = migrations.current(url, configured.db_schema, role=configured.db_role)
-    typer.echo(f"at {found or 'nothing'}, needs {migrations.head()}")
+        found = migrations.inspect(url, configured.db_schema, role=configured.db_role)
+    made = "" if found.is_of_this_lineage else ", made by another checkout"
+    typer.echo(f"at {found.version or 'nothing'}{made}, needs {migrations.head()}")

@@ -96,6 +96,8 @@ async def _database(configured: Settings, database: Database | None, url: str | 
     schema, role = configured.db_schema, configured.db_role
     try:
         behind = await asyncio.to_thread(migrations.pending, url, schema, role=role)
+    except migrations.OtherLineage as error:
+        return Finding("database", False, error.detail, error.remedy)
     except DatabaseUnusable as error:
         return Finding("database", False, str(error), "upgrade Signoff or the server, or fix DATABASE_URL")
     except SignoffError as error:

@@ -6,10 +6,12 @@ import asyncio
 import json
 import logging
 import re
+import shutil
 import socket
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
@@ -20,7 +22,7 @@ import pytest
 import structlog
 from sqlalchemy import text
 
-from agent.database import migrations
+from agent.database import embedded_server, migrations
 from agent.database.address import Address
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
@@ -30,6 +32,7 @@ from agent.usecases import policy as policies
 from slack_sandbox import SlackSandbox
 from slackbot import settings
 from slackbot.service import logs
+from tests.conftest import new_home
 from tests.integration.command import APP_TOKEN, BOT_TOKEN, CHECKPOINTS, PASSWORD, SECRETS, SIGNING, Command
 from tests.integration.crash.process import Serve
 from tests.integration.service.conftest import until
@@ -241,6 +244,56 @@ def test_db_upgrade_can_be_repeated(signoff: Command, empty_url: str) -> None:
         f"at {migrations.head()}, needs {migrations.head()}"
         in signoff("db", "current", DATABASE_URL=empty_url).said
     )
+
+
+@pytest.mark.parametrize("arguments", [("serve",), ("db", "upgrade"), ("runs", "list"), ("audit", "verify")])
+def test_a_schema_of_another_checkout_is_refused_in_one_line(
+    signoff: Command, database_url: str, owner: psycopg.Connection[Any], arguments: tuple[str, ...]
+) -> None:
+    """Nothing leads from there to here: the line says what to do, and `db current` why."""
+    owner.execute("CREATE OR REPLACE VIEW lineage AS SELECT 'another'::text AS marker")
+    [line] = signoff.is_wrong(*arguments)
+    assert "was made by another checkout of Signoff" in line
+    assert 'DROP SCHEMA "signoff" CASCADE' in line
+    assert f"at {migrations.head()}, made by another checkout, needs" in signoff("db", "current").said
+
+
+@pytest.mark.parametrize("arguments", [("serve",), ("db", "upgrade"), ("pause", "agent")])
+def test_embedded_data_of_another_checkout_is_left_alone(
+    signoff: Command, embedded_home: Path, arguments: tuple[str, ...]
+) -> None:
+    """The line names the folder to move away; what is in it stays, and once it is moved, everything begins anew."""
+    folder = embedded_home / "postgres"
+    with embedded(folder) as owner:
+        migrations.upgrade(owner)
+        with psycopg.connect(Address.read(owner).conninfo(), autocommit=True) as connection:
+            connection.execute("CREATE OR REPLACE VIEW lineage AS SELECT 'another'::text AS marker")
+            connection.execute("INSERT INTO pause (scope, by) VALUES ('*', 'cli:ada')")
+    settings = {"SIGNOFF_HOME": str(embedded_home), "DATABASE_URL": None}
+    [line] = signoff.is_wrong(*arguments, "--embedded", **settings)
+    assert f"the data in {folder} was made by another checkout of Signoff" in line
+    assert "move that folder away" in line
+    with embedded(folder) as owner, psycopg.connect(Address.read(owner).conninfo()) as connection:
+        assert connection.execute("SELECT by FROM pause").fetchall() == [("cli:ada",)]
+    folder.rename(embedded_home / "before")
+    assert signoff("db", "upgrade", "--embedded", **settings).status == 0
+
+
+@pytest.fixture
+def embedded_home() -> Iterator[Path]:
+    """For `SIGNOFF_HOME`, where the server's own user may pass."""
+    home = new_home()
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def embedded(folder: Path) -> Iterator[str]:
+    server = embedded_server.start(folder, durable=False)
+    try:
+        yield server.url
+    finally:
+        server.stop()
 
 
 def test_audit_verify_finds_a_changed_row(

@@ -20,19 +20,20 @@ VOTE, LATER_VOTE = "00000000-0000-7000-8000-000000000005", "00000000-0000-7000-8
 WORLD = f"""
     INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted)
         VALUES ('{RUN}', 'refunds', '1', 'refund order 7', 'slack', 'none');
-    INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, state, blocking, action, digest)
-        VALUES ('{CALL}', '{RUN}', 1, 0, 'call_1', 'refund', '{{}}', 'asked', true, 'a', sha256('a'));
+    INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, state, blocking, action,
+            digest)
+        VALUES ('{CALL}', '{RUN}', 'refunds', 1, 0, 'call_1', 'refund', '{{}}', 'asked', true, 'a', sha256('a'));
     INSERT INTO approval_request (id, principal, client_id, content_digest, source, run_id, call_id, agent,
-            agent_version, requester_asserted, checkpoint_id, policy, policy_digest, approvers, risk,
-            approvals_required, team_id, channel_id, expires_at)
+            agent_version, requester_asserted, checkpoint_id, policy, policy_digest, policy_epoch, approvers, excluded,
+            risk, approvals_required, team_id, channel_id, expires_at)
         VALUES ('{REQUEST}', 'runtime', 'c1', sha256('c'), 'run', '{RUN}', '{CALL}', 'refunds', '1', 'none', 'large',
-            '{{}}', sha256('p'), '["channel"]', 'high', 1, 'T1', 'C1', clock_timestamp() + interval '1 day');
+            '{{}}', sha256('p'), 0, '["channel"]', '[]', 'high', 1, 'T1', 'C1', clock_timestamp() + interval '1 day');
     INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
         VALUES ('{REQUEST}', 1, 'refund', '1', 'a', sha256('a'), 'agent', 'Refund order 7', '{{"why": "broken"}}');
     INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
         VALUES ('{VOTE}', '{REQUEST}', 1, 'T1', 'U1', 'approve', 'slack_button');
-    INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, worker, lease_until)
-        VALUES ('{EXECUTION}', '{CALL}', '{REQUEST}', 1, sha256('a'), false, 'w1', clock_timestamp());
+    INSERT INTO execution (id, call_id, request_id, attempt, digest, policy_epoch, idempotent, worker, lease_until)
+        VALUES ('{EXECUTION}', '{CALL}', '{REQUEST}', 1, sha256('a'), 0, false, 'w1', clock_timestamp());
     INSERT INTO approval_grant (request_id, agent, tool, checkpoint_id, agents, until, max_uses, max_sum)
         VALUES ('{REQUEST}', 'refunds', 'refund', 'large', '{{refunds}}', now() + interval '1 day', 1, 10);
     INSERT INTO retry_vote (execution_id, team_id, user_id) VALUES ('{EXECUTION}', 'T1', 'U1');
@@ -138,7 +139,6 @@ BROKEN = {
     "ck_tool_call_digest_of_action": "UPDATE tool_call SET action = 'another'",
     "ck_tool_call_answered_with_time": "UPDATE tool_call SET state = 'answered', answer_kind = 'result'",
     "ck_tool_call_ended_with_kind": "UPDATE tool_call SET state = 'refused'",
-    "ck_tool_call_open_with_agent": "UPDATE tool_call SET agent = NULL",
     "ck_tool_call_judged_has_action": "UPDATE tool_call SET action = NULL, digest = NULL",
     "ck_approval_request_expires_after_created": "UPDATE approval_request SET expires_at = created_at",
     "ck_approval_request_at_least_one_approval": "UPDATE approval_request SET approvals_required = 0",
@@ -253,17 +253,18 @@ BROKEN = {
         INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted, start_key)
             VALUES ('{CALL}', 'a', '1', 't', 'p', 'none', 'k')""",
     "uq_tool_call_run_id_turn_index": f"""
-        INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, blocking)
-            VALUES ('{RUN}', '{RUN}', 1, 0, 'call_1', 'refund', '', true)""",
+        INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking)
+            VALUES ('{RUN}', '{RUN}', 'refunds', 1, 0, 'call_1', 'refund', '', true)""",
     "uq_vote_live": f"""
         INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
             VALUES ('{LATER_VOTE}', '{REQUEST}', 1, 'T1', 'U1', 'reject', 'slack_button')""",
     "uq_execution_open_call": f"""
-        INSERT INTO execution (id, call_id, attempt, digest, idempotent, worker, lease_until)
-            VALUES ('{RUN}', '{CALL}', 2, '', false, 'w2', now())""",
+        INSERT INTO execution (id, call_id, attempt, digest, policy_epoch, idempotent, worker, lease_until)
+            VALUES ('{RUN}', '{CALL}', 2, '', 0, false, 'w2', now())""",
     "uq_execution_open_request": f"""
-        INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until)
-            VALUES ('{RUN}', '{REQUEST}', 2, '', false, 'w2', '', now())""",
+        INSERT INTO execution (id, request_id, attempt, digest, policy_epoch, idempotent, worker, claim_hash,
+                               lease_until)
+            VALUES ('{RUN}', '{REQUEST}', 2, '', 0, false, 'w2', '', now())""",
     "uq_card_place_channel_card": f"""
         INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
             VALUES (repeat('m', 22), '{REQUEST}', 'channel', 'T1', 'C2')""",
@@ -292,6 +293,27 @@ def test_broken_combination_is_refused(shared: tuple[Connection, Connection], co
     with pytest.raises(errors.IntegrityError) as caught:
         owner.execute(BROKEN[constraint])
     assert caught.value.diag.constraint_name == constraint
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("approval_request", "excluded"),
+        ("approval_request", "policy_epoch"),
+        ("execution", "policy_epoch"),
+        ("tool_call", "agent"),
+    ],
+)
+def test_a_row_that_leaves_it_open_is_refused(
+    shared: tuple[Connection, Connection], table: str, column: str
+) -> None:
+    """Who may not approve, which policy was applied and whose work it is are stated in every row."""
+    owner, _ = shared
+    row = sql.SQL("INSERT INTO {0} SELECT (jsonb_populate_record(t, {1})).* FROM {0} AS t")
+    open_ = sql.Literal(f'{{"{column}": null}}')
+    with pytest.raises(errors.NotNullViolation) as caught:
+        owner.execute(row.format(sql.Identifier(table), open_))
+    assert caught.value.diag.column_name == column
 
 
 def test_every_check_is_tried(shared: tuple[Connection, Connection]) -> None:
@@ -481,6 +503,7 @@ def test_a_run_goes_with_all_but_its_audit(fresh: tuple[Connection, Connection])
         "DROP TABLE audit_event",
         "CREATE TABLE signoff.mine (id integer)",
         "UPDATE alembic_version SET version_num = '0'",
+        "CREATE OR REPLACE VIEW lineage AS SELECT 'ours'::text AS marker",
     ],
 )
 def test_the_service_may_not(shared: tuple[Connection, Connection], attempt: str) -> None:

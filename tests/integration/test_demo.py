@@ -17,15 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 
+from agent.database import embedded_server, migrations
+from agent.database.address import Address
 from slack_sandbox import demo_workspace
 from slack_sandbox.model import MODEL_NAME, ScriptedModel
 from slackbot.cli.templates import write as write_starter
 from slackbot.demo import guided_agents, guided_scenes, play, run_demo
 from slackbot.demo import model as models
 from slackbot.demo.actors import Actors
-from slackbot.demo.environment import _hold_port, _sandbox, open_environment
+from slackbot.demo.environment import DATABASE, _database, _hold_port, _sandbox, open_environment
 from slackbot.demo.rules import folder_policy, workspace_of_agents
 from slackbot.demo.scene import Scene
 from slackbot.demo.workdir import claim_workdir
@@ -120,6 +123,24 @@ def test_the_demo_plays_the_main_job_by_itself(scratch: Path, demos: list[Demo])
     observed = {check["what"]: check["observed"] for check in killed["checks"]}
     assert observed["the service was killed by signal"] == [9]
     assert observed["attempts to run the refund in total"] == 1
+
+
+async def test_a_demo_over_the_data_of_an_earlier_checkout_begins_anew(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start says that it has an empty database, and has one, whatever an earlier checkout left there."""
+    monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
+    said: list[str] = []
+    with claim_workdir() as workdir:
+        server = embedded_server.start(workdir.postgres, durable=False)
+        with psycopg.connect(Address.read(server.fresh_database(DATABASE)).conninfo()) as connection:
+            connection.execute("CREATE SCHEMA signoff CREATE TABLE alembic_version (version_num text)")
+            connection.execute("INSERT INTO signoff.alembic_version VALUES ('0033')")
+        server.stop()
+        async with AsyncExitStack() as stack:
+            url = _database(stack, workdir, said.append)
+            assert not migrations.pending(url)
+    assert said == ["PostgreSQL, embedded, with an empty database"]
 
 
 def test_a_killed_demo_is_cleared_away_and_ctrl_c_leaves_nothing(scratch: Path, demos: list[Demo]) -> None:

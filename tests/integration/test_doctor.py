@@ -7,7 +7,9 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
+import psycopg
 import pytest
 
 from agent.database.pools import Database
@@ -188,6 +190,17 @@ async def test_a_schema_that_is_behind_is_found(clinic: Clinic, empty_url: str) 
     """The address in use is looked at, also when nothing is there yet, not even the service's role."""
     sick = await clinic.sick(DATABASE_URL=empty_url)
     assert (sick.part, sick.remedy) == ("database", "run `signoff db upgrade`")
+
+
+async def test_a_schema_of_another_checkout_is_found(clinic: Clinic, owner: psycopg.Connection[Any]) -> None:
+    """The finding says what it is; the remedy, where to go from there."""
+    owner.execute("CREATE OR REPLACE VIEW lineage AS SELECT 'another'::text AS marker")
+    sick = await clinic.sick()
+    assert sick.part == "database"
+    assert re.fullmatch(
+        r'schema "signoff" of .* was made by another checkout .* cannot be upgraded', sick.detail
+    )
+    assert sick.remedy.startswith("set SIGNOFF_DB_SCHEMA to a new name or DATABASE_URL to an empty database")
 
 
 async def test_what_a_restored_backup_would_start_is_told(

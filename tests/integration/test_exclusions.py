@@ -7,7 +7,6 @@ from typing import Any, Literal
 from uuid import UUID
 
 import pytest
-from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal, Scope
@@ -33,35 +32,11 @@ from tests.integration.asking import (
     column,
     question,
     reviewer,
-    rows,
     rule,
     write,
 )
 
 EVE, MAX, ZOE = (Person(TEAM, user) for user in ("U0EVE", "U0MAX", "U0ZOE"))
-
-ASK_OF_0003 = text("""
-    INSERT INTO approval_request (id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no,
-        agent, agent_version, requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy,
-        policy_digest, approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at)
-    SELECT gen_random_uuid(), principal, api_key_id, client_id || ' of 0003', content_digest, source, run_id, call_id,
-           ask_no + 100, agent, agent_version, requester_team_id, requester_user_id, requester_asserted, checkpoint_id,
-           policy, policy_digest, approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at
-    FROM approval_request WHERE id = :id RETURNING excluded
-""")
-"""What version 0003 writes of the same question."""
-
-EDIT_OF_0003 = (
-    """
-    INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
-                                  description, rationale, context, editor_team_id, editor_user_id, changes)
-    SELECT request_id, n + 1, tool, tool_version, action, digest, arguments, facts, 'slack:' || :user, description,
-           rationale, context, :team, :user, '[]'
-    FROM request_revision WHERE request_id = :id AND n = :n
-    """,
-    "UPDATE approval_request SET revision = :n + 1 WHERE id = :id AND status = 'waiting'",
-)
-"""What version 0003 writes of an edit."""
 
 
 async def begin(db: Database, **changes: Any) -> UUID:
@@ -117,13 +92,6 @@ async def excluded(db: Database, asked: Asked) -> set[tuple[str, str]]:
     return {(each["user"], each["why"]) for each in stored}
 
 
-async def as_written_by_0003(db: Database, asked: Asked) -> set[tuple[str, str]]:
-    """Who is excluded from the same question, opened by a worker of version 0003."""
-    async with db.transaction() as tx:
-        (stored,) = (await tx.execute(ASK_OF_0003, {"id": asked.request_id})).scalars()
-    return {(each["user"], each["why"]) for each in stored}
-
-
 async def expire_and_ask_again(db: Database, asked: Asked) -> UUID:
     """The call that asks the same once more, after nobody decided in time."""
     await write(
@@ -158,7 +126,6 @@ async def test_asking_and_instructing_excludes(database: Database) -> None:
         (EVE.user_id, "instructor"),
     }
     assert await excluded(database, asked) == expected
-    assert await as_written_by_0003(database, asked) == expected
     assert await refusals(database, asked) == {
         ADA.user_id: Refusal.SELF_REVIEW,
         GRACE.user_id: Refusal.SELF_REVIEW,
@@ -227,7 +194,6 @@ async def test_own_words_count_below(database: Database) -> None:
     below = await begin(database, parent_run_id=top, parent_call_id=handed)
     asked = await ask_about(database, below)
     assert (GRACE.user_id, "adviser") in await excluded(database, asked)
-    assert await as_written_by_0003(database, asked) == await excluded(database, asked)
 
 
 async def test_advice_after_the_proposal_does_not_count(database: Database) -> None:
@@ -248,7 +214,6 @@ async def test_advice_after_the_proposal_does_not_count(database: Database) -> N
     opened = await requests.open(database, question(run_id, again, rule(), order=1))
     repeated = await asked_as(database, opened.request_id, again, run_id)
     assert await excluded(database, repeated) == {(ADA.user_id, "requester")}
-    assert await as_written_by_0003(database, repeated) == {(ADA.user_id, "requester")}
 
 
 async def test_every_editor_stays_excluded(database: Database) -> None:
@@ -269,12 +234,10 @@ async def test_every_editor_stays_excluded(database: Database) -> None:
     opened = await executions.void_and_ask(database, asked.call_id, new)
     again = replace(asked, request_id=opened.request_id)
     assert await excluded(database, again) == expected
-    assert await as_written_by_0003(database, again) == expected
     repeats = await expire_and_ask_again(database, again)
     opened = await requests.open(database, question(run_id, repeats, rule()))
     repeated = replace(asked, request_id=opened.request_id)
     assert await excluded(database, repeated) == expected
-    assert await as_written_by_0003(database, repeated) == expected
 
 
 async def test_every_editor_stays_excluded_when_a_program_is_asked_again(database: Database) -> None:
@@ -314,42 +277,6 @@ async def test_policy_lifts_exclusions(database: Database) -> None:
     )
     await edit(database, asked, GRACE, 1)
     assert await excluded(database, asked) == set()
-    assert await as_written_by_0003(database, asked) == set()
-
-
-async def test_edits_by_version_0003(database: Database) -> None:
-    """An edit written by a worker of version 0003 excludes its editor, once, where the policy says so."""
-    run_id = await begin(database)
-    strict = await ask_about(database, run_id)
-    for n, person in enumerate((GRACE, GRACE, ADA), start=1):
-        for statement in EDIT_OF_0003:
-            values = {"id": strict.request_id, "n": n, "team": TEAM, "user": person.user_id}
-            await write(database, statement, **values)
-    assert await excluded(database, strict) == {(ADA.user_id, "requester"), (GRACE.user_id, "editor")}
-    (count,) = await column(
-        database,
-        "SELECT jsonb_array_length(excluded) FROM approval_request WHERE id = :id",
-        id=strict.request_id,
-    )
-    assert count == 2
-    lenient = await ask_about(database, await begin(database), editor_may_approve=True)
-    for statement in EDIT_OF_0003:
-        await write(database, statement, id=lenient.request_id, n=1, team=TEAM, user=GRACE.user_id)
-    assert await excluded(database, lenient) == {(ADA.user_id, "requester")}
-
-
-async def test_the_migration_finds_the_same(database: Database) -> None:
-    """The function that the migration fills old rows with agrees with what was stored when they were written."""
-    run_id = await begin(database)
-    await runs.add_message(database, run_id, "also refund order 9", LINUS, "m-1")
-    asked = await ask_about(database, run_id)
-    await edit(database, asked, GRACE, 1)
-    await alone.vote(database, ballot(asked, reviewer(EVE), "reject", reason="half", revision=2))
-    await runs.answer_call(database, asked.call_id)
-    await ask_about(database, run_id, 2)
-    for stored, filled in await rows(database, "SELECT excluded, exclusions(r) FROM approval_request AS r"):
-        assert stored == filled
-        assert len(stored) >= 3
 
 
 async def test_exclusions_stay(database: Database) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,16 +11,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
 from sqlalchemy import create_engine
 
 from agent.database import locations, migrations
-from agent.database.address import Address
+from agent.database.address import APP_ROLE, Address
 from agent.database.errors import DatabaseUnavailable, DatabaseUnusable
+from agent.database.migrations import OtherLineage
 from agent.store.tables import metadata
+from tests.integration import next_revision
 from tests.warm_python import program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +78,7 @@ def test_up_down_up(empty_url: str) -> None:
         "alembic_version",
         "alembic_version_pkc",
     }
-    assert not {kind for kind, _ in left} & {"function", "trigger"}
+    assert not {kind for kind, _ in left} & {"enum", "function", "trigger"}
 
     migrations.upgrade(empty_url)
     assert objects(empty_url) == first
@@ -111,142 +113,117 @@ def test_version_is_told(empty_url: str) -> None:
     assert not migrations.pending(empty_url)
 
 
-def test_an_upgrade_keeps_what_is_there(empty_url: str) -> None:
-    """What the first version wrote is there after the upgrade, and its statements still work."""
-    write = "INSERT INTO outlet (team_id, channel_id, lease_epoch) VALUES ('T', %s, 7)"
-    migrations.upgrade(empty_url, to="0001")
-    with psycopg.connect(Address.read(empty_url).conninfo(), autocommit=True) as connection:
-        connection.execute(write, ["before"])
-        assert migrations.pending(empty_url)
-        migrations.upgrade(empty_url)
-        connection.execute(write, ["after"])
-        found = connection.execute("SELECT channel_id, next_update_at <= clock_timestamp() FROM outlet")
-        assert dict(found.fetchall()) == {"before": True, "after": True}
-        assert connection.execute("SELECT version FROM works_with").fetchall() == [(migrations.head(),)]
-
-
-START_OF_0002 = """
-    INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key,
-                           session_id, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id,
-                           thread_ts, inputs)
-    VALUES (%s, %s, NULL, %s, '1', 'task', %s, NULL, NULL, NULL, NULL, 'none', NULL, NULL, NULL, 1)
-    ON CONFLICT (start_key) DO NOTHING
-"""
-QUESTION_OF_0002 = """
-    INSERT INTO approval_request (id, principal, client_id, content_digest, source, agent, agent_version,
-        requester_asserted, checkpoint_id, policy, policy_digest, approvers, risk, approvals_required, team_id,
-        channel_id, expires_at)
-    VALUES (%s, %s, gen_random_uuid()::text, sha256('c'), 'api', 'a', '1', 'none', 'all', '{}', sha256('p'),
-            '["channel"]', 'high', 1, 'T', 'C', clock_timestamp() + interval '1 day')
+RUN = """
+    INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted)
+    VALUES (gen_random_uuid(), %s, '1', 'task', 'cli', 'none')
 """
 
 
-def test_ancestors_and_keys_of_what_an_older_version_started(empty_url: str) -> None:
-    """What version 0002 started, before the upgrade or during the rollout, has its ancestors and its key."""
-    migrations.upgrade(empty_url, to="0002")
-    key, root, child, grandchild, alone, late, late_root = (uuid4() for _ in range(7))
-    before, after = uuid4(), uuid4()
-    with psycopg.connect(Address.read(empty_url).conninfo(), autocommit=True) as worker:
-        worker.execute(
-            """INSERT INTO api_key (id, name, prefix, hash, scopes, created_by)
-               VALUES (%s, 'ci', 'signoff_abcd', sha256('k'), '["request"]', 'cli')""",
-            [key],
-        )
-        worker.execute("SET ROLE signoff_app")
-        worker.execute(START_OF_0002, [root, None, "orders", "key:ci"])
-        worker.execute(START_OF_0002, [child, root, "refunds", "key:ci"])
-        worker.execute(START_OF_0002, [grandchild, child, "payments", "key:ci"])
-        worker.execute(START_OF_0002, [alone, None, "orders", "slack:/agent"])
-        worker.execute(QUESTION_OF_0002, [before, "key:ci"])
-        migrations.upgrade(empty_url)
-        worker.execute(START_OF_0002, [late, grandchild, "banks", "key:ci"])
-        worker.execute(START_OF_0002, [late_root, None, "orders", "key:gone"])
-        worker.execute(QUESTION_OF_0002, [after, "key:ci"])
-        runs = worker.execute(
-            "SELECT id, ancestor_ids, ancestor_agents, api_key_id FROM agent_run"
-        ).fetchall()
-        asked = worker.execute("SELECT id, api_key_id FROM approval_request").fetchall()
-    assert {row[0]: row[1:] for row in runs} == {
-        root: ([], [], key),
-        child: ([root], ["orders"], key),
-        grandchild: ([root, child], ["orders", "refunds"], key),
-        alone: ([], [], None),
-        late: ([root, child, grandchild], ["orders", "refunds", "payments"], key),
-        late_root: ([], [], None),
-    }
-    assert dict(asked) == {before: key, after: key}
+@pytest.fixture
+def scripts(tmp_path: Path) -> Path:
+    """A copy of `alembic/`."""
+    return Path(shutil.copytree(locations.migrations_path(), tmp_path / "alembic"))
 
 
-QUESTION_OF_0003 = """
-    INSERT INTO approval_request (id, principal, api_key_id, client_id, content_digest, source, agent, agent_version,
-        requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest, approvers, risk,
-        approvals_required, team_id, channel_id, expires_at)
-    VALUES (%s, 'key:ci', %s, gen_random_uuid()::text, sha256('c'), 'api', 'a', '1', 'T', 'UASKS', 'slack', 'all',
-            %s, sha256('p'), '["channel"]', 'high', 1, 'T', 'C', clock_timestamp() + interval '1 day')
-"""
-EDIT_OF_0003 = """
-    INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
-                                  editor_team_id, editor_user_id, changes)
-    SELECT %s, n, 't', '1', 'a', sha256('a'), 'someone', 'd', '{}', CASE WHEN n > 1 THEN 'T' END,
-           CASE WHEN n > 1 THEN 'UEDITS' || n END, CASE WHEN n > 1 THEN '[]'::jsonb END
-    FROM generate_series(1, 3) AS n
-"""
-
-
-def test_exclusions_of_what_an_older_version_asked(empty_url: str) -> None:
-    """What version 0003 asked, before the upgrade or during the rollout, has its exclusions, edits included."""
-    migrations.upgrade(empty_url, to="0003")
-    key = uuid4()
-    policies = {
-        "{}": {"UASKS": "requester", "UOWNS": "key_owner", "UEDITS2": "editor", "UEDITS3": "editor"},
-        '{"prevent_self_review": false}': {"UEDITS2": "editor", "UEDITS3": "editor"},
-        '{"editor_may_approve": true}': {"UASKS": "requester", "UOWNS": "key_owner"},
-    }
-    before, after = ({uuid4(): policy for policy in policies} for _ in range(2))
-    with psycopg.connect(Address.read(empty_url).conninfo(), autocommit=True) as worker:
-        worker.execute(
-            """INSERT INTO api_key (id, name, prefix, hash, scopes, created_by, owner_team_id, owner_user_id)
-               VALUES (%s, 'ci', 'signoff_abcd', sha256('k'), '["request"]', 'cli', 'T', 'UOWNS')""",
-            [key],
-        )
-        worker.execute("SET ROLE signoff_app")
-        for asked in (before, after):
-            for request_id, policy in asked.items():
-                worker.execute(QUESTION_OF_0003, [request_id, key, policy])
-                worker.execute(EDIT_OF_0003, [request_id])
+def test_an_additive_revision_keeps_rows_and_older_processes(empty_url: str, scripts: Path) -> None:
+    """A later version upgrades what the first one wrote; processes of the first go on, and migrate nothing."""
+    migrations.upgrade(empty_url)
+    first, mine = objects(empty_url), migrations.head()
+    later = next_revision.write(scripts)
+    with psycopg.connect(Address.read(empty_url, role=APP_ROLE).conninfo(), autocommit=True) as worker:
+        worker.execute(RUN, ["before"])
+        with next_revision.code_with(scripts):
+            assert migrations.pending(empty_url)
             migrations.upgrade(empty_url)
-        stored: dict[Any, Any] = dict(worker.execute("SELECT id, excluded FROM approval_request").fetchall())
-    for request_id, policy in (before | after).items():
-        assert {each["user"]: each["why"] for each in stored[request_id]} == policies[policy]
+            assert (migrations.current(empty_url), migrations.head()) == (later, later)
+            assert not migrations.pending(empty_url)
+        worker.execute(RUN, ["after"])
+        assert dict(worker.execute("SELECT agent, remarks FROM agent_run").fetchall()) == {
+            "before": 0,
+            "after": 0,
+        }
+    assert not migrations.pending(empty_url)
+    assert migrations.inspect(empty_url).problem() is None
+    with pytest.raises(DatabaseUnusable, match=later):
+        migrations.upgrade(empty_url)
+    with next_revision.code_with(scripts):
+        migrations.downgrade(empty_url, to=mine)
+    assert objects(empty_url) == first
 
 
-USE_OF_0026 = """
-    INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
-    VALUES ('refunds', gen_random_uuid(), true, 'all', 2.5, true)
+def test_a_revision_that_is_taken_back_whole(empty_url: str, scripts: Path) -> None:
+    """Down to nothing, nothing of either revision is left, and up again leads to the same."""
+    next_revision.write(scripts)
+    with next_revision.code_with(scripts):
+        migrations.upgrade(empty_url)
+        both = objects(empty_url)
+        migrations.downgrade(empty_url)
+        assert not {kind for kind, _ in objects(empty_url)} & {"enum", "function", "trigger"}
+        migrations.upgrade(empty_url)
+    assert objects(empty_url) == both
+
+
+OF_AN_EARLIER_CHECKOUT = """
+    CREATE SCHEMA signoff;
+    CREATE TABLE signoff.alembic_version (version_num text);
+    INSERT INTO signoff.alembic_version VALUES ('%s');
+    CREATE TABLE signoff.agent_run (id integer);
 """
 
 
-def test_sums_of_what_an_older_version_counted(empty_url: str) -> None:
-    """What version 0026 has counted, before the upgrade or during the rollout, is in the sums of its limit."""
-    migrations.upgrade(empty_url, to="0026")
-    with psycopg.connect(Address.read(empty_url).conninfo(), autocommit=True) as worker:
-        worker.execute("SET ROLE signoff_app")
-        worker.execute(USE_OF_0026)
+@pytest.mark.parametrize("version", ["0001", "0033", migrations.head(), "9999"])
+def test_a_database_of_an_earlier_checkout_is_refused(empty_url: str, version: str) -> None:
+    """No revision leads from there to here: one line says so and what to do, and nothing is changed."""
+    with psycopg.connect(empty_url.replace("+psycopg", "")) as connection:
+        connection.execute(OF_AN_EARLIER_CHECKOUT.replace("%s", version))
+    before = objects(empty_url)
+    for act in (migrations.pending, migrations.upgrade, migrations.downgrade):
+        with pytest.raises(OtherLineage) as caught:
+            act(empty_url)
+        assert re.fullmatch(
+            r'schema "signoff" of the database \S+ was made by another checkout of Signoff, before the first release '
+            rf"\(version {version}\), and cannot be upgraded: set SIGNOFF_DB_SCHEMA to a new name or DATABASE_URL "
+            r'to an empty database, or .*DROP SCHEMA "signoff" CASCADE',
+            str(caught.value),
+        )
+    assert objects(empty_url) == before
+    assert migrations.current(empty_url) == version
+    migrations.upgrade(empty_url, "another")
+    assert not migrations.pending(empty_url, "another")
+
+
+@pytest.mark.parametrize("file", ["1-audit.sql", "9-rights.sql"])
+def test_a_database_by_another_text_of_the_first_revision_is_refused(
+    empty_url: str, scripts: Path, file: str
+) -> None:
+    """Its number is the same, its tables may not be: whichever file differs, neither code works with the other's."""
+    with (scripts / "sql" / "0100" / file).open("a") as text:
+        text.write("-- one more line\n")
+    with next_revision.code_with(scripts):
         migrations.upgrade(empty_url)
-        worker.execute(USE_OF_0026)
-        sums = worker.execute(
-            "SELECT seconds, sum(amount), sum(uses) FROM limit_sum GROUP BY seconds"
-        ).fetchall()
-    assert sorted(sums) == [(seconds, 5, 2) for seconds in (60, 3600, 86400)]
+        assert not migrations.pending(empty_url)
+    for act in (migrations.pending, migrations.upgrade, migrations.downgrade):
+        with pytest.raises(OtherLineage, match=rf"\(version {migrations.head()}\)"):
+            act(empty_url)
+    next_revision.write(scripts)
+    with next_revision.code_with(scripts):
+        migrations.upgrade(empty_url)  # that a revision follows changes nothing
+        migrations.downgrade(empty_url)
+    migrations.upgrade(empty_url)
 
 
-def test_version_0002_works_with_this_schema(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of version 0002 stay ready while this version is rolled out."""
-    found = migrations.current(database_url)
-    with psycopg.connect(Address.read(database_url).conninfo()) as connection:
-        (oldest,) = connection.execute("SELECT oldest FROM works_with").fetchone() or (None,)
-    monkeypatch.setattr(migrations, "head", lambda: "0002")
-    assert migrations.is_compatible(found, oldest)
+def test_a_login_without_rights_learns_of_the_lineage(
+    logins: dict[str, str], fresh_role: str, scripts: Path
+) -> None:
+    """The service's own login, which only takes on its role, is refused as well."""
+    (scripts / "sql" / "0100" / "1-audit.sql").open("a").write("-- one more line\n")
+    with next_revision.code_with(scripts):
+        migrations.upgrade(
+            logins["service"], owner_url=logins["owner"].replace("owner@", "postgres@"), role=fresh_role
+        )
+        assert not migrations.pending(logins["service"], role=fresh_role)
+    with pytest.raises(OtherLineage):
+        migrations.pending(logins["service"], role=fresh_role)
 
 
 def test_a_newer_schema_that_works_with_this_version(
@@ -469,6 +446,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         "alembic_version": READ,
         "pending_reviews": READ,
         "works_with": READ,
+        "lineage": READ,
         "limit_use_open": READ,
         "limit_use": ALL,
         "limit_sum": ALL,

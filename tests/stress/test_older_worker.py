@@ -1,4 +1,4 @@
-"""The version before, beside this one, on one database: as while an installation is upgraded process by process."""
+"""Another version beside this one on one database: as while an installation is upgraded process by process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.database import migrations
 from agent.usecases import audit
-from tests.integration.crash.older import OlderServe, unpack
+from tests.integration import next_revision
+from tests.integration.crash.other_version import OtherServe, invent_next, unpack
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import CHECKPOINT, Street, street, until
 
@@ -22,21 +24,34 @@ VOTED = "SELECT 1 FROM vote AS v JOIN approval_request AS r ON r.id = v.request_
 async def test_an_older_worker_beside_this_one(database_url: str, tmp_path: Path) -> None:
     """Both vote, judge, claim and report on the same requests: nothing is lost or done twice. Or the older refuses."""
     if unpack(tree := tmp_path / "older") is None:
-        pytest.skip("the history of this checkout is not here")
+        pytest.skip("the history of this checkout has no version before")
+    await _beside(database_url, tmp_path, tree, may_refuse=True)
+
+
+@pytest.mark.stress
+async def test_this_worker_beside_a_newer_one(database_url: str, tmp_path: Path) -> None:
+    """The same while the next version is rolled out: its revision is made up, additive, and works with this one."""
+    invent_next(tree := tmp_path / "newer")
+    with next_revision.code_with(tree / "alembic"):
+        migrations.upgrade(database_url)
+    await _beside(database_url, tmp_path, tree)
+
+
+async def _beside(database_url: str, tmp_path: Path, tree: Path, *, may_refuse: bool = False) -> None:
     async with street(database_url, tmp_path, lanes=LANES) as here:
         rules = (CHECKPOINT.format(lane=n) + (TWO if n % 2 else "") for n in range(LANES))
         (tmp_path / "checkpoints.toml").write_text("".join(rules))
-        older = OlderServe(here.serve.settings, tmp_path, tree=tree)
+        other = OtherServe(here.serve.settings, tmp_path, tree=tree)
         try:
             await here.start()
-            await older.start(may_end=True)
-            if not older.alive:
-                assert len(older.lines) == 1, older.said()
+            await other.start(may_end=may_refuse)
+            if not other.alive:
+                assert len(other.lines) == 1, other.said()
                 return
-            await _work(here, older)
-            assert await older.stop() == 0, older.said()
+            await _work(here, other)
+            assert await other.stop() == 0, other.said()
         finally:
-            await older.kill()
+            await other.kill()
         await here.settle_all()
         await here.check()
         assert len(await here.column("SELECT DISTINCT worker FROM execution")) == 2
@@ -44,9 +59,9 @@ async def test_an_older_worker_beside_this_one(database_url: str, tmp_path: Path
         assert problems == []
 
 
-async def _work(here: Street, older: OlderServe) -> None:
+async def _work(here: Street, other: OtherServe) -> None:
     """Half of the runs begin in each version, and each request that takes two people gets one vote in each."""
-    ways = (here.serve, older)
+    ways = (here.serve, other)
     for turn, way in enumerate(ways):
         await _through(here, way, (_ask(here, lane) for lane in range(LANES) if lane // 2 % 2 == turn))
     await asyncio.gather(*(here.card(lane, 60.0) for lane in range(LANES)))

@@ -37,7 +37,7 @@ execution = Table(
     Column("late_result", Text),  # after the outcome; overwrites nothing
     Column("started_at", Timestamp, nullable=False),
     Column("finished_at", Timestamp),
-    Column("policy_epoch", Integer),  # at its claim
+    Column("policy_epoch", Integer, nullable=False),  # at its claim
 )
 
 retry_vote = Table(

@@ -50,7 +50,7 @@ approval_request = Table(
     Column("handed_over_at", Timestamp),  # its asker has read the approval
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
     Column("limits", JSONB),  # when opened: [{name, used, …}, …]
-    Column("policy_epoch", Integer),
+    Column("policy_epoch", Integer, nullable=False),
     Column("rejected_before", Uuid),  # in which people rejected the same action
     Column("executor", Text),  # of a run's call, "*" for any
     Column("session", Text),  # the program's own name for what belongs together

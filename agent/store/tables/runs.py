@@ -87,6 +87,6 @@ tool_call = Table(
     Column("retry_at", Timestamp),  # end of a sleep, or the next attempt
     Column("claim_until", Timestamp),  # by an external program
     created(),
-    Column("agent", Text),  # null if version 0006 or earlier answered
+    Column("agent", Text, nullable=False),
     Column("place", Text),  # a function agent's task, and the call's number there
 )

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 from sqlalchemy import TextClause, text
 
+from agent.database.migrations import SchemaVersion
 from agent.database.transaction import Connection
 
 
-async def schema_version(connection: Connection) -> tuple[str | None, str | None]:
-    """The migration, and the oldest code version that works with it."""
-    found = await _fetch_value(connection, "alembic_version", _VERSION)
-    return found, await _fetch_value(connection, "works_with", _OLDEST)
+async def schema_version(connection: Connection) -> SchemaVersion:
+    return SchemaVersion(
+        await _fetch_value(connection, "alembic_version", _VERSION),
+        await _fetch_value(connection, "works_with", _OLDEST),
+        await _fetch_value(connection, "lineage", _LINEAGE),
+    )
 
 
 async def _fetch_value(connection: Connection, relation: str, query: TextClause) -> str | None:
@@ -21,3 +24,4 @@ async def _fetch_value(connection: Connection, relation: str, query: TextClause)
 _IS_THERE = text("SELECT to_regclass(:relation)")
 _VERSION = text("SELECT version_num FROM alembic_version")
 _OLDEST = text("SELECT w.oldest FROM works_with AS w JOIN alembic_version AS a ON a.version_num = w.version")
+_LINEAGE = text("SELECT marker FROM lineage")

@@ -110,7 +110,9 @@ async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_serve
 async def test_a_schema_that_is_not_current_makes_it_unready(
     house: House, owner: psycopg.Connection[Any]
 ) -> None:
-    """An older schema is not ours to work with, nor a newer one made for newer code; the body says which it is."""
+    """An older schema is not ours to work with, nor a newer one made for newer code, nor one that another text of the
+    first revision made; the body says which it is.
+    """
     service = await house.open([AGENT])
     mine = migrations.head()
     owner.execute("UPDATE alembic_version SET version_num = '0000'")
@@ -128,6 +130,14 @@ async def test_a_schema_that_is_not_current_makes_it_unready(
     await says(service, 503, database=f"its schema is at 9999, not {mine}")
     owner.execute("UPDATE alembic_version SET version_num = %s", [mine])
     await says(service, 200, database="ok")
+    owner.execute("CREATE OR REPLACE VIEW lineage AS SELECT 'another'::text AS marker")
+    await says(
+        service,
+        503,
+        database=f"its schema was made by another checkout of Signoff, before the first release (version {mine})",
+    )
+    owner.execute("DROP VIEW lineage")
+    await says(service, 503, database="its schema was made by another checkout of Signoff")
 
 
 async def test_slack_away_is_told_and_is_no_reason_to_leave_traffic(house: House) -> None:

@@ -312,40 +312,8 @@ async def test_a_tool_in_a_branch_is_approved_like_any_other(stage):
     assert ((await s.run(run_id)).answer, done) == ("CollaborationError b", ["b"])
 
 
-RECORDED = """
-INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking, state,
-                       answer_kind, answer, answered_at, created_at)
-SELECT gen_random_uuid(), :run, :agent, n, 0, 'step_' || n, 'work', json_build_object('what', what)::text, true,
-       'answered', 'result', to_json(what)::text, clock_timestamp(), clock_timestamp()
-FROM unnest(CAST(:steps AS text[])) WITH ORDINALITY AS t (what, n)
-"""
-
-
-@pytest.mark.parametrize("came", [("a1",), ("a1", "a2"), ("a1", "a2", "b1"), ("a1", "a2", "b1", "b2")])
-async def test_what_an_earlier_version_recorded_is_replayed_by_its_number(stage, came: Sequence[str]):
-    """The earlier version ran the steps of a gather one at a time, the first task's first. Such a run continues from
-    any point.
-    """
-
-    async def line(name: str) -> str:
-        return await step(work, what=f"{name}1") + await step(work, what=f"{name}2")
-
-    @function_agent(tools=[work])
-    async def gathered(task: str) -> str:
-        return " ".join(await asyncio.gather(line("a"), line("b")))
-
-    s = await stage(gathered)
-    run_id = await s.start("gathered", "x")
-    await s.sql(RECORDED, run=run_id, agent="gathered", steps=list(came))
-    await s.sql("UPDATE agent_run SET turn = :n WHERE id = :id", n=len(came), id=run_id)
-    await s.play()
-    run = await s.run(run_id)
-    assert (run.status, run.answer) == (RunStatus.COMPLETED, "a1a2 b1b2"), run.cause
-    assert sorted(done) == sorted({"a1", "a2", "b1", "b2"} - set(came))
-
-
-async def test_one_after_the_other_is_recorded_as_before(stage):
-    """A function without branches has no places: an earlier version can continue its run."""
+async def test_one_after_the_other_has_no_places(stage):
+    """What a function does one at a time is matched by number alone."""
 
     @function_agent(tools=[work])
     async def plain(task: str) -> str:
@@ -359,22 +327,3 @@ async def test_one_after_the_other_is_recorded_as_before(stage):
     assert await s.sql("SELECT branches FROM agent_run") == [(False,)]
     s = await stage(both)
     assert [call.place for call in await s.calls(await s.go("both", "x"))] == [None, "1/1", "2/1"]
-
-
-EARLIER_LEASE = """
-UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = 'older',
-                     lease_until = clock_timestamp() + interval '10 s'
-WHERE id = :run RETURNING id
-"""
-EARLIER_ANSWER = "UPDATE agent_run SET awaiting_calls = awaiting_calls - 1 WHERE id = :run"
-
-
-async def test_a_worker_of_an_earlier_version_leaves_branches_alone(stage):
-    """It would replay them by number: it gets no lease. What it answers wakes the run, although others wait."""
-    s = await stage(both)
-    run_id = await s.go("both", "x")
-    assert await s.sql(EARLIER_LEASE, run=run_id) == []
-    before = await s.sql("SELECT inputs FROM agent_run WHERE id = :run", run=run_id)
-    await s.sql(EARLIER_ANSWER, run=run_id)
-    after = await s.sql("SELECT inputs FROM agent_run WHERE id = :run", run=run_id)
-    assert after[0][0] == before[0][0] + 1

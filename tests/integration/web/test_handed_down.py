@@ -28,12 +28,8 @@ async def service(database_url: str) -> AsyncIterator[Living]:
 
 
 async def test_a_run_is_stored_with_its_ancestors_and_its_key(service: Living, database_url: str) -> None:
-    """The INSERT that starts a run or opens a request writes them; the triggers are for older versions only."""
-    fills = "agent_run_fill_ancestors", "agent_run_fill_api_key"
+    """The INSERT that starts a run or opens a request writes them."""
     with psycopg.connect(Address.read(database_url).conninfo(), autocommit=True) as owner:
-        for trigger in fills:
-            owner.execute(f"ALTER TABLE agent_run DISABLE TRIGGER {trigger}")
-        owner.execute("ALTER TABLE approval_request DISABLE TRIGGER approval_request_fill_api_key")
         asker = await service.program("asker", Scope.REQUEST, owner=ADA)
         parent = (await asker.post("/agents", json={"name": "orders", "task": "order 7"})).json()["agent_id"]
         await service.becomes(asker, parent, "pending_approval", waiting=1)

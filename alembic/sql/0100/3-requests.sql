@@ -1,0 +1,368 @@
+-- What people are asked, what they were shown, how they voted and what was decided.
+
+CREATE TYPE risk AS ENUM ('low', 'medium', 'high', 'critical');
+CREATE TYPE request_status AS ENUM ('waiting', 'approved', 'rejected', 'expired', 'cancelled');
+CREATE TYPE verdict AS ENUM ('approve', 'reject');
+
+CREATE TABLE approval_request (
+    id uuid NOT NULL,
+    principal text NOT NULL,
+    client_id text NOT NULL,
+    content_digest bytea NOT NULL,
+    source text NOT NULL,
+    run_id uuid,
+    call_id uuid,
+    ask_no smallint DEFAULT 1 NOT NULL,
+    agent text NOT NULL,
+    agent_version text NOT NULL,
+    requester_team_id text,
+    requester_user_id text,
+    requester_asserted text NOT NULL,
+    checkpoint_id text NOT NULL,
+    policy jsonb NOT NULL,
+    policy_digest bytea NOT NULL,
+    approvers jsonb NOT NULL,
+    risk risk NOT NULL,
+    approvals_required smallint NOT NULL,
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    status request_status DEFAULT 'waiting' NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    voided_at timestamptz,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamptz NOT NULL,
+    decided_at timestamptz,
+    reminded smallint DEFAULT 0 NOT NULL,
+    remind_next timestamptz,
+    escalated_at timestamptz,
+    lapse_at timestamptz,
+    lapsed_at timestamptz,
+    api_key_id uuid,
+    -- The people whose approval does not count under its policy, and why: an array of {team, user, why}, where why is
+    -- requester, key_owner, instructor, adviser or editor. Written when the request opens; edits add to it. Without it
+    -- nobody could be known to be excluded.
+    excluded jsonb NOT NULL,
+    -- When the program that asked first read that its request was approved: from then on it may act without a claim.
+    handed_over_at timestamptz,
+    -- How the limits on its action stood when people were asked.
+    limits jsonb,
+    -- By which policy it was judged; 0 before one was in force.
+    policy_epoch integer NOT NULL,
+    -- The request in which people rejected the very same action, where policy shows that to whoever is asked again.
+    rejected_before uuid,
+    -- Who carries its action out, if another program does.
+    executor text,
+    CONSTRAINT pk_approval_request PRIMARY KEY (id),
+    CONSTRAINT uq_approval_request_principal_client_id UNIQUE (principal, client_id),
+    CONSTRAINT uq_approval_request_call_id_ask_no UNIQUE (call_id, ask_no),
+    CONSTRAINT ck_approval_request_expires_after_created CHECK (expires_at > created_at),
+    CONSTRAINT ck_approval_request_at_least_one_approval CHECK (approvals_required >= 1),
+    CONSTRAINT ck_approval_request_decided_with_time CHECK ((status = 'waiting') = (decided_at IS NULL)),
+    CONSTRAINT ck_approval_request_only_approved_voided CHECK (voided_at IS NULL OR status = 'approved'),
+    CONSTRAINT ck_approval_request_policy_digest_size CHECK (octet_length(policy_digest) = 32),
+    CONSTRAINT ck_approval_request_somebody_may_decide
+        CHECK (jsonb_typeof(approvers) = 'array' AND approvers <> '[]'),
+    CONSTRAINT ck_approval_request_excluded_is_list CHECK (jsonb_typeof(excluded) = 'array'),
+    CONSTRAINT ck_approval_request_limits_is_list CHECK (jsonb_typeof(limits) = 'array'),
+    CONSTRAINT ck_approval_request_reminded_not_negative CHECK (reminded >= 0),
+    CONSTRAINT ck_approval_request_only_approved_lapses
+        CHECK (num_nonnulls(lapse_at, lapsed_at) = 0 OR (status = 'approved' AND call_id IS NULL)),
+    CONSTRAINT ck_approval_request_lapses_once CHECK (num_nonnulls(lapse_at, lapsed_at) <= 1),
+    CONSTRAINT ck_approval_request_only_approved_handed_over
+        CHECK (handed_over_at IS NULL OR (status = 'approved' AND call_id IS NULL)),
+    CONSTRAINT ck_approval_request_run_request_has_call CHECK ((source = 'run') = (call_id IS NOT NULL)),
+    CONSTRAINT ck_approval_request_requester_with_team
+        CHECK ((requester_user_id IS NULL) = (requester_team_id IS NULL)),
+    CONSTRAINT fk_approval_request_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
+    CONSTRAINT fk_approval_request_call_id FOREIGN KEY (call_id) REFERENCES tool_call (id) ON DELETE CASCADE
+);
+ALTER TABLE approval_request ALTER COLUMN agent SET (n_distinct = 1000);  -- as for runs
+
+CREATE INDEX ix_approval_request_agent ON approval_request (team_id, agent, decided_at, id)
+    WHERE decided_at IS NOT NULL;
+CREATE INDEX ix_approval_request_audience ON approval_request (team_id, approvers, channel_id, id)
+    WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_client ON approval_request (client_id) WHERE source = 'api';
+CREATE INDEX ix_approval_request_decided ON approval_request (team_id, decided_at, id) WHERE decided_at IS NOT NULL;
+CREATE INDEX ix_approval_request_due ON approval_request (expires_at) WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_lapse ON approval_request (lapse_at) WHERE lapse_at IS NOT NULL;
+CREATE INDEX ix_approval_request_principal ON approval_request (principal, created_at, id);
+CREATE INDEX ix_approval_request_remind ON approval_request (remind_next) WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_requester
+    ON approval_request (requester_team_id, requester_user_id, created_at, id);
+CREATE INDEX ix_approval_request_run ON approval_request (run_id);
+CREATE INDEX ix_approval_request_run_waiting ON approval_request (team_id, run_id)
+    WHERE status = 'waiting' AND run_id IS NOT NULL;
+CREATE INDEX ix_approval_request_status ON approval_request (team_id, status, decided_at, id)
+    WHERE decided_at IS NOT NULL;
+CREATE INDEX ix_approval_request_team ON approval_request (team_id, created_at, id);
+CREATE INDEX ix_approval_request_waiting ON approval_request (team_id, created_at, id) WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_key_waiting ON approval_request (principal)
+    WHERE status = 'waiting' AND call_id IS NULL;
+CREATE INDEX ix_approval_request_by_agent ON approval_request (agent, status, id);
+-- The orders of the inbox beside that of age, which is the audience's. Only what waits is in these indexes.
+CREATE INDEX ix_approval_request_by_expires_at ON approval_request (team_id, approvers, channel_id, expires_at, id)
+    WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_by_risk ON approval_request (team_id, approvers, channel_id, risk, id)
+    WHERE status = 'waiting';
+
+-- Terminal states absorb.
+CREATE TRIGGER approval_request_absorbs
+    BEFORE UPDATE ON approval_request
+    FOR EACH ROW WHEN (OLD.status <> 'waiting' AND NEW.status <> OLD.status)
+    EXECUTE FUNCTION refuse_change('a request that has an outcome keeps it');
+-- What people decide under, and on whose behalf, was settled when the request was opened. A program's request that becomes
+-- void gives its name to the request that asks again, and is numbered itself.
+CREATE TRIGGER approval_request_terms_stay
+    AFTER UPDATE ON approval_request
+    FOR EACH ROW WHEN (
+        (OLD.policy, OLD.policy_digest, OLD.principal, OLD.content_digest, OLD.approvals_required,
+         OLD.checkpoint_id, OLD.team_id)
+        IS DISTINCT FROM
+        (NEW.policy, NEW.policy_digest, NEW.principal, NEW.content_digest, NEW.approvals_required,
+         NEW.checkpoint_id, NEW.team_id)
+        OR (OLD.requester_team_id, OLD.requester_user_id) IS DISTINCT FROM (NEW.requester_team_id, NEW.requester_user_id)
+        OR (NEW.client_id <> OLD.client_id
+            AND NOT (OLD.call_id IS NULL AND OLD.voided_at IS NULL AND NEW.voided_at IS NOT NULL
+                     AND NEW.client_id = OLD.client_id || '#' || OLD.ask_no)))
+    EXECUTE FUNCTION refuse_change('the terms of a request stay as they were opened');
+CREATE TRIGGER approval_request_key_stays
+    BEFORE UPDATE OF api_key_id ON approval_request
+    FOR EACH ROW EXECUTE FUNCTION refuse_change('the key that opened a request never changes');
+CREATE TRIGGER approval_request_exclusions_stay
+    BEFORE UPDATE OF excluded ON approval_request
+    FOR EACH ROW WHEN (NOT coalesce(NEW.excluded @> OLD.excluded, false))
+    EXECUTE FUNCTION refuse_change('who is excluded from a request stays excluded');
+
+-- From here to `decision` is the record of who was asked what, and what they said. A row is never changed, and goes only
+-- with the request that it belongs to: then the deletion comes from a foreign key, so from inside a trigger.
+CREATE TABLE request_revision (
+    request_id uuid NOT NULL,
+    n integer NOT NULL,
+    tool text NOT NULL,
+    tool_version text NOT NULL,
+    action bytea NOT NULL,
+    digest bytea NOT NULL,
+    arguments jsonb,
+    facts bytea,
+    author text NOT NULL,
+    description text NOT NULL,
+    rationale text,
+    context jsonb NOT NULL,
+    editor_team_id text,
+    editor_user_id text,
+    changes jsonb,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    erased_at timestamptz,
+    -- SHA-256 over the names, types and defaults of the parameters that the tool had when people were asked. It stands
+    -- beside the action, so that the digest of an action depends on the action alone. NULL is not compared: a program's.
+    signature_digest bytea,
+    -- Of facts that the tool did not look up itself: told by the program that asks, or looked up by Signoff.
+    facts_source text,
+    CONSTRAINT pk_request_revision PRIMARY KEY (request_id, n),
+    CONSTRAINT ck_request_revision_digest_of_action CHECK (erased_at IS NOT NULL OR digest = sha256(action)),
+    CONSTRAINT ck_request_revision_signature_digest_size CHECK (octet_length(signature_digest) = 32),
+    CONSTRAINT ck_request_revision_erased_whole
+        CHECK (erased_at IS NULL OR (octet_length(action) = 0 AND num_nonnulls(arguments, facts, rationale) = 0)),
+    CONSTRAINT ck_request_revision_known_facts_source CHECK (facts_source IN ('program', 'signoff')),
+    CONSTRAINT ck_request_revision_n_from_one CHECK (n >= 1),
+    CONSTRAINT ck_request_revision_editor_with_team CHECK ((editor_user_id IS NULL) = (editor_team_id IS NULL)),
+    CONSTRAINT ck_request_revision_edit_with_changes CHECK ((editor_user_id IS NULL) = (changes IS NULL)),
+    CONSTRAINT ck_request_revision_later_ones_edited CHECK (n <= 1 OR editor_user_id IS NOT NULL),
+    CONSTRAINT fk_request_revision_request_id
+        FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
+);
+
+-- Its owner, and nobody else, can erase what a revision of an ended request says: whole, once, and its digest stays.
+CREATE FUNCTION revision_only_erased() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    erased request_revision%ROWTYPE := OLD;
+    note text := 'erased on ' || to_char(NEW.erased_at AT TIME ZONE 'UTC', 'YYYY-MM-DD');
+BEGIN
+    erased.erased_at := NEW.erased_at;
+    erased.action := '';
+    erased.arguments := NULL;
+    erased.facts := NULL;
+    erased.description := note;
+    erased.rationale := NULL;
+    erased.context := jsonb_build_object('task', note);
+    erased.changes := CASE WHEN OLD.changes IS NOT NULL THEN '[]'::jsonb END;
+    IF OLD.erased_at IS NOT NULL OR NEW.erased_at IS NULL OR NEW IS DISTINCT FROM erased
+       OR EXISTS (SELECT FROM approval_request WHERE id = OLD.request_id AND status = 'waiting') THEN
+        RAISE EXCEPTION 'UPDATE of request_revision is refused: what people were shown is final'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END;
+$$;
+CREATE TRIGGER request_revision_only_erased
+    BEFORE UPDATE ON request_revision
+    FOR EACH ROW EXECUTE FUNCTION revision_only_erased();
+CREATE TRIGGER request_revision_not_born_erased
+    BEFORE INSERT ON request_revision
+    FOR EACH ROW WHEN (NEW.erased_at IS NOT NULL)
+    EXECUTE FUNCTION refuse_change('people are shown all of it before it is erased');
+CREATE TRIGGER request_revision_stays
+    BEFORE DELETE ON request_revision
+    FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION refuse_change('it goes only with its request');
+CREATE TRIGGER request_revision_not_emptied
+    BEFORE TRUNCATE ON request_revision
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change('what people were shown is final');
+
+CREATE TABLE vote (
+    id uuid NOT NULL,
+    request_id uuid NOT NULL,
+    revision integer NOT NULL,
+    team_id text NOT NULL,
+    user_id text NOT NULL,
+    verdict verdict NOT NULL,
+    reason text,
+    path text NOT NULL,
+    superseded_by uuid,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_vote PRIMARY KEY (id),
+    CONSTRAINT fk_vote_request_id_revision
+        FOREIGN KEY (request_id, revision) REFERENCES request_revision (request_id, n) ON DELETE CASCADE,
+    CONSTRAINT fk_vote_superseded_by
+        FOREIGN KEY (superseded_by) REFERENCES vote (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
+);
+CREATE UNIQUE INDEX uq_vote_live ON vote (request_id, team_id, user_id) WHERE superseded_by IS NULL;
+
+-- A vote can be superseded, once, and nothing else about it changes.
+CREATE FUNCTION vote_only_superseded() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    allowed vote%ROWTYPE := OLD;
+BEGIN
+    allowed.superseded_by := NEW.superseded_by;
+    IF OLD.superseded_by IS NOT NULL OR NEW IS DISTINCT FROM allowed THEN
+        RAISE EXCEPTION 'UPDATE of vote is refused: a vote can only be superseded, once'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END;
+$$;
+CREATE TRIGGER vote_only_superseded
+    BEFORE UPDATE ON vote
+    FOR EACH ROW EXECUTE FUNCTION vote_only_superseded();
+CREATE TRIGGER vote_stays
+    BEFORE DELETE ON vote
+    FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION refuse_change('it goes only with its request');
+CREATE TRIGGER vote_not_emptied
+    BEFORE TRUNCATE ON vote
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change('votes are kept');
+
+CREATE TABLE decision (
+    request_id uuid NOT NULL,
+    outcome request_status NOT NULL,
+    revision integer NOT NULL,
+    digest bytea NOT NULL,
+    team_id text,
+    user_id text,
+    reason text,
+    decided_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_decision PRIMARY KEY (request_id),
+    CONSTRAINT ck_decision_is_an_outcome CHECK (outcome <> 'waiting'),
+    CONSTRAINT ck_decision_people_decide CHECK (outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL),
+    CONSTRAINT ck_decision_digest_size CHECK (octet_length(digest) = 32),
+    CONSTRAINT fk_decision_request_id
+        FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_decision_person ON decision (team_id, user_id, decided_at, request_id);
+-- Whether the very same action was rejected lately.
+CREATE INDEX ix_decision_rejected ON decision (digest, decided_at) WHERE outcome = 'rejected';
+
+CREATE TRIGGER decision_is_final
+    BEFORE UPDATE ON decision
+    FOR EACH ROW EXECUTE FUNCTION refuse_change('a decision is final');
+CREATE TRIGGER decision_stays
+    BEFORE DELETE ON decision
+    FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION refuse_change('it goes only with its request');
+CREATE TRIGGER decision_not_emptied
+    BEFORE TRUNCATE ON decision
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change('a decision is final');
+
+-- Judged when the transaction commits: a request has an outcome if and only if it has a decision, and it is the same.
+-- The path is pinned, because the constraint also holds for a session with another search_path.
+CREATE FUNCTION outcome_is_decided() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    subject uuid;
+    stands request_status;
+    decided request_status;
+BEGIN
+    IF TG_TABLE_NAME = 'decision' THEN
+        subject := NEW.request_id;
+    ELSE
+        subject := NEW.id;
+    END IF;
+    SELECT r.status, coalesce(d.outcome, 'waiting') INTO stands, decided
+        FROM approval_request r LEFT JOIN decision d ON d.request_id = r.id
+        WHERE r.id = subject;
+    IF FOUND AND stands <> decided THEN
+        RAISE EXCEPTION 'request % is % but its decision says %', subject, stands, decided
+            USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NULL;
+END;
+$$;
+CREATE CONSTRAINT TRIGGER approval_request_outcome_is_decided
+    AFTER INSERT OR UPDATE OF status ON approval_request
+    DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.status <> 'waiting') EXECUTE FUNCTION outcome_is_decided();
+CREATE CONSTRAINT TRIGGER decision_is_the_outcome
+    AFTER INSERT ON decision
+    DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION outcome_is_decided();
+
+-- The table of the guide "How to set up agent-human collaboration workflows": what a program sent, as it sent it; of a
+-- run's request what people are shown. Our own id of a request is `id`.
+CREATE VIEW pending_reviews WITH (security_invoker = true) AS
+    SELECT CASE r.source WHEN 'api' THEN r.client_id ELSE r.id::text END AS request_id,
+           coalesce(asked.fields ->> 'action_description', v.description) AS action_description,
+           CASE WHEN jsonb_exists(asked.fields, 'agent_context') THEN nullif(asked.fields -> 'agent_context', 'null')
+                ELSE v.context END AS agent_context,
+           coalesce((asked.fields ->> 'timestamp')::timestamptz, r.created_at) AS "timestamp",
+           r.status,
+           r.id
+    FROM approval_request AS r
+    JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+    CROSS JOIN LATERAL (
+        -- Without an action the fields are the arguments, which an edit may change: the first revision has what was sent.
+        SELECT CASE WHEN r.source <> 'api' THEN NULL WHEN f.tool = 'external' THEN f.arguments ELSE f.context END AS fields
+        FROM request_revision AS f WHERE f.request_id = r.id AND f.n = 1
+    ) AS asked;
+
+-- What can be found by its words: of each request the masked ones, as people may read them. The service writes them a
+-- moment later, in batches; search_due says for which requests. An erased request is found by its old words no more.
+CREATE TABLE request_search (
+    request_id uuid NOT NULL,
+    recorded bigint NOT NULL,
+    words tsvector NOT NULL,
+    CONSTRAINT pk_request_search PRIMARY KEY (request_id),
+    CONSTRAINT fk_request_search_request_id
+        FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_request_search_words ON request_search USING gin (words);
+CREATE TABLE search_due (
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    request_id uuid NOT NULL,
+    CONSTRAINT pk_search_due PRIMARY KEY (id)
+);
+
+CREATE FUNCTION search_is_due() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        DELETE FROM request_search WHERE request_id = NEW.request_id;
+    END IF;
+    INSERT INTO search_due (request_id) VALUES (NEW.request_id);
+    RETURN NULL;
+END;
+$$;
+CREATE TRIGGER request_revision_search_due
+    AFTER INSERT OR UPDATE ON request_revision
+    FOR EACH ROW EXECUTE FUNCTION search_is_due();
+CREATE TRIGGER vote_search_due
+    AFTER INSERT ON vote
+    FOR EACH ROW WHEN (NEW.reason IS NOT NULL) EXECUTE FUNCTION search_is_due();
+CREATE TRIGGER decision_search_due
+    AFTER INSERT ON decision
+    FOR EACH ROW WHEN (NEW.reason IS NOT NULL) EXECUTE FUNCTION search_is_due();
