@@ -27,17 +27,22 @@ _OLDEST: LiteralString = """
 SELECT w.oldest FROM {schema}.works_with AS w JOIN {schema}.alembic_version AS a ON a.version_num = w.version
 """
 _LINEAGE: LiteralString = "SELECT marker FROM {schema}.lineage"
+_IS_OURS: LiteralString = "SELECT EXISTS (SELECT FROM {schema}.audit_head)"
 _NO_RIGHT = errors.InsufficientPrivilege.sqlstate
 _ONE_AT_A_TIME = threading.Lock()  # alembic's environment is in module globals
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """`version`: `None`, nothing is there. `oldest`: the first code version that works with it."""
+    """`version`: `None`, nothing is there. `oldest`: the first code version that works with it.
+
+    `is_ours`: not another program's, whose migrations are in a table of the same name.
+    """
 
     version: str | None
     oldest: str | None
     lineage: str | None
+    is_ours: bool = True
 
     @property
     def is_of_this_lineage(self) -> bool:
@@ -50,6 +55,17 @@ class SchemaVersion:
         if self.version == head() or self._is_newer_and_works_with_this():
             return None
         return f"its schema is at {self.version or 'nothing'}, not {head()}"
+
+    def check_lineage(self, address: Address) -> None:
+        """Raises OtherLineage, and DatabaseUnusable if the schema is another program's."""
+        if self.is_of_this_lineage:
+            return
+        if self.is_ours:
+            raise OtherLineage.at(address, self.version)
+        raise DatabaseUnusable(
+            f"schema {quoted(address.schema)} of the database {address} is another program's, whose migrations are "
+            f"at {self.version}: set SIGNOFF_DB_SCHEMA to a name of its own"
+        )
 
     def _is_newer_and_works_with_this(self) -> bool:
         return self.version is not None and self.oldest is not None and self.oldest <= head() < self.version
@@ -182,7 +198,10 @@ def run_file(name: str) -> None:
 
 
 def _found(connection: psycopg.Connection[Any], schema: str) -> SchemaVersion:
-    return SchemaVersion(*(_answer(connection, each, schema) for each in (_VERSION, _OLDEST, _LINEAGE)))
+    version, oldest, marker, ours = (
+        _answer(connection, each, schema) for each in (_VERSION, _OLDEST, _LINEAGE, _IS_OURS)
+    )
+    return SchemaVersion(version, oldest, marker, is_ours=ours is not None)
 
 
 def _answer(connection: psycopg.Connection[Any], question: LiteralString, schema: str) -> str | None:
@@ -201,10 +220,9 @@ def head() -> str:
 
 
 def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
-    """Whether `upgrade` has work. Raises DatabaseUnusable if the schema is too new, and OtherLineage."""
+    """Whether `upgrade` has work. Raises DatabaseUnusable if the schema is too new, and like `check_lineage`."""
     found = inspect(url, schema, role=role)
-    if not found.is_of_this_lineage:
-        raise OtherLineage.at(Address.read(url, schema), found.version)
+    found.check_lineage(Address.read(url, schema))
     if found.version is None or found.version in _versions():
         return found.version != head()
     if found.problem() is None:
@@ -233,9 +251,7 @@ def session(target: Target) -> Iterator[Connection]:
         for statement in target.preparation()[1 if exists else 0 :]:
             connection.exec_driver_sql(statement)
         raw: Any = connection.connection.driver_connection
-        found = _found(raw, schema)
-        if not found.is_of_this_lineage:
-            raise OtherLineage.at(target.owner, found.version)
+        _found(raw, schema).check_lineage(target.owner)
         yield connection
 
 

@@ -167,7 +167,7 @@ OF_AN_EARLIER_CHECKOUT = """
     CREATE SCHEMA signoff;
     CREATE TABLE signoff.alembic_version (version_num text);
     INSERT INTO signoff.alembic_version VALUES ('%s');
-    CREATE TABLE signoff.agent_run (id integer);
+    CREATE TABLE signoff.audit_head (subject text);
 """
 
 
@@ -190,6 +190,21 @@ def test_a_database_of_an_earlier_checkout_is_refused(empty_url: str, version: s
     assert migrations.current(empty_url) == version
     migrations.upgrade(empty_url, "another")
     assert not migrations.pending(empty_url, "another")
+
+
+def test_another_programs_migrations_are_not_taken_for_ours(empty_url: str) -> None:
+    """In a schema with an `alembic_version` of somebody else, nobody is told to drop anything."""
+    with psycopg.connect(empty_url.replace("+psycopg", "")) as connection:
+        connection.execute("CREATE TABLE public.alembic_version (version_num text)")
+        connection.execute("INSERT INTO public.alembic_version VALUES ('0001')")
+    for act in (migrations.pending, migrations.upgrade, migrations.downgrade):
+        with pytest.raises(DatabaseUnusable) as caught:
+            act(empty_url, "public")
+        assert re.fullmatch(
+            r'schema "public" of the database \S+ is another program\'s, whose migrations are at 0001: '
+            "set SIGNOFF_DB_SCHEMA to a name of its own",
+            str(caught.value),
+        )
 
 
 @pytest.mark.parametrize("file", ["1-audit.sql", "9-rights.sql"])
