@@ -39,7 +39,7 @@ CREATE TABLE approval_request (
     lapsed_at timestamptz,
     api_key_id uuid,
     -- The people whose approval does not count under its policy, and why: an array of {team, user, why}, where why is
-    -- requester, key_owner, instructor, adviser or editor. Written when the request opens; edits add to it. Without it
+    -- requester, key_owner, instructor, adviser, editor or earlier_editor. Written when the request opens; edits add to it. Without it
     -- nobody could be known to be excluded.
     excluded jsonb NOT NULL,
     -- When the program that asked first read that its request was approved: from then on it may act without a claim.
@@ -52,6 +52,8 @@ CREATE TABLE approval_request (
     rejected_before uuid,
     -- Who carries its action out, if another program does.
     executor text,
+    -- The program's own name for the conversation that its question belongs to.
+    session text,
     CONSTRAINT pk_approval_request PRIMARY KEY (id),
     CONSTRAINT uq_approval_request_principal_client_id UNIQUE (principal, client_id),
     CONSTRAINT uq_approval_request_call_id_ask_no UNIQUE (call_id, ask_no),
@@ -172,6 +174,7 @@ CREATE TABLE request_revision (
     CONSTRAINT fk_request_revision_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_request_revision_edits ON request_revision (created_at) WHERE editor_user_id IS NOT NULL;
 
 -- Its owner, and nobody else, can erase what a revision of an ended request says: whole, once, and its digest stays.
 CREATE FUNCTION revision_only_erased() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -227,6 +230,8 @@ CREATE TABLE vote (
         FOREIGN KEY (superseded_by) REFERENCES vote (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
 );
 CREATE UNIQUE INDEX uq_vote_live ON vote (request_id, team_id, user_id) WHERE superseded_by IS NULL;
+-- People's own words of the last day are few, however many questions there are.
+CREATE INDEX ix_vote_words ON vote (created_at) WHERE verdict = 'approve' AND btrim(reason) <> '';
 
 -- A vote can be superseded, once, and nothing else about it changes.
 CREATE FUNCTION vote_only_superseded() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -270,6 +275,7 @@ CREATE TABLE decision (
 CREATE INDEX ix_decision_person ON decision (team_id, user_id, decided_at, request_id);
 -- Whether the very same action was rejected lately.
 CREATE INDEX ix_decision_rejected ON decision (digest, decided_at) WHERE outcome = 'rejected';
+CREATE INDEX ix_decision_words ON decision (decided_at) WHERE outcome = 'rejected' AND btrim(reason) <> '';
 
 CREATE TRIGGER decision_is_final
     BEFORE UPDATE ON decision

@@ -51,6 +51,7 @@ CREATE TABLE settlement (
     CONSTRAINT fk_settlement_execution_id
         FOREIGN KEY (execution_id) REFERENCES execution (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_settlement_words ON settlement (created_at) WHERE btrim(note) <> '';
 CREATE TRIGGER settlement_is_final
     BEFORE UPDATE ON settlement
     FOR EACH ROW EXECUTE FUNCTION refuse_change('a settlement is final');

@@ -22,7 +22,8 @@ CREATE TABLE api_key (
     CONSTRAINT ck_api_key_hash_size CHECK (octet_length(hash) = 32),
     CONSTRAINT ck_api_key_old_whole CHECK ((old_hash IS NULL) = (old_until IS NULL)),
     CONSTRAINT ck_api_key_known_scopes CHECK (
-        scopes <@ '["request", "on_behalf", "facts", "decide", "read", "admin", "execute"]' AND scopes <> '[]'),
+        scopes <@ '["request", "on_behalf", "facts", "decide", "read", "admin", "execute", "sessions"]'
+        AND scopes <> '[]'),
     CONSTRAINT ck_api_key_who_asks_never_decides CHECK (NOT (scopes ? 'request' AND scopes ? 'decide')),
     CONSTRAINT ck_api_key_people_decide CHECK (NOT scopes ? 'decide' OR owner_user_id IS NOT NULL),
     CONSTRAINT ck_api_key_owner_with_team CHECK ((owner_user_id IS NULL) = (owner_team_id IS NULL)),
