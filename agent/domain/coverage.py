@@ -115,7 +115,7 @@ def _other_code(approval: Approval, decided: Action, now: WouldRun) -> str | Non
     if decided.tool_version != version:
         return f"the tool is at version {version}, but people were asked about version {decided.tool_version}"
     if decided.canonical != now.action.canonical:
-        return "the tool would get arguments that people did not see: its defaults have changed"
+        return "the tool would get arguments that people did not see: its defaults or types have changed"
     if approval.signature_decided not in (None, now.signature):
         return "the tool's parameters have changed"
     if approval.asked_version not in (None, agent_version):

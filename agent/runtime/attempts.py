@@ -20,6 +20,7 @@ from agent.runtime.work_queue import give_back_slot
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
 from agent.usecases.executions import Claim, Outcome, Report, hook_state
+from signoff.errors import MalformedArguments
 
 log = structlog.get_logger(__name__)
 
@@ -85,7 +86,12 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         requester=run.requester,
         agent=run.agent,
     )
-    arguments = tool.signature.values(claim.action.arguments)
+    try:
+        arguments = tool.signature.judged_values(claim.action.arguments)
+    except MalformedArguments as error:
+        outcome = _failed(f"the arguments no longer fit the tool: {error}; nothing ran")
+        await _report(services, claim, outcome)
+        return outcome
     if tool.signature.context is not None:
         arguments[tool.signature.context] = context
     call = services.user_code.start(

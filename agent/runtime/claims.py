@@ -24,6 +24,8 @@ from agent.usecases.executions import CallToClaim, Claim, ClaimTerms
 from agent.usecases.grants import Cover
 from signoff.values import Action
 
+TOOL_CHANGED = "the tool has changed since this was proposed; nothing ran"
+
 log = structlog.get_logger(__name__)
 
 
@@ -119,8 +121,7 @@ async def _claim_and_run(
         if claim.action.tool_version != tool.version or (
             judged and judged.canonical != claim.action.canonical
         ):
-            why = "the tool has changed since this was proposed; nothing ran"
-            await attempts.end_unrun(services, work, tool, claim, why)
+            await attempts.end_unrun(services, work, tool, claim, TOOL_CHANGED)
         else:
             await attempts.perform(services, work.run, tool, claim)
     return True

@@ -13,8 +13,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic_core import to_jsonable_python
-
 from agent.domain.request_view import RequestView
 from agent.domain.run import CallView, ProposedCall
 from agent.runtime import recorded_answers, stored_text
@@ -22,9 +20,10 @@ from agent.runtime.branches import Branch, branch, settle
 from agent.runtime.function_agents import FunctionAgent
 from agent.runtime.step_tools import ASK, SLEEP, SleepTool
 from agent.runtime.steps import Decision, NonDeterministic, StepFailed
-from signoff.canonical import canonical_bytes, parse_arguments, plain_json
+from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.description import bounded
 from signoff.errors import MalformedArguments
+from signoff.json_form import written, written_by_type
 
 MAX_STATUS = 1_500
 
@@ -271,6 +270,6 @@ def _is_answered(call: CallView, following: CallView | None) -> bool:
 
 def _plain(tool: str, arguments: Mapping[str, Any]) -> str:
     try:
-        return canonical_bytes(plain_json(to_jsonable_python(dict(arguments)))).decode()
+        return canonical_bytes(written(*written_by_type(dict(arguments)), numbers=False)).decode()
     except (MalformedArguments, ValueError) as error:
         raise StepFailed(f"{tool}: its arguments are not JSON: {error}") from None

@@ -60,8 +60,8 @@ async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) 
 
 def _refused_action(work: OpenCallDetails, tool: Tool) -> Action | None:
     """The decided or, if nobody was asked, proposed action; None if unreadable."""
-    if work.action_decided:
-        return Action.from_canonical(work.action_decided)
+    if stored := work.action_decided or work.action_judged:
+        return Action.from_canonical(stored)
     try:
         return read_action(tool, work.call.raw_arguments)
     except MalformedArguments as error:

@@ -51,7 +51,7 @@ class JudgementSubject(Protocol):
 
 
 def read_action(tool: Tool, raw_arguments: str) -> Action:
-    """Add defaults. Raises MalformedArguments, with the path."""
+    """What the tool's types make of them, with defaults. Raises MalformedArguments, with the path."""
     return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
 
 

@@ -54,8 +54,10 @@ async def ready_call(
 ) -> ReadyToRun | bool:
     """Judge the call again. False: it was given up; True: people are asked again."""
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
+    # Read once only: a default may be another one each time.
+    stored = decided or (Action.from_canonical(work.action_judged) if work.action_judged else None)
     try:
-        action = as_of_now(tool, decided) if decided else read_action(tool, work.call.raw_arguments)
+        action = as_of_now(tool, stored) if stored else read_action(tool, work.call.raw_arguments)
         facts = await facts_of(services, work, tool, action)
     except MalformedArguments as error:
         await claims.give_up(services, work, tool, f"the arguments no longer fit the tool: {error}")
@@ -67,6 +69,9 @@ async def ready_call(
     if decided is None and judgement.verdict == "deny":
         why = f"policy denies this now: {judgement.because}"
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=judgement)
+        return False
+    if decided is None and stored is not None and stored.canonical != action.canonical:
+        await claims.give_up(services, work, tool, claims.TOOL_CHANGED, epoch=judgement.epoch)
         return False
     uses, call = uses_of(services, work.run, action, facts), CurrentCall(work, agent, tool, action, facts)
     if decided is None and judgement.rule is not None:

@@ -1,13 +1,13 @@
 """A function's parameters as a JSON schema, and the model's JSON as values.
 
-Values are taken as they are or refused, never converted (`"7"` is not an integer), also inside nested models. A
-parameter without a JSON schema is refused when the tool is defined.
+Values of another type are refused, never converted (`"7"` is not an integer), also inside nested models. What a type
+itself makes of a value (lower case, a default) is done before anybody judges it. A parameter without a JSON schema, or
+whose JSON cannot be judged, is refused when the tool is defined.
 """
 
 import contextlib
 import hashlib
 import inspect
-import re
 import typing
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -32,10 +32,18 @@ from pydantic_core import PydanticSerializationError
 
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
+from signoff.json_form import (
+    difference,
+    guarded,
+    judged_values,
+    malformed,
+    stable_form,
+    unstable_type,
+    written,
+)
 from signoff.values import Person
 
 _PREFIX = "argument_"  # avoids pydantic's attributes (`json`, `copy`, `model_…`)
-_SHOWN_PROBLEMS = 5
 
 
 class _NotOfThisCall(TypeError):
@@ -76,27 +84,25 @@ class Signature:
     _model: type[BaseModel]
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Add all defaults, so that people approve what the function gets. Raises MalformedArguments."""
-        given = self._read(arguments)
-        try:
-            dumped = given.model_dump(mode="json", by_alias=True, warnings=False)
-            filled: dict[str, Any] = _filled(arguments, dumped)
-            if self._read(filled) == given:
-                return filled
-        except (PydanticSerializationError, MalformedArguments):
-            pass  # not written back as read: its defaults stay out
-        return dict(arguments)
+        """The JSON form of what the function gets, with all defaults. Raises MalformedArguments, with the path."""
+        return stable_form(self._read, _written, arguments, self._values)
+
+    def judged_values(self, completed: Mapping[str, Any]) -> dict[str, Any]:
+        """What the function gets. Raises MalformedArguments, with the path, also if that is not what was judged."""
+        return self._values(judged_values(self._read, _written, completed))
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises MalformedArguments, with the path."""
-        read = self._read(arguments)
+        """For lookups and hooks. Raises MalformedArguments, with the path."""
+        return self._values(guarded(self._read, arguments))
+
+    def _values(self, read: BaseModel) -> dict[str, Any]:
         return {name: getattr(read, _PREFIX + name) for name in self.names}
 
     def _read(self, arguments: Mapping[str, Any]) -> BaseModel:
         try:
             return self._model.model_validate_json(canonical_bytes(arguments), strict=True, extra="forbid")
         except ValidationError as error:
-            raise _malformed(error) from None
+            raise malformed(error) from None
 
 
 def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping[str, str]) -> Signature:
@@ -241,6 +247,8 @@ def _annotation(parameter: inspect.Parameter, hints: Mapping[str, Any], title: s
     except (PydanticUserError, TypeError) as error:
         shown = getattr(annotation, "__name__", None) or str(annotation)
         raise TypeError(f"{where} has the type {shown}, which has no JSON schema") from error
+    if (problem := unstable_type(adapter.core_schema)) is not None:
+        raise TypeError(f"{where} is or contains {problem}")
     if parameter.default is not parameter.empty:
         _check_default(adapter, parameter.default, where)
     return annotation
@@ -251,9 +259,23 @@ def _check_default(adapter: TypeAdapter[Any], default: Any, where: str) -> None:
         adapter.validate_python(default, strict=True)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            canonical_bytes(adapter.dump_python(default, mode="json"))
+            form = _default_form(adapter, default)
     except (ValidationError, PydanticSerializationError, MalformedArguments, UserWarning):
         raise TypeError(f"{where} has the default {default!r}, which does not fit its type as JSON") from None
+    try:
+        read = adapter.validate_json(canonical_bytes(form), strict=True, extra="forbid")
+        changed = difference(form, _default_form(adapter, read))
+    except Exception:  # a type's own validator may raise anything
+        changed = "$"
+    if changed is not None:
+        raise TypeError(f"{where} has the default {default!r}, which its own type reads as another value")
+
+
+def _default_form(adapter: TypeAdapter[Any], value: Any) -> Any:
+    dump = partial(adapter.dump_python, value, by_alias=True, round_trip=True)
+    form = written(dump(mode="python"), dump(mode="json"), numbers=False)
+    canonical_bytes(form)
+    return form
 
 
 def _without_words(schema: Any) -> Any:
@@ -276,26 +298,6 @@ def _below(keyword: str, part: Any) -> Any:
 _WORDS = frozenset({"title", "description", "examples"})
 
 
-def _filled(given: Any, dumped: Any) -> Any:
-    if isinstance(given, Mapping) and isinstance(dumped, Mapping):
-        known = {key: _filled(value, dumped.get(key)) for key, value in given.items()}
-        return known | {key: value for key, value in dumped.items() if key not in given}
-    if isinstance(given, list) and isinstance(dumped, list) and len(given) == len(dumped):
-        return [_filled(*pair) for pair in zip(given, dumped, strict=True)]
-    return given
-
-
-def _malformed(error: ValidationError) -> MalformedArguments:
-    problems = [(_path(item["loc"]), item["msg"]) for item in error.errors(include_url=False)]
-    (path, problem), *others = problems
-    rest = [f"{where}: {what}" for where, what in others[: _SHOWN_PROBLEMS - 1]]
-    if (unshown := len(others) - len(rest)) > 0:
-        rest.append(f"and {unshown} more")
-    return MalformedArguments(path, "; ".join([problem, *rest]))
-
-
-def _path(steps: tuple[int | str, ...]) -> str:
-    plain = re.compile(r"[A-Za-z_]\w*\Z")
-    return "$" + "".join(
-        f".{step}" if isinstance(step, str) and plain.match(step) else f"[{step!r}]" for step in steps
-    )
+def _written(read: BaseModel) -> tuple[Any, Any]:
+    dump = partial(read.model_dump, by_alias=True, round_trip=True, warnings=False)
+    return dump(mode="python"), dump(mode="json")

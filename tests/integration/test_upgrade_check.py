@@ -87,7 +87,7 @@ def holds(url: str) -> None:
         ({"name": "payments"}, "the agent no longer exists"),
         ({"tools": "other"}, "the tool no longer exists"),
         ({"parameters": "order: str"}, "its arguments no longer fit the tool"),
-        ({"parameters": "order_id: int, cascade: bool = True"}, "its defaults have changed"),
+        ({"parameters": "order_id: int, cascade: bool = True"}, "its defaults or types have changed"),
         ({"version": "2"}, "the tool is at version 2, but people were asked about version 1"),
         ({"agent_version": "2"}, "the agent is at version 2, but people were asked about version 1"),
     ],

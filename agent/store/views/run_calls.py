@@ -38,6 +38,7 @@ class OpenCallDetails(Approval):
     held: bytes | None  # prepared by on_pending and not undone
     decided: bool
     action_decided: bytes | None
+    action_judged: bytes | None  # without the edits of reviewers
     retried_later: bool  # the next attempt is not due
     handed_out: bool  # a program may claim it now
     claim_over: bool  # no program claimed it in time
@@ -164,6 +165,7 @@ _HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""
 SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at IS NOT NULL AS announced,
        c.held, d.outcome IS NOT NULL AS decided, d.digest AS digest_decided, v.action AS action_decided,
+       c.action AS action_judged,
        v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, v.signature_digest AS signature_decided,
        coalesce(d.revision > 1, false) AS edited, r.escalated_at IS NOT NULL AS escalated,
        coalesce(extract(epoch FROM d.decided_at - r.created_at)::float, 0) AS waited,
