@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
-from pydantic import Secret, SecretBytes, SecretStr, ValidationError, validate_call
+from pydantic import BaseModel, ConfigDict, Secret, SecretBytes, SecretStr, ValidationError, validate_call
 from pydantic_core import SchemaSerializer, core_schema
 
 from signoff.canonical import MAX_INTEGER, canonical_bytes, parse_checked
@@ -60,17 +60,20 @@ def judged_values(
     read: Callable[[Mapping[str, Any]], T], write: Callable[[T], tuple[Any, Any]], judged: Mapping[str, Any]
 ) -> T:
     """What reading the judged JSON gives. Raises MalformedArguments, with the path, if that is not what was judged."""
-    value, encoded = guarded(read, judged), canonical_bytes(judged)
-    changed = _changed(encoded, _form(write, value, numbers=True))
-    if changed is not None and encoded != _form(write, value, numbers=False):
-        raise MalformedArguments(changed, CHANGED)
+    value = guarded(read, judged)
+    check_written(judged, write(value))
     return value
 
 
-def same_form(judged: Mapping[str, Any], form: Mapping[str, Any]) -> None:
-    """Raises MalformedArguments, with the path, if the tool would not get what was judged."""
-    if (path := difference(dict(judged), dict(form))) is not None:
-        raise MalformedArguments(path, CHANGED)
+def check_written(judged: Mapping[str, Any], *dumps: tuple[Any, Any]) -> None:
+    """Raises MalformedArguments, with the path, if no dump of the values is what was judged."""
+    found = [
+        difference(dict(judged), written(*dump, numbers=numbers))
+        for dump in dumps
+        for numbers in (True, False)
+    ]
+    if None not in found:
+        raise MalformedArguments(found[0] or "$", CHANGED)
 
 
 def guarded(read: Callable[[Mapping[str, Any]], T], arguments: Mapping[str, Any]) -> T:
@@ -121,6 +124,11 @@ def written_by_type(value: Any) -> tuple[Any, Any]:
 _ANY = SchemaSerializer(core_schema.any_schema())
 
 
+def dumps_of_model(read: BaseModel) -> tuple[Any, Any]:
+    dump = partial(read.model_dump, by_alias=True, round_trip=True, warnings=False)
+    return dump(mode="python"), dump(mode="json")
+
+
 def difference(one: Any, other: Any, path: tuple[int | str, ...] = ()) -> str | None:
     """The path of the first part in which two JSON values differ; None if none does."""
     if canonical_bytes(one) == canonical_bytes(other):
@@ -157,21 +165,53 @@ def shown_path(steps: tuple[int | str, ...]) -> str:
 _PLAIN = re.compile(r"[A-Za-z_]\w*\Z")
 
 
-def arguments_reader(
-    function: Callable[..., Any], validate: Callable[[Callable[..., Any]], Callable[..., Any]] = validate_call
-) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Read arguments as `validate_call` does for this function, without calling it."""
+def reader_of(
+    function: Callable[..., Any], *, config: ConfigDict | None = None, only: Collection[str] | None = None
+) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """Reads arguments as the function does, without calling it: defaults, and its types if `validate_call` wraps it.
+
+    ``only`` names the parameters that are arguments; a framework passes the others.
+    """
     plain = inspect.unwrap(function)
-    signature = inspect.signature(plain)
+    parameters = inspect.signature(plain).parameters.values()
+    signature = inspect.Signature(
+        [
+            each.replace(kind=each.POSITIONAL_OR_KEYWORD) if each.kind is each.POSITIONAL_ONLY else each
+            for each in parameters
+            if only is None or each.name in only
+        ]
+    )
 
     @wraps(plain)
-    def capture(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    def capture(*args: Any, **kwargs: Any) -> Mapping[str, Any]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return bound.arguments
+        read = dict(bound.arguments)
+        for each in signature.parameters.values():
+            if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
+                read |= read.pop(each.name) or {}
+        return read
 
-    validated = validate(capture)
-    return lambda arguments: validated(**arguments)
+    capture.__signature__ = signature  # type: ignore[attr-defined]
+    read = validate_call(config=config)(capture) if hasattr(function, "raw_function") else capture
+    return lambda arguments: read(**arguments)
+
+
+def form_as_read(
+    read: Callable[[Mapping[str, Any]], Mapping[str, Any]], arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`stable_form` of values whose annotations are unknown. Raises MalformedArguments."""
+    return stable_form(read, written_by_type, arguments, lambda values: values)
+
+
+def filled(given: Any, form: Any) -> Any:
+    """What was given, with what the form adds."""
+    if isinstance(given, Mapping) and isinstance(form, Mapping):
+        known = {key: filled(value, form.get(key)) for key, value in given.items()}
+        return known | {key: value for key, value in form.items() if key not in given}
+    if isinstance(given, list) and isinstance(form, list) and len(given) == len(form):
+        return [filled(*pair) for pair in zip(given, form, strict=True)]
+    return given
 
 
 def unstable_type(schema: Any) -> str | None:

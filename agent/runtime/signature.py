@@ -34,6 +34,7 @@ from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
 from signoff.json_form import (
     difference,
+    dumps_of_model,
     guarded,
     judged_values,
     malformed,
@@ -85,11 +86,11 @@ class Signature:
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON form of what the function gets, with all defaults. Raises MalformedArguments, with the path."""
-        return stable_form(self._read, _written, arguments, self._values)
+        return stable_form(self._read, dumps_of_model, arguments, self._values)
 
     def judged_values(self, completed: Mapping[str, Any]) -> dict[str, Any]:
         """What the function gets. Raises MalformedArguments, with the path, also if that is not what was judged."""
-        return self._values(judged_values(self._read, _written, completed))
+        return self._values(judged_values(self._read, dumps_of_model, completed))
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """For lookups and hooks. Raises MalformedArguments, with the path."""
@@ -296,8 +297,3 @@ def _below(keyword: str, part: Any) -> Any:
 
 
 _WORDS = frozenset({"title", "description", "examples"})
-
-
-def _written(read: BaseModel) -> tuple[Any, Any]:
-    dump = partial(read.model_dump, by_alias=True, round_trip=True, warnings=False)
-    return dump(mode="python"), dump(mode="json")

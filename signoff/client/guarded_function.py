@@ -5,13 +5,16 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from types import NoneType
 from typing import Any
 
-from signoff.canonical import canonical_bytes
+from signoff.canonical import canonical_bytes, plain_json
 from signoff.client import attempts, operations
 from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsFunction
 from signoff.client.reviews import ClaimedAction
+from signoff.client.validated import check_read, form_of_call, validates
 from signoff.durations import Duration
 from signoff.errors import MalformedArguments, SignoffError
 
@@ -37,6 +40,8 @@ class GuardedFunction:
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
         """Raises what `ask` and `claim` raise, MalformedArguments for unknown arguments, and the function's own errors;
         the last two are reported first. After anything else, such as a cancellation, people are asked what happened.
+
+        The function gets what was judged: copies of its arguments, or a reviewer's edit.
         """
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -45,13 +50,14 @@ class GuardedFunction:
             self.action,
             arguments,
             description=_words(self.description, arguments),
-            context=self.context(**arguments) if callable(self.context) else self.context,
+            context=self.context(**_copy(arguments)) if callable(self.context) else self.context,
             timeout=self.timeout,
             key=_words(self.key, arguments),
             requester=self.requester,
             facts=self.facts,
         )
         if decision.status == "not_required":
+            bound.arguments.update(arguments)
             return (yield CallFunction(lambda: self.function(*bound.args, **bound.kwargs)))
         claimed = yield from attempts.claim(
             decision,
@@ -60,17 +66,24 @@ class GuardedFunction:
             timeout=self.timeout,
             keep=self.key is not None,
         )
-        if added := claimed.arguments.keys() - arguments.keys():
-            words = f"a reviewer added it, and {self.action} takes no such argument; nothing was done"
-            error = MalformedArguments(f"$.{min(added)}", words)
+        try:
+            self._check_edit(claimed, arguments)
+        except MalformedArguments as error:
             yield from _report(claimed, time.monotonic(), error=error)
-            raise error
+            raise
         for name, value in claimed.arguments.items():
-            if canonical_bytes(arguments[name]) != canonical_bytes(value):
-                bound.arguments[name] = value
+            same = canonical_bytes(arguments[name]) == canonical_bytes(value)
+            bound.arguments[name] = arguments[name] if same else value
         for name in arguments.keys() - claimed.arguments.keys():
             del bound.arguments[name]
         return (yield from self._run(claimed, bound))
+
+    def _check_edit(self, claimed: ClaimedAction, arguments: Mapping[str, Any]) -> None:
+        """Raises MalformedArguments."""
+        if added := claimed.arguments.keys() - arguments.keys():
+            words = f"a reviewer added it, and {self.action} takes no such argument; nothing was done"
+            raise MalformedArguments(f"$.{min(added)}", words)
+        check_read(self.function, claimed.arguments)
 
     def _run(self, claimed: ClaimedAction, bound: inspect.BoundArguments) -> Operation[Any]:
         began = time.monotonic()
@@ -88,12 +101,27 @@ class GuardedFunction:
         if first in ("self", "cls"):
             del named[first]
         try:
-            canonical_bytes(named)
+            if validates(self.function):
+                return form_of_call(self.function, named)
+            copied: dict[str, Any] = _copy(named)
+            canonical_bytes(copied)
         except MalformedArguments as error:
             raise MalformedArguments(
                 error.path, f"{error.problem}, so nobody can be asked about it"
             ) from None
-        return named
+        return copied
+
+
+def _copy(value: Any) -> Any:
+    """What nobody can change between the question and the call; other types than these become plain JSON."""
+    kind = type(value)
+    if kind is dict:
+        return {name: _copy(part) for name, part in value.items()}
+    if kind in (list, tuple):
+        return kind(map(_copy, value))
+    if kind in (str, int, float, bool, NoneType) or isinstance(value, Enum):
+        return value
+    return plain_json(value)
 
 
 def _report(
@@ -107,4 +135,4 @@ def _report(
 
 
 def _words(given: TextOrFunction, arguments: Mapping[str, Any]) -> str | None:
-    return given(**arguments) if callable(given) else given
+    return given(**_copy(arguments)) if callable(given) else given

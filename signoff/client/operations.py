@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
@@ -9,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from signoff.canonical import canonical_bytes
+from signoff.canonical import canonical_bytes, parse_checked
 from signoff.client.effects import HttpRequest, Operation, Sleep
 from signoff.client.facts import FactsOrFunction, look_up_to_ask
 from signoff.client.retries import (
@@ -70,6 +69,7 @@ def ask(
     """
     seconds = seconds_of(timeout)
     deadline = time.monotonic() + seconds
+    arguments = as_judged(arguments)
     asked = yield from submit(
         action,
         arguments,
@@ -110,13 +110,14 @@ def submit(
     Use `get` to look again, and `concluded` to turn a decided request into an approval. Raises ApiError, Conflict,
     MalformedArguments and Unreachable.
     """
-    body = _question(action, arguments or {}, description, context, key)
+    arguments = as_judged(arguments)
+    body = _question(action, arguments, description, context, key)
     optional = {"requester": requester, "agent": agent, "rationale": rationale}
     body |= {name: value for name, value in optional.items() if value is not None}
-    body |= yield from look_up_to_ask(facts, arguments or {}, action)
+    body |= yield from look_up_to_ask(facts, arguments, action)
     answer = yield from send_with_retries(HttpRequest("POST", "/pending", body), time.monotonic() + patience)
     if answer["status"] == "not_required":
-        return Approval("not_required", str(action), dict(arguments or {}), answer["request_id"])
+        return Approval("not_required", str(action), arguments, answer["request_id"])
     return Review.of(answer)
 
 
@@ -167,6 +168,12 @@ def pending(
 # --- parts ------------------------------------------------------------------------------------------------
 
 
+def as_judged(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A copy, as JSON. Raises MalformedArguments."""
+    copied: dict[str, Any] = parse_checked(canonical_bytes(dict(arguments or {})))
+    return copied
+
+
 def path_of(name: str) -> str:
     """Quoted, so that no name can reach another request."""
     return f"/pending/{quote(name, safe='')}"
@@ -183,7 +190,7 @@ def _question(
     body: dict[str, Any] = {"request_id": key or str(uuid4())}
     if action is not None:
         Action(action, VERSION, arguments)  # raises what the service would refuse
-        body |= {"action": action, "arguments": json.loads(canonical_bytes(dict(arguments)))}
+        body |= {"action": action, "arguments": arguments}
     if description:
         body["action_description"] = description
     if context is not None:

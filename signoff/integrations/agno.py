@@ -11,7 +11,8 @@
 
 Agno stores a paused run in the agent's database, where ``run`` with the same key finds it after a restart;
 ``answering`` finds runs that something else started, such as AgentOS. Guarded tools run neither by ``confirmed`` alone
-nor in ``agent.run``: use ``arun``.
+nor in ``agent.run``: use ``arun``. Before anybody is asked, the tool's own types read the model's arguments (Agno's
+``validate_call`` converts `"yes"` to true), and defaults are filled in.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ try:
     from agno.run.agent import RunOutput
     from agno.tools import Toolkit, tool
     from agno.tools.function import Function, FunctionCall, ToolResult
+    from pydantic import ConfigDict
 except ImportError as error:
     raise missing_framework("Agno", "agno") from error
 
@@ -42,7 +44,7 @@ from signoff.canonical import canonical_bytes
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.durations import Duration, seconds_of
-from signoff.errors import CollaborationError, SignoffError
+from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.agno_runs import (
     UNFINISHED,
     RunLeft,
@@ -59,10 +61,15 @@ from signoff.integrations.tool_calls import (
     all_outcomes,
     ask_about,
     report_outcome,
+    settled_name,
+    unusable,
     with_note,
 )
+from signoff.json_form import form_as_read, judged_values, reader_of, written_by_type
 
 log = logging.getLogger("signoff.client")
+
+Reader = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 Call = tuple[str, str, bytes]
 """Run, call id and exact action."""
@@ -109,15 +116,17 @@ class AgnoApprovals:
             raise TypeError(f"{function.name} is a generator; guard a function that returns its result")
 
         takes_call = "fc" in inspect.signature(inner).parameters
+        read = _reader(function, inner)
 
         @wraps(inner)
         async def guarded(*, fc: FunctionCall, **values: Any) -> Any:
-            return await self._called(inner, fc, {**values, "fc": fc} if takes_call else values)
+            return await self._called(inner, read, fc, {**values, "fc": fc} if takes_call else values)
 
         for name, value in {
             "__signature__": _signature_with_call(inner),
             "_wrapped_for_validation": True,  # the inner function validates the decided arguments
             "signoff_guard": self,
+            "signoff_read": read,
         }.items():
             setattr(guarded, name, value)
         copied = function.model_copy()
@@ -233,20 +242,27 @@ class AgnoApprovals:
     async def _outcome(
         self, agent: Agent, run: RunOutput, call: ToolExecution, seconds: float
     ) -> CallOutcome:
-        if not self._is_guarded(agent, call.tool_name):
-            return f"{call.tool_name} did not run: it has no guard, so Signoff cannot ask about it"
+        name, given = str(call.tool_name), call.tool_args or {}
+        if (read := self._reader_of(agent, call.tool_name)) is None:
+            return f"{name} did not run: it has no guard, so Signoff cannot ask about it"
+        try:
+            arguments = form_as_read(read, given)
+            call_id = settled_name(call_name(run, call), given, arguments)
+        except MalformedArguments as error:
+            return unusable(name, error)
         return await ask_about(
             self._client,
-            str(call.tool_name),
-            call.tool_args,
-            call_id=call_name(run, call),
+            name,
+            arguments,
+            call_id=call_id,
             run=run.run_id,
             context=task_of(run),
             timeout=seconds,
             facts=self._facts,
         )
 
-    def _is_guarded(self, agent: Agent, name: str | None) -> bool:
+    def _reader_of(self, agent: Agent, name: str | None) -> Reader | None:
+        """None: nothing guards it."""
         given = agent.tools if isinstance(agent.tools, list) else []
         functions = [
             function
@@ -258,9 +274,13 @@ class AgnoApprovals:
             )
             if isinstance(function, Function) and function.name == name
         ]
-        return [getattr(each.entrypoint, "signoff_guard", None) for each in functions] == [self]
+        if [getattr(each.entrypoint, "signoff_guard", None) for each in functions] != [self]:
+            return None
+        return cast("Reader", functions[0].entrypoint.signoff_read)  # type: ignore[union-attr]
 
-    async def _called(self, inner: Callable[..., Any], call: FunctionCall, values: dict[str, Any]) -> Any:
+    async def _called(
+        self, inner: Callable[..., Any], read: Reader, call: FunctionCall, values: dict[str, Any]
+    ) -> Any:
         """A cancelled call is left for people to settle."""
         name, asked = call.function.name, call.arguments or {}
         context = call.function._run_context  # noqa: SLF001 - Agno has no other way to tell a tool its run
@@ -272,8 +292,9 @@ class AgnoApprovals:
             if outcome.succeeded:
                 return outcome.text
             raise SignoffError(f"{name} failed in an earlier attempt, and was not repeated")
+        injected = {each: value for each, value in values.items() if each not in asked}
         if outcome.status == "not_required":
-            return await _invoked(inner, values)
+            return await _invoked(inner, injected | dict(outcome.arguments))
         try:
             claim = await self._client.claim(
                 outcome, facts=facts_of(self._facts, name), timeout=decided.seconds
@@ -282,9 +303,9 @@ class AgnoApprovals:
             raise
         except (SignoffError, TimeoutError) as reason:
             raise RunLeft(reason) from reason
-        injected = {each: value for each, value in values.items() if each not in asked}
         began = time.monotonic()
         try:
+            judged_values(read, written_by_type, claim.arguments)
             result = await _invoked(inner, injected | dict(claim.arguments))
         except Exception as error:
             await report_outcome(self._client, claim, began, error=error)
@@ -299,6 +320,21 @@ class AgnoApprovals:
     def _forget(self, run_id: str) -> None:
         for each in [call for call in self._decided if call[0] == run_id]:
             del self._decided[each]
+
+
+def _reader(function: Function, inner: Callable[..., Any]) -> Reader:
+    """Reads what the model gives; Agno passes the other parameters."""
+    known = function.model_copy(deep=False)
+    known.parameters = {"type": "object", "properties": {}, "required": []}
+    known.skip_entrypoint_processing = False
+    known.process_entrypoint()
+    names = {*known.parameters.get("properties", {}), *_variadic(inner)}
+    return reader_of(inner, config=ConfigDict(arbitrary_types_allowed=True), only=names)
+
+
+def _variadic(function: Callable[..., Any]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is inspect.Parameter.VAR_KEYWORD]
 
 
 async def _invoked(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:

@@ -21,7 +21,7 @@ try:
 except ImportError as error:
     raise missing_framework("LangGraph", "langgraph") from error
 
-from signoff.canonical import canonical_bytes
+from signoff.canonical import canonical_bytes, plain_object
 from signoff.client import Approval, ApprovalClient, Review, concluded
 from signoff.client.facts import FactsFunction
 from signoff.durations import Duration
@@ -127,7 +127,7 @@ class Background:
         (no handler), and what `run` raises.
         """
         handler = self._handlers[action]
-        value = {"action": action, "arguments": dict(arguments), "told": told}
+        value = {"action": action, "arguments": plain_object(arguments), "told": told}
         canonical_bytes(value)
         if not self._taken(key):
             return BackgroundResult(waiting=True)
@@ -136,7 +136,8 @@ class Background:
             if not self._is_ours(kept, handler):
                 words = f"the call {key!r} has already begun, or another process has it"
                 raise AlreadyClaimed(409, "claimed", words)
-            return self._submit(handler, BackgroundCall(key, action, dict(arguments), dict(arguments)), kept)
+            call = BackgroundCall(key, action, plain_object(arguments), plain_object(arguments))
+            return self._submit(handler, call, kept)
         finally:
             self._release(key)
 
@@ -242,7 +243,7 @@ class Background:
             return
         value = item.value
         handler, asked = self._handlers[value["action"]], value["arguments"]
-        call = BackgroundCall(key, value["action"], asked, asked)
+        call = BackgroundCall(key, value["action"], plain_object(asked), plain_object(asked))
         try:
             told = {**value["told"], "facts": handler.facts}
             found = self._client.submit(value["action"], asked, key=key, **told)

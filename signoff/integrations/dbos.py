@@ -34,6 +34,8 @@ except ImportError as missing:
 
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.facts import FactsOrFunction
+from signoff.client.operations import as_judged
+from signoff.client.validated import check_read
 from signoff.client.webhook import is_from_signoff
 from signoff.durations import Duration, seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, SignoffError
@@ -96,7 +98,7 @@ class DBOSApprovals:
         Without ``timeout`` it waits as long as the request is open. Raises CollaborationError if people reject it or
         nobody answers in time (cause `expired`; the request is then withdrawn), and ApiError (403: policy denies it).
         """
-        return blocking(self._waiting(action, dict(arguments or {}), timeout, more))
+        return blocking(self._waiting(action, as_judged(arguments), timeout, more))
 
     async def await_approval_async(
         self,
@@ -107,7 +109,7 @@ class DBOSApprovals:
         **more: Any,
     ) -> Approval:
         """`await_approval` for a coroutine workflow."""
-        return await awaited(self._waiting(action, dict(arguments or {}), timeout, more))
+        return await awaited(self._waiting(action, as_judged(arguments), timeout, more))
 
     def perform(
         self,
@@ -123,7 +125,8 @@ class DBOSApprovals:
         A question without an action has no arguments. If the process dies during the step, AlreadyClaimed ends the
         recovered workflow, and people settle the outcome if they approved it; only an ``idempotent`` function is
         called again. If ``facts`` now differ from those approved, people are asked again, and the workflow waits as
-        long as their request is open. Raises what the function and `ApprovalClient.claim` raise.
+        long as their request is open. Raises what the function and `ApprovalClient.claim` raise, and MalformedArguments
+        if the function (under `validate_call`) would convert what was decided.
         """
         return blocking(self._performing(decision, function, idempotent, lease, facts))
 
@@ -218,6 +221,8 @@ class DBOSApprovals:
         lease: Duration | None,
         facts: FactsOrFunction,
     ) -> Wait[R]:
+        check_read(function, {} if decision.edited or decision.action == "external" else decision.arguments)
+
         def perform() -> R | _AskedAgain:
             if decision.status == "not_required":
                 if not idempotent:
@@ -252,6 +257,7 @@ class DBOSApprovals:
         began = time.monotonic()
         arguments = {} if claimed.action == "external" else claimed.arguments
         try:
+            check_read(function, arguments)
             result = function(**arguments)
         except Exception as error:
             self._report(claimed, error=error, seconds=time.monotonic() - began)

@@ -2,11 +2,16 @@
 
 Call `resume_when_decided` after the agent pauses, and again after a restart: the checkpointer keeps the interrupt, and
 Signoff the questions. Each action of an interrupt is its own request; the agent continues when all are decided.
+
+Before anybody is asked, the tool's own types read the model's arguments, and defaults are filled in. Where that changes
+them, the tool runs with them by an `edit`; a call that may only be approved as it is, is refused with the path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Unpack
 
 from signoff.integrations.extras import missing_framework
@@ -15,9 +20,12 @@ try:
     from langchain.agents.middleware import HumanInTheLoopMiddleware
 except ImportError as error:
     raise missing_framework("LangChain", "langchain") from error
-from pydantic import ValidationError
+from langchain_core.tools import BaseTool
+from pydantic import BaseModel, ValidationError
 
+from signoff.canonical import plain_object
 from signoff.client import ApprovalClient, AsyncApprovalClient
+from signoff.errors import MalformedArguments
 from signoff.integrations.langgraph_interrupts import (
     ExactModel,
     GraphThread,
@@ -28,6 +36,7 @@ from signoff.integrations.langgraph_interrupts import (
     not_as_expected,
 )
 from signoff.integrations.langgraph_loop import resume_until_done
+from signoff.json_form import CHANGED, difference, dumps_of_model, stable_form
 
 __all__ = [
     "HumanInTheLoopMiddleware",
@@ -48,7 +57,9 @@ def resume_when_decided(
     `langgraph_loop.resume_until_done` raises.
     """
     return client.do(
-        resume_until_done(GraphThread(graph, config, asynchronous=False), HumanInTheLoop(), options)
+        resume_until_done(
+            GraphThread(graph, config, asynchronous=False), HumanInTheLoop(_tools_in(graph)), options
+        )
     )
 
 
@@ -57,7 +68,9 @@ async def aresume_when_decided(
 ) -> Any:
     """`resume_when_decided` for an agent with an asynchronous checkpointer."""
     return await client.do(
-        resume_until_done(GraphThread(graph, config, asynchronous=True), HumanInTheLoop(), options)
+        resume_until_done(
+            GraphThread(graph, config, asynchronous=True), HumanInTheLoop(_tools_in(graph)), options
+        )
     )
 
 
@@ -86,7 +99,10 @@ class _Call(ExactModel):
     description: str
 
 
+@dataclass(frozen=True)
 class HumanInTheLoop:
+    tools: Mapping[str, BaseTool] = field(default_factory=dict)
+
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
         """Raises UnsupportedInterrupt."""
         asked, allowed = _read(interrupt)
@@ -98,15 +114,46 @@ class HumanInTheLoop:
         else:
             calls = _calls(values, [each.name for each in asked])
         return [
-            InterruptQuestion(each.name, each.args, each.description or None, "edit" in decisions, call)
+            self._question(each, call, editable="edit" in decisions)
             for each, decisions, call in zip(asked, allowed, calls, strict=True)
         ]
+
+    def _question(
+        self, asked: _ActionRequest | _Call, call: str | None, *, editable: bool
+    ) -> InterruptQuestion:
+        question = InterruptQuestion(asked.name, asked.args, asked.description or None, editable, call)
+        try:
+            arguments = self._form(asked.name, asked.args)
+        except MalformedArguments as error:
+            return replace(question, unusable=error)
+        if (path := difference(asked.args, arguments)) is None:
+            return replace(question, arguments=arguments)
+        if not editable:
+            return replace(question, unusable=MalformedArguments(path, CHANGED))
+        # The middleware's description shows the model's arguments.
+        return replace(question, arguments=arguments, changed=True, description=None)
+
+    def _form(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises MalformedArguments, and UnsupportedInterrupt for a tool that is not in the graph."""
+        if name not in self.tools:
+            raise UnsupportedInterrupt(
+                f"the graph has no tool {name!r}, so what it would run with cannot be read"
+            )
+        schema = _schema_of(self.tools[name])
+        if schema is None:
+            return plain_object(given)
+        return stable_form(schema.model_validate, partial(_dumps, given), given, vars)
+
+    def check_judged(self, question: InterruptQuestion, arguments: Mapping[str, Any]) -> None:
+        """Raises MalformedArguments, with the path, if the tool would get something else."""
+        if (path := difference(dict(arguments), self._form(question.action, arguments))) is not None:
+            raise MalformedArguments(path, CHANGED)
 
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
         """The format has no field for notes."""
-        if edited:
+        if edited or question.changed:
             return {"type": "edit", "edited_action": {"name": question.action, "args": dict(arguments)}}
         return {"type": "approve"}
 
@@ -118,6 +165,36 @@ class HumanInTheLoop:
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
         return answers[0] if interrupt.value.get("type") == "tool_approval" else {"decisions": list(answers)}
+
+
+def _tools_in(graph: Any) -> dict[str, BaseTool]:
+    """Those of its tool nodes, and of the graphs within it."""
+    found: dict[str, BaseTool] = {}
+    for node in (getattr(graph, "nodes", None) or {}).values():
+        inner = getattr(node, "bound", None)
+        found |= _tools_in(inner) | (getattr(inner, "tools_by_name", None) or {})
+    return found
+
+
+def _schema_of(tool: BaseTool) -> type[BaseModel] | None:
+    """None: LangChain passes on what it is given. What the framework itself passes is left out."""
+    own, seen = tool.args_schema, tool.tool_call_schema
+    if not (isinstance(own, type) and issubclass(own, BaseModel)):
+        return None
+    if (
+        isinstance(seen, type)
+        and issubclass(seen, BaseModel)
+        and seen.model_fields.keys() != own.model_fields.keys()
+    ):
+        return seen
+    return own
+
+
+def _dumps(given: Mapping[str, Any], read: BaseModel) -> tuple[Any, Any]:
+    """A function's `*args` and `**kwargs` are fields of its schema, but no arguments."""
+    python, plain = dumps_of_model(read)
+    unused = {"args", "kwargs"} - given.keys()
+    return tuple({key: value for key, value in each.items() if key not in unused} for each in (python, plain))  # type: ignore[return-value]
 
 
 def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[str]]]:

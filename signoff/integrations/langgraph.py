@@ -2,7 +2,8 @@
 
 `Background` runs approved actions in its own threads while the chat continues. Call `resume_when_decided` after the
 graph pauses, and again after a restart: the checkpointer keeps the interrupt, and Signoff the question. Interrupts have
-the agent inbox format: a list of `HumanInterrupt`, answered by a list of `HumanResponse`.
+the agent inbox format: a list of `HumanInterrupt`, answered by a list of `HumanResponse`. Such a graph must run what it
+asked about: put the arguments in an interrupt as the tool gets them, with its types applied and its defaults filled in.
 """
 
 from __future__ import annotations
@@ -117,6 +118,9 @@ class AgentInbox:
         if edited:
             return {"type": "edit", "args": {"action": question.action, "args": dict(arguments)}, **given}
         return {"type": "accept", "args": None, **given}
+
+    def check_judged(self, question: InterruptQuestion, arguments: Mapping[str, Any]) -> None:
+        """The graph reads them itself."""
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """Answer `response` with a reason, otherwise `ignore`, if the graph allows them. Raises the refusal's error."""

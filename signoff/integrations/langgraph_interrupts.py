@@ -11,7 +11,7 @@ from signoff.client import ClaimedAction
 from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsByTool
 from signoff.durations import Duration
-from signoff.errors import SignoffError
+from signoff.errors import MalformedArguments, SignoffError
 
 PAGE = 20
 """Checkpoints per read on the way back to the last pause; each includes its state."""
@@ -58,6 +58,10 @@ class InterruptQuestion:
     editable: bool
     call_id: str | None = None
     key: str = ""
+    changed: bool = False
+    """The tool's types changed what the graph would run: it must be handed these arguments."""
+    unusable: MalformedArguments | None = None
+    """Nobody is asked."""
 
 
 Claims = dict[str, tuple[InterruptQuestion, ClaimedAction]]
@@ -81,6 +85,9 @@ class InterruptFormat(Protocol):
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
     ) -> Any:
         """``notes`` are the reviewers'."""
+
+    def check_judged(self, question: InterruptQuestion, arguments: Mapping[str, Any]) -> None:
+        """Raises MalformedArguments, with the path, if the tool would get something else."""
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """Raises the refusal's error if the format has no such answer."""

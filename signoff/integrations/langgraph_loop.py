@@ -27,7 +27,7 @@ from signoff.client import ClaimedAction, Review, attempts, concluded, operation
 from signoff.client.effects import Operation
 from signoff.client.facts import FACTS_MAX_AGE, FactsFunction, facts_of
 from signoff.durations import seconds_of
-from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.langgraph_interrupts import (
     Claims,
     GraphThread,
@@ -37,6 +37,7 @@ from signoff.integrations.langgraph_interrupts import (
     Options,
     UnsupportedInterrupt,
 )
+from signoff.integrations.tool_calls import unusable
 
 log = logging.getLogger("signoff.client")
 
@@ -77,7 +78,11 @@ def _questions(
     place = graph.config.get("configurable", {})
     named = canonical_bytes([str(place.get("thread_id")), place.get("checkpoint_ns", ""), interrupt.id])
     key = f"interrupt-{hashlib.sha256(named).hexdigest()[:40]}"
-    return [replace(each, key=f"{key}-{number}") for number, each in enumerate(found)]
+    return [
+        # Earlier versions asked about the model's spelling: that question is void.
+        replace(each, key=f"{key}-{number}" + ("-read" if each.changed else ""))
+        for number, each in enumerate(found)
+    ]
 
 
 def _answered(
@@ -106,6 +111,13 @@ def _answered(
             claim = yield from _claimed(claims, each, review, options)
         except CollaborationError as error:  # asked again and refused
             answers[each.key] = refused(InterruptRefusal(str(error), error.reason, error))
+            continue
+        try:
+            shape.check_judged(each, claim.arguments)
+        except MalformedArguments as error:
+            yield from _report(claim, None, error)
+            words = f"{each.action} was not done: {error}"
+            answers[each.key] = refused(InterruptRefusal(words, words, error))
             continue
         claims[each.key] = each, claim
         answers[each.key] = shape.approved(each, claim.arguments, edited=claim.edited, notes=review.notes)
@@ -144,6 +156,9 @@ def _decided(
 def _submitted(
     question: InterruptQuestion, options: Options, patience: float
 ) -> Operation[Review | InterruptRefusal | None]:
+    if question.unusable is not None:
+        words = unusable(question.action, question.unusable)
+        return InterruptRefusal(words, words, question.unusable)
     try:
         asked = yield from operations.submit(
             question.action,

@@ -10,6 +10,10 @@ again, with a sweep as fallback. Programs with their own loop call ``decide(stat
 
 The SDK cannot change the arguments of a call, so the guard claims, and passes the decided arguments to the tool.
 ``state.approve`` without a decision from Signoff runs nothing.
+
+Before anybody is asked, the model's arguments must fit the tool's public JSON schema as they are (`"yes"` is no
+boolean), and defaults are filled in. For a tool made by `@function_tool`, the function's own types read them, too. What
+the code of any other FunctionTool converts beyond its schema, nobody sees.
 """
 
 from __future__ import annotations
@@ -18,16 +22,18 @@ import copy
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from signoff.integrations.extras import missing_framework
 
 try:
     from agents import Agent, FunctionTool, Runner, RunState
+    from agents.function_schema import FuncSchema, function_schema
     from agents.items import ToolApprovalItem
     from agents.result import RunResult
     from agents.run_context import RunContextWrapper
@@ -36,21 +42,26 @@ try:
         set_function_tool_failure_error_function,
     )
     from agents.tool_context import ToolContext
+    from jsonschema.protocols import Validator
+    from jsonschema.validators import validator_for
 except ImportError as error:
     raise missing_framework("the OpenAI Agents SDK", "openai-agents") from error
 
-from signoff.canonical import canonical_bytes, parse_arguments
+from signoff.canonical import canonical_bytes, parse_arguments, plain_object
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.durations import Duration, seconds_of
-from signoff.errors import SignoffError
+from signoff.errors import MalformedArguments, SignoffError
 from signoff.integrations.tool_calls import (
     CallOutcome,
     all_outcomes,
     ask_about,
     report_outcome,
+    settled_name,
+    unusable,
     with_note,
 )
+from signoff.json_form import CHANGED, difference, dumps_of_model, filled, shown_path, stable_form
 
 Call = tuple[str | None, str, str, bytes]
 """Run, call id and exact action: models repeat call ids across runs."""
@@ -118,6 +129,7 @@ class OpenAIApprovals:
         The ``tool_input_guardrails`` see the model's arguments, not an edit.
         """
         inner = copy.copy(tool)
+        types = _ToolTypes.of(tool)
         raised: dict[tuple[str | None, str], Exception] = {}
 
         async def failed(context: RunContextWrapper[Any], error: Exception) -> str:
@@ -144,12 +156,17 @@ class OpenAIApprovals:
                     else "It failed in an earlier attempt, and was not repeated."
                 )
             if outcome.status == "not_required":
-                return await inner.on_invoke_tool(context, arguments)
+                return await inner.on_invoke_tool(context, json.dumps(outcome.arguments))
             claim = await self._client.claim(
                 outcome, facts=facts_of(self._facts, tool.name), timeout=self._timeout
             )
             given = json.dumps(claim.arguments)
             began = time.monotonic()
+            try:
+                types.check_judged(claim.arguments)
+            except MalformedArguments as error:
+                await report_outcome(self._client, claim, began, error=error)
+                return f"{tool.name} was not done: {error}"
             try:
                 result = await inner.on_invoke_tool(context, given)
             except Exception as error:
@@ -161,7 +178,7 @@ class OpenAIApprovals:
 
         set_function_tool_failure_error_function(inner, failed)
         guarded = copy.copy(tool)
-        guarded.on_invoke_tool = _Guarded(invoke)
+        guarded.on_invoke_tool = _Guarded(invoke, types)
         guarded.needs_approval = True
         return guarded
 
@@ -220,13 +237,18 @@ class OpenAIApprovals:
         RUN.set(key)
 
     async def _outcome(self, item: ToolApprovalItem, run: str, context: Any, seconds: float) -> CallOutcome:
-        if not _is_guarded(item):
+        if (guard := _guard_of(item)) is None:
             return f"{item.name} did not run: it has no guard, so Signoff cannot ask about it"
+        try:
+            given = parse_arguments(item.arguments or "{}")
+            arguments = guard.types.form(given)
+        except MalformedArguments as error:
+            return unusable(str(item.name), error)
         return await ask_about(
             self._client,
             str(item.name),
-            item.arguments,
-            call_id=item.call_id,
+            arguments,
+            call_id=settled_name(item.call_id, given, arguments),
             run=run,
             context=context,
             timeout=seconds,
@@ -234,17 +256,75 @@ class OpenAIApprovals:
         )
 
 
+@dataclass(frozen=True)
+class _ToolTypes:
+    """``function``: None for a tool that `@function_tool` did not make."""
+
+    schema: Validator
+    function: FuncSchema | None
+
+    @classmethod
+    def of(cls, tool: FunctionTool) -> _ToolTypes:
+        schema = tool.params_json_schema
+        function = getattr(tool, "__wrapped__", None)
+        own = function and function_schema(function, strict_json_schema=tool.strict_json_schema)
+        return cls(validator_for(schema)(schema), own)
+
+    def form(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises MalformedArguments, with the path."""
+        form = _with_defaults(self.schema.schema, given) if self.function is None else self._read_form(given)
+        problems = sorted(
+            self.schema.iter_errors(filled(given, form)), key=lambda each: len(each.absolute_path)
+        )
+        if problems:
+            raise MalformedArguments(shown_path(tuple(problems[0].absolute_path)), problems[0].message)
+        return form
+
+    def check_judged(self, judged: Mapping[str, Any]) -> None:
+        """Raises MalformedArguments, with the path, if the tool would get something else."""
+        if (path := difference(dict(judged), self.form(judged))) is not None:
+            raise MalformedArguments(path, CHANGED)
+
+    def _read_form(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        model = cast("FuncSchema", self.function).params_pydantic_model
+        return stable_form(lambda arguments: model(**arguments), dumps_of_model, given, vars)
+
+
+def _with_defaults(schema: Any, given: Any, root: Any = None) -> Any:
+    """Raises MalformedArguments."""
+    root = schema if root is None else root
+    if isinstance(schema, Mapping) and isinstance(name := schema.get("$ref"), str):
+        schema = root.get("$defs", {}).get(name.removeprefix("#/$defs/"))
+    if not isinstance(schema, Mapping):
+        return given
+    if isinstance(given, list):
+        return [_with_defaults(schema.get("items"), each, root) for each in given]
+    properties = schema.get("properties")
+    if not isinstance(given, Mapping) or not isinstance(properties, Mapping):
+        return given
+    added = {
+        name: each["default"]
+        for name, each in properties.items()
+        if name not in given and isinstance(each, Mapping) and "default" in each
+    }
+    return plain_object(
+        {name: _with_defaults(properties.get(name), value, root) for name, value in given.items()} | added
+    )
+
+
 class _Guarded:
-    def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
+    def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]], types: _ToolTypes) -> None:
         self._invoke = invoke
+        self.types = types
 
     async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
         return await self._invoke(context, arguments)
 
 
-def _is_guarded(item: ToolApprovalItem) -> bool:
+def _guard_of(item: ToolApprovalItem) -> _Guarded | None:
     named = [tool for tool in item.agent.tools if tool.name == item.name]
-    return [type(getattr(tool, "on_invoke_tool", None)) for tool in named] == [_Guarded]
+    guards = [getattr(tool, "on_invoke_tool", None) for tool in named]
+    return guards[0] if len(guards) == 1 and isinstance(guards[0], _Guarded) else None
 
 
 def _call(run: str | None, name: str | None, call_id: str | None, arguments: str | None) -> Call:

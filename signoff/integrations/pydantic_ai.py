@@ -12,6 +12,9 @@
 With ``timeout=0``, ``answer`` raises TimeoutError, and a webhook (``decision.made``) starts the process again, with a
 sweep as fallback. With ``inside=True`` the run itself waits, nothing is stored, and questions that are not decided in
 time are withdrawn.
+
+The tool's own types read the model's arguments before anybody is asked, and the call keeps what they make of them, with
+all defaults, as JSON. A value that changes each time it is read goes back to the model.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ try:
         ValidatedToolArgs,
         WrapToolExecuteHandler,
     )
-    from pydantic_ai.exceptions import ToolFailed
+    from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
     from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturn
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import (
@@ -46,12 +49,12 @@ try:
 except ImportError as error:
     raise missing_framework("pydantic-ai", "pydantic-ai") from error
 
-from signoff.canonical import parse_arguments
+from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import VERSION
 from signoff.durations import Duration, seconds_of
-from signoff.errors import SignoffError
+from signoff.errors import MalformedArguments, SignoffError
 from signoff.integrations.tool_calls import (
     CallOutcome,
     all_outcomes,
@@ -59,6 +62,7 @@ from signoff.integrations.tool_calls import (
     ask_about,
     report_outcome,
 )
+from signoff.json_form import check_written, guarded, stable_form, written_by_type
 from signoff.values import Action
 
 MARK = "signoff"
@@ -166,6 +170,19 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         """Questions not decided in time are denied to the model."""
         return await self.answer(requests, key=None) if self._inside and requests.approvals else None
 
+    async def after_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: ValidatedToolArgs,
+    ) -> ValidatedToolArgs:
+        """Give the call the arguments that people are asked about. Raises ModelRetry if they are not stable."""
+        if tool_def.kind == "unapproved" and not ctx.tool_call_approved:
+            _use_stable_form(ctx, call)
+        return args
+
     async def wrap_tool_execute(
         self,
         ctx: RunContext[Any],
@@ -176,8 +193,15 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         handler: WrapToolExecuteHandler,
     ) -> Any:
         """A cancelled call is left for people to settle. Raises SignoffError."""
+        if not ctx.tool_call_approved:
+            try:
+                return await handler(args)
+            except ApprovalRequired:
+                _use_stable_form(ctx, call)
+                raise
         mark = _mark(ctx) or ""
-        if not ctx.tool_call_approved or mark == UNASKED + _digest(call):
+        if mark == UNASKED + _digest(call):
+            _check_judged(call, args, _arguments(call))
             return await handler(args)
         given = self._given.pop(mark, None)
         if given is None:
@@ -190,6 +214,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             await report_outcome(self._client, given.claim, began, error=error)
             raise error
         try:
+            _check_judged(call, args, given.claim.arguments)
             result = await handler(args)
         except Exception as error:
             await report_outcome(self._client, given.claim, began, error=error)
@@ -252,8 +277,63 @@ class PydanticAIApprovals(AbstractCapability[Any]):
 
 
 def _digest(call: ToolCallPart) -> str:
-    given = call.args if isinstance(call.args, dict) else parse_arguments(call.args or "{}")
-    return Action(call.tool_name, VERSION, given).digest.hex()
+    return Action(call.tool_name, VERSION, _arguments(call)).digest.hex()
+
+
+def _arguments(call: ToolCallPart) -> dict[str, Any]:
+    return call.args if isinstance(call.args, dict) else parse_arguments(call.args or "{}")
+
+
+def _use_stable_form(ctx: RunContext[Any], call: ToolCallPart) -> None:
+    """Raises ModelRetry, with the path."""
+    try:
+        given = _arguments(call)
+        form = _stable_form(ctx, call, given)
+    except MalformedArguments as error:
+        raise ModelRetry(f"the arguments of {call.tool_name} cannot be used: {error}") from None
+    if (encoded := canonical_bytes(form)) != canonical_bytes(given):
+        call.args = encoded.decode()
+        call.id = None  # a provider would send its own copy of the call instead
+
+
+def _stable_form(ctx: RunContext[Any], call: ToolCallPart, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises MalformedArguments."""
+    tools = ctx.tool_manager.tools if ctx.tool_manager else None
+    if tools is None or call.tool_name not in tools:
+        raise SignoffError(f"{call.tool_name} is not a tool of this step, so nobody can be asked about it")
+    validator = tools[call.tool_name].args_validator
+
+    def read(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        encoded = canonical_bytes(arguments)
+        values: dict[str, Any] = validator.validate_json(encoded, context=ctx.validation_context)
+        return values
+
+    refused: MalformedArguments | None = None
+    for write in (
+        (written_by_type, _written_alone)
+        if given.keys() <= guarded(read, given).keys()
+        else (_written_alone,)
+    ):
+        try:
+            return stable_form(read, write, given, lambda values: values)
+        except MalformedArguments as error:
+            refused = refused or error
+    raise refused or AssertionError
+
+
+def _written_alone(values: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The model writes a tool's only argument without its name if that is an object of its own."""
+    (alone,) = values.values()
+    return written_by_type(alone)
+
+
+def _check_judged(call: ToolCallPart, args: Mapping[str, Any], judged: Mapping[str, Any]) -> None:
+    """Raises SignoffError if the tool would get other values than those that were judged."""
+    dumps = [written_by_type(args), *([_written_alone(args)] if len(args) == 1 else [])]
+    try:
+        check_written(judged, *dumps)
+    except MalformedArguments as error:
+        raise SignoffError(f"{call.tool_name} does not run: {error}") from None
 
 
 def _mark(ctx: RunContext[Any]) -> str | None:

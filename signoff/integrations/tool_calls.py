@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from signoff.canonical import parse_arguments
+from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import (
     ApiError,
     Approval,
@@ -58,12 +58,25 @@ async def ask_about(
             raise
         return f"{tool} was not done: {silence}"
     except MalformedArguments as error:
-        return f"{tool} was not done, its arguments cannot be shown to anybody: {error}"
+        return unusable(tool, error)
     except ApiError as error:
         if error.status != DENIED:
             raise
         return f"{tool} was not done: {error}"
     return (earlier_outcome(await client.get(approval.id)) if approval.id else None) or approval
+
+
+def unusable(tool: str, error: MalformedArguments) -> str:
+    return f"{tool} was not done, and nobody was asked about it: {error}"
+
+
+def settled_name(call_id: str | None, given: Mapping[str, Any], form: Mapping[str, Any]) -> str:
+    """The call's name in its question; another one if the tool's types change its arguments.
+
+    Earlier versions asked about the model's spelling: that question is void.
+    """
+    same = canonical_bytes(dict(given)) == canonical_bytes(dict(form))
+    return f"{call_id or ''}" if same else f"{call_id or ''}:read"
 
 
 async def all_outcomes(
