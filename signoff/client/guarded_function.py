@@ -41,7 +41,7 @@ class GuardedFunction:
         """Raises what `ask` and `claim` raise, MalformedArguments for unknown arguments, and the function's own errors;
         the last two are reported first. After anything else, such as a cancellation, people are asked what happened.
 
-        The function gets what was judged: copies of its arguments, or a reviewer's edit.
+        The function gets what was judged: its arguments, a copy of those that have changed since, or a reviewer's edit.
         """
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -57,7 +57,7 @@ class GuardedFunction:
             facts=self.facts,
         )
         if decision.status == "not_required":
-            bound.arguments.update(arguments)
+            _use(bound, arguments)
             return (yield CallFunction(lambda: self.function(*bound.args, **bound.kwargs)))
         claimed = yield from attempts.claim(
             decision,
@@ -71,9 +71,10 @@ class GuardedFunction:
         except MalformedArguments as error:
             yield from _report(claimed, time.monotonic(), error=error)
             raise
+        _use(bound, arguments)
         for name, value in claimed.arguments.items():
-            same = canonical_bytes(arguments[name]) == canonical_bytes(value)
-            bound.arguments[name] = arguments[name] if same else value
+            if not _is_same(arguments[name], value):
+                bound.arguments[name] = value
         for name in arguments.keys() - claimed.arguments.keys():
             del bound.arguments[name]
         return (yield from self._run(claimed, bound))
@@ -112,8 +113,21 @@ class GuardedFunction:
         return copied
 
 
+def _use(bound: inspect.BoundArguments, judged: Mapping[str, Any]) -> None:
+    for name, value in judged.items():
+        if not _is_same(bound.arguments[name], value):
+            bound.arguments[name] = value
+
+
+def _is_same(value: Any, judged: Any) -> bool:
+    try:
+        return canonical_bytes(value) == canonical_bytes(judged)
+    except MalformedArguments:
+        return False
+
+
 def _copy(value: Any) -> Any:
-    """What nobody can change between the question and the call; other types than these become plain JSON."""
+    """Nothing can change it between the question and the call. Types other than these become plain JSON."""
     kind = type(value)
     if kind is dict:
         return {name: _copy(part) for name, part in value.items()}

@@ -8,13 +8,14 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
+from pydantic import BeforeValidator, StringConstraints, validate_call
 
 from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
@@ -40,6 +41,7 @@ from tests.patience import promised
 from tests.warm_python import program, warm
 
 ARGUMENTS = {"table_name": "users", "count": 50}
+Lower = Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)]
 
 
 class Caller:
@@ -192,6 +194,68 @@ async def test_a_reviewer_changes_what_is_done(site: Street, caller: Caller, gra
     await running
     assert seen[0] is tables
     assert seen[1] == 3
+
+
+async def test_what_changes_after_the_question_is_not_what_runs(
+    site: Street, caller: Caller, grace: Program
+) -> None:
+    """A list that grows while people decide reaches the function as they saw it."""
+    seen: list[Any] = []
+    tables = ["users"]
+
+    def delete_records(table_name: list[str], count: int) -> None:
+        seen.append(list(table_name))
+
+    running = asyncio.create_task(caller.guard(delete_records)(tables, count=50))
+    request = await waiting(site)
+    tables.append("orders")
+    assert (await grace.decide(request)).status_code == 200
+    await running
+    assert seen == [["users"]]
+
+
+@pytest.mark.parametrize(
+    ("edited", "ran"), [(None, [("users", 5)]), ("orders", [("orders", 5)]), (" LOGS", [])]
+)
+async def test_a_function_that_validates_gets_what_people_saw(
+    site: Street, key: str, grace: Program, edited: str | None, ran: list[Any]
+) -> None:
+    """What `validate_call` converts is asked about as converted; an edit that it would convert does not run."""
+    seen: list[Any] = []
+
+    def delete_records(table_name: Lower, count: int = 5) -> None:
+        seen.append((table_name, count))
+
+    with ApprovalClient(site.url, key) as client:
+        guarded = client.requires_approval(timeout=20)(validate_call(delete_records))
+        running = asyncio.create_task(asyncio.to_thread(guarded, " USERS"))
+        request = await waiting(site)
+        [asked] = await column(
+            site.db, "SELECT convert_from(action, 'UTF8')::json -> 'arguments' FROM request_revision"
+        )
+        assert asked == {"table_name": "users", "count": 5}
+        if edited:
+            standing = Standing(GRACE, frozenset({"S0FINANCE"}))
+            action = Action("delete_records", "external", {"table_name": edited, "count": 5})
+            epoch = await policies.epoch_in_force(site.db)
+            edit = Edit(UUID(request), 1, standing, action, None, None, "Delete", "page", policy_epoch=epoch)
+            assert (await requests.edit(site.db, edit)).changed
+        assert (await grace.decide(request, revision=2 if edited else 1)).status_code == 200
+        with nullcontext() if ran else pytest.raises(MalformedArguments, match=r"\$\.table_name"):
+            await running
+    assert seen == ran
+
+
+@validate_call
+def spend(amount: Annotated[int, BeforeValidator(lambda value: value * 100)]) -> None:
+    raise AssertionError("it never runs")
+
+
+async def test_a_function_that_converts_each_time_is_asked_of_nobody(site: Street, key: str) -> None:
+    """50 would be shown and 5000 spent."""
+    with ApprovalClient(site.url, key) as client, pytest.raises(MalformedArguments, match=r"\$\.amount"):
+        await asyncio.to_thread(client.requires_approval(timeout=20)(spend), 50)
+    assert await column(site.db, "SELECT id FROM approval_request") == []
 
 
 async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: str, grace: Program) -> None:
