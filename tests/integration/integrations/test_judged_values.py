@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import pytest
 from agents import Agent as OpenAIAgent
+from agents import FunctionTool, Usage, function_tool
 from agents import ModelResponse as OpenAIResponse
-from agents import Usage, function_tool
 from agents.models.interface import Model as OpenAIModel
 from agno.agent import Agent as AgnoAgent
 from agno.db.sqlite import SqliteDb
@@ -266,3 +266,47 @@ async def test_what_langchain_may_only_approve_as_it_is_is_refused(actors: Desk,
     got: Got = []
     await by_langchain(actors, tmp_path, deploying(got), {"env": "PROD"}, allowed=("approve", "reject"))
     assert (got, await asked_about(actors)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("given", "ran"),
+    [
+        ({"env": "dev"}, [{"env": "dev", "sizes": {"width": 3}, "amount": 7, "force": False}]),
+        (
+            {"env": "dev", "sizes": {}, "amount": 8},
+            [{"env": "dev", "sizes": {"width": 3}, "amount": 8, "force": False}],
+        ),
+        ({"env": "dev", "amount": "8"}, []),
+        ({"env": "dev", "more": 1}, []),
+        ({}, []),
+    ],
+)
+async def test_a_hand_made_openai_tool_is_held_to_its_schema(
+    actors: Desk, tmp_path: Path, given: dict[str, Any], ran: list[Any]
+) -> None:
+    """Nothing is converted, and the defaults of its JSON schema are filled in before policy judges."""
+    got: list[Any] = []
+
+    async def invoke(context: Any, arguments: str) -> str:
+        got.append(json.loads(arguments))
+        return "deployed"
+
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["env"],
+        "properties": {
+            "env": {"type": "string"},
+            "amount": {"type": "integer", "default": 7},
+            "force": {"type": "boolean", "default": False},
+            "sizes": {"$ref": "#/$defs/Sizes", "default": {"width": 3}},
+        },
+        "$defs": {"Sizes": {"type": "object", "properties": {"width": {"type": "integer", "default": 3}}}},
+    }
+    made = FunctionTool("deploy", "Deploy.", schema, invoke, strict_json_schema=False)
+    async with AsyncApprovalClient(actors.url, actors.key) as client:
+        approvals = OpenAIApprovals(client, timeout=30)
+        agent = OpenAIAgent(name="a", model=Scripted(given), tools=[approvals.guard(made)])
+        await approvals.run(agent, "go", key="run-1", store=FileRunStore(tmp_path))
+    assert got == ran
+    assert await asked_about(actors) == []
