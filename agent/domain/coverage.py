@@ -18,7 +18,7 @@ from signoff.values import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class StoredApproval:
     """What people decided, as stored; a request's row that is read for a claim is one."""
 
     digest_decided: bytes | None
@@ -87,12 +87,12 @@ class Uncovered:
     because: str
 
 
-def uncovered(approval: Approval, decided: Action, now: WouldRun) -> Uncovered | None:
+def uncovered(approval: StoredApproval, decided: Action, now: WouldRun) -> Uncovered | None:
     """None: the approval of the action ``decided`` covers it."""
     return next(_gaps(approval, decided, now), None)
 
 
-def _gaps(approval: Approval, decided: Action, now: WouldRun) -> Iterator[Uncovered]:
+def _gaps(approval: StoredApproval, decided: Action, now: WouldRun) -> Iterator[Uncovered]:
     opened = None if approval.policy is None else Rule.from_snapshot(approval.policy)
     if not decided.digest == approval.digest_decided == approval.digest_recorded:
         yield Uncovered(Gap.ALTERED, "the stored action is not the approved one")
@@ -110,7 +110,7 @@ def _gaps(approval: Approval, decided: Action, now: WouldRun) -> Iterator[Uncove
             yield Uncovered(Gap.STRICTER, f"policy is stricter than before ({', '.join(tighter)})")
 
 
-def _other_code(approval: Approval, decided: Action, now: WouldRun) -> str | None:
+def _other_code(approval: StoredApproval, decided: Action, now: WouldRun) -> str | None:
     version, agent_version = now.action.tool_version, now.agent_version
     if decided.tool_version != version:
         return f"the tool is at version {version}, but people were asked about version {decided.tool_version}"
@@ -123,7 +123,7 @@ def _other_code(approval: Approval, decided: Action, now: WouldRun) -> str | Non
     return None
 
 
-def _facts_gap(approval: Approval, now: WouldRun) -> Uncovered | None:
+def _facts_gap(approval: StoredApproval, now: WouldRun) -> Uncovered | None:
     """People see all facts, so an approval covers exactly those shown, byte by byte in canonical form.
 
     A program must send facts again if they are too old and a rule reads them, or if they were missing when people
@@ -145,7 +145,7 @@ def _facts_gap(approval: Approval, now: WouldRun) -> Uncovered | None:
     return Uncovered(Gap.FACTS_NEEDED, "the facts that people saw are too old or missing")
 
 
-def _facts_max_age(approval: Approval, now: WouldRun) -> float:
+def _facts_max_age(approval: StoredApproval, now: WouldRun) -> float:
     rule = now.rule or (Rule.from_snapshot(approval.policy) if approval.policy else None)
     return rule.facts_max_age.total_seconds() if rule else 0.0
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, query
-from agent.domain.coverage import Approval
+from agent.domain.coverage import StoredApproval
 from agent.domain.request import RequestStatus
 from agent.store import pause
 from agent.store.executions import Attempt, NewExecution
@@ -18,7 +18,7 @@ from agent.store.rows import columns, row_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimableRequest(Approval):
+class ClaimableRequest(StoredApproval):
     policy: Mapping[str, Any]
     principal: str
     call_id: UUID | None

@@ -15,7 +15,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, query
 from agent.domain.audit import request_subject
-from agent.domain.coverage import Approval
+from agent.domain.coverage import StoredApproval
 from agent.domain.limits import Caller
 from agent.domain.request import RequestStatus, StoredPlace, Verdict
 from agent.store import audit, call_locks, exclusions, pause
@@ -52,7 +52,7 @@ class TopRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedCall(Approval):
+class AskedCall(StoredApproval):
     """A call that its decision may claim: not paused, edited, repeated or prepared."""
 
     digest_decided: bytes

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection
-from agent.domain.coverage import Approval
+from agent.domain.coverage import StoredApproval
 from agent.store.rows import row_as
 from signoff.values import Person
 
@@ -17,7 +17,7 @@ PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenCall(Approval):
+class OpenCall(StoredApproval):
     """An asked or ready call, and its approval, given or still to be given; ``action``: canonical bytes."""
 
     id: UUID

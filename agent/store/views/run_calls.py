@@ -10,7 +10,7 @@ from sqlalchemy import Row, and_, bindparam, case, select, text
 
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
-from agent.domain.coverage import Approval
+from agent.domain.coverage import StoredApproval
 from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, Message, RunView
@@ -25,7 +25,7 @@ from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenCallDetails(Approval):
+class OpenCallDetails(StoredApproval):
     """With its approval, if people were asked."""
 
     call: CallView

@@ -10,9 +10,9 @@ import pytest
 
 from agent.domain.coverage import (
     FIELDS,
-    Approval,
     Gap,
     Neutral,
+    StoredApproval,
     WouldRun,
     allows_edit,
     terms_changes,
@@ -33,7 +33,7 @@ def rule(**terms: Any) -> Rule:
     return Rule.model_validate(required | terms)
 
 
-def approval(opened: Rule, **stored: Any) -> Approval:
+def approval(opened: Rule, **stored: Any) -> StoredApproval:
     known: dict[str, Any] = {
         "digest_decided": ACTION.digest,
         "digest_recorded": ACTION.digest,
@@ -49,14 +49,14 @@ def approval(opened: Rule, **stored: Any) -> Approval:
         "age": 0.0,
         "attempts": 0,
     }
-    return Approval(**known | stored)
+    return StoredApproval(**known | stored)
 
 
 def judged(now: Rule | None, verdict: Literal["run", "ask", "deny"] = "ask") -> Judgement:
     return Judgement(verdict, now, "because", "a refund")
 
 
-def gap(given: Approval, now: WouldRun) -> Gap | None:
+def gap(given: StoredApproval, now: WouldRun) -> Gap | None:
     found = uncovered(given, ACTION, now)
     return found.gap if found else None
 
