@@ -95,7 +95,7 @@ async def test_what_is_said_after_the_proposal_or_where_it_is_allowed_takes_no_r
 
 
 async def test_words_to_the_run_above_count_for_the_run_below(database: Database) -> None:
-    """Who instructed an agent does not review what one proposes to which it gave the work, at any depth."""
+    """Who wrote to a run before the proposal does not review what a run of its family proposes, at any depth."""
     top = await begun(database)
     await runs.add_message(database, top, "also refund order 9", GRACE, "m-1")
     handed = await proposed(database, top)
@@ -103,8 +103,13 @@ async def test_words_to_the_run_above_count_for_the_run_below(database: Database
     middle = await begun(database, top, handed)
     below = await begun(database, middle, await proposed(database, middle))
     asked = await asked_about(database, below, await proposed(database, below))
+    await runs.add_message(database, top, "and now?", EVE, "m-3")
     assert await refused(database, asked, GRACE) is Refusal.INSTRUCTED
-    assert (await alone.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
+    assert await refused(database, asked, LINUS) is Refusal.INSTRUCTED
+    assert (await alone.vote(database, ballot(asked, reviewer(EVE)))).status == "approved"
+
+
+EVE = Person(TEAM, "U0EVE")
 
 
 @pytest.mark.parametrize("status", ["failed", "denied"])

@@ -33,6 +33,7 @@ channel = "C0REVIEW"
 approvers = ["S0FINANCE"]
 allow_edit = true
 editor_may_approve = true
+adviser_may_approve = true
 
 [[checkpoint]]
 checkpoint_id = "refunds"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.asking import column
 from tests.integration.service.conftest import http_house  # noqa: F401
-from tests.integration.web.conftest import Street
+from tests.integration.web.conftest import LINUS, Street
 from tests.integration.web.test_executors import claim, kind
 from tests.integration.web.test_facts import billing, opened
 from tests.integration.web.visiting import Porch, porch  # noqa: F401
@@ -51,7 +51,7 @@ async def test_a_rejected_action_is_asked_with_the_rejection(site: Street) -> No
     await (await site.reviewer()).decides(asked["id"], "rejected", reason="not these")
     again = await opened(await program.ask("d-2", **question, facts={"rows": 1}))
     await site.house.says("recently rejected", "C0REVIEW")
-    await (await site.reviewer()).decides(again["id"])
+    await (await site.reviewer(LINUS, "linus")).decides(again["id"])
     assert kind(await claim(program, "d-2", facts={"rows": 2})) == (409, "facts-changed")
     sql = "SELECT rejected_before::text FROM approval_request ORDER BY id"
     assert await column(site.db, sql) == [None, asked["id"], asked["id"]]
