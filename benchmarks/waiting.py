@@ -13,7 +13,7 @@ from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.run import ProposedCall, Turn
 from agent.runtime.joint_writes import JointWrites
-from agent.runtime.judgement import read_action
+from agent.runtime.judging.run_calls import read_action
 from agent.runtime.tool import Tool
 from agent.store import views
 from agent.store.outbox import Destination

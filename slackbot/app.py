@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import structlog
@@ -30,6 +31,7 @@ from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer
 from slackbot.outbound.sender import OutboundSender
 from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.reviewing import members
 from slackbot.reviewing.grant_checks import SlackGrantChecks
 from slackbot.service import open_files
 from slackbot.service.scheduled_starts import ScheduledStarts
@@ -90,6 +92,7 @@ class Service:
             worker=self.name,
             destination=self.slack.destination,
             grant_checks=SlackGrantChecks(self.slack.connection),
+            check_member=partial(members.check_connected, self.slack.connection),
             user_code=UserCode(threads=settings.concurrency + SPARE_THREADS),
             look_up=self._lookups.look_up,
         )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.database import pools
-from agent.runtime import edit_judgement
+from agent.runtime.judging import edits
 from slack_sandbox import SlackSandbox
 from slackbot.reviewing import votes
 from slackbot.slack.listeners import ListenerContext
@@ -32,7 +32,7 @@ CONSTANTS: tuple[tuple[Any, str], ...] = (
 DEFAULTS: tuple[tuple[Any, str], ...] = (
     (Directory.__init__, "budget"),
     (Permalinks.of, "within"),
-    (edit_judgement.judge_edit, "within"),
+    (edits.judge_edit, "within"),
     (SlackSandbox.__init__, "ack_seconds"),
     (SlackSandbox.__init__, "trigger_seconds"),
 )

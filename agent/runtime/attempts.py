@@ -11,7 +11,7 @@ from agent import tracing
 from agent.domain.request import ExecutionStatus
 from agent.runtime import stored_text, user_code
 from agent.runtime.hooks import run_hook
-from agent.runtime.judgement import JudgementSubject
+from agent.runtime.judging.run_calls import Asker
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.until_answered import until_answered
@@ -28,7 +28,7 @@ SHOWN_AFTER = 0.4
 """Seconds until a running call is shown; most end sooner."""
 
 
-class CallingRun(JudgementSubject, Protocol):
+class CallingRun(Asker, Protocol):
     @property
     def id(self) -> UUID: ...
 

@@ -13,18 +13,9 @@ from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
 from agent.runtime import claims, hooks, stored_text
 from agent.runtime.agents import Agent
-from agent.runtime.granted_calls import covers_of_call
-from agent.runtime.judgement import (
-    CurrentCall,
-    after_rejections,
-    context_of,
-    facts_of,
-    judge,
-    question,
-    read_action,
-    uses_of,
-    within_limits,
-)
+from agent.runtime.judging.evaluation import after_rejections, judge, uses_of, within_limits
+from agent.runtime.judging.grants import covers_of_call
+from agent.runtime.judging.run_calls import CurrentCall, context_of, facts_of, question, read_action
 from agent.runtime.ready_calls import NEEDS_APPROVAL, is_unneeded, ready_call
 from agent.runtime.services import Services
 from agent.runtime.step_tools import SleepTool
@@ -108,9 +99,9 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         facts = await facts_of(services, work, tool, action)
     except NotDone as nothing:
         return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
-    judgement = judge(services, work.run, tool, action, facts)
     call = CurrentCall(work, agent, tool, action, facts)
-    uses = uses_of(services, work.run, action, facts)
+    judgement = judge(services.policy, call.proposal)
+    uses = uses_of(services.policy, call.proposal)
     judgement, states, context = await _limited(services, call, judgement, uses)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
@@ -134,13 +125,14 @@ async def _limited(
     """Returns what the question needs, too, if read meanwhile. Limits checked by an immediate claim are skipped."""
     if judgement.verdict == "ask":
         limited, context = await asyncio.gather(
-            within_limits(services, call, judgement, uses), context_of(services, call, judgement)
+            within_limits(services, call.proposal, judgement, uses, call.work.call.id),
+            context_of(services, call, judgement),
         )
         return *limited, context
     claimed_now = judgement.verdict == "run" and call.work.call.request_id is None and not call.tool.executor
     if claimed_now and services.full_limits.may_have_room(uses):
         return judgement, (), None
-    return *await within_limits(services, call, judgement, uses), None
+    return *await within_limits(services, call.proposal, judgement, uses, call.work.call.id), None
 
 
 async def _ask(
@@ -153,7 +145,7 @@ async def _ask(
     work = call.work
     if (no := _earlier_rejection(context)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
-    judgement = await after_rejections(services.db, call.agent.name, call.action, judgement)
+    judgement = await after_rejections(services.db, call.proposal, judgement)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     if await _run_under_grant(

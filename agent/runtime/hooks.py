@@ -6,7 +6,7 @@ import structlog
 
 from agent.domain.run import AnswerKind
 from agent.runtime import stored_text
-from agent.runtime.judgement import read_action
+from agent.runtime.judging.run_calls import read_action
 from agent.runtime.services import Services
 from agent.runtime.signature import context_parameter
 from agent.runtime.tool import Tool, ToolContext

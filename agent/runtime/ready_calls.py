@@ -11,18 +11,15 @@ from agent.domain.limits import Use
 from agent.domain.run import RunStatus
 from agent.runtime import claims
 from agent.runtime.agents import Agent
-from agent.runtime.granted_calls import covers_of_call
-from agent.runtime.judgement import (
+from agent.runtime.judging.evaluation import judge, uses_of, with_rejection, within_limits
+from agent.runtime.judging.grants import covers_of_call
+from agent.runtime.judging.run_calls import (
     CurrentCall,
     as_of_now,
     context_of,
     facts_of,
-    judge,
     question,
     read_action,
-    uses_of,
-    with_rejection,
-    within_limits,
 )
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
@@ -65,7 +62,8 @@ async def ready_call(
     except NotDone as nothing:
         await claims.give_up(services, work, tool, str(nothing))
         return False
-    judgement = judge(services, work.run, tool, action, facts)
+    call = CurrentCall(work, agent, tool, action, facts)
+    judgement = judge(services.policy, call.proposal)
     if decided is None and judgement.verdict == "deny":
         why = f"policy denies this now: {judgement.because}"
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=judgement)
@@ -73,7 +71,7 @@ async def ready_call(
     if decided is None and stored is not None and stored.canonical != action.canonical:
         await claims.give_up(services, work, tool, claims.TOOL_CHANGED, epoch=judgement.epoch)
         return False
-    uses, call = uses_of(services, work.run, action, facts), CurrentCall(work, agent, tool, action, facts)
+    uses = uses_of(services.policy, call.proposal)
     if decided is None and judgement.rule is not None:
         covers = await covers_of_call(services, call, judgement)
         return ReadyToRun(action, uses, judgement.epoch, covers)
@@ -88,8 +86,8 @@ async def ready_call(
         why = f"policy denies this now: {judgement.because}" if judgement.verdict == "deny" else over
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
         return False
-    _, states = await within_limits(services, call, judgement, uses)
-    judgement = await with_rejection(services.db, agent.name, action, judgement)
+    _, states = await within_limits(services, call.proposal, judgement, uses, work.call.id)
+    judgement = await with_rejection(services.db, call.proposal, judgement)
     new = question(services, call, judgement, states, await context_of(services, call, judgement))
     return await _void_and_ask(services, work, new, missing)
 

@@ -4,12 +4,13 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.errors import Refusal, Refused
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.grants import CallToCover, Grant
@@ -51,6 +52,12 @@ class LookUp(Protocol):
     ) -> Facts: ...
 
 
+async def know_nobody(person: Person | None) -> None:
+    """A process without Slack confirms nobody as a member. None (a program) passes."""
+    if person is not None:
+        raise Refused(Refusal.LOOKUP_FAILED)
+
+
 async def fail_lookup(
     lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = 0.0
 ) -> Facts:
@@ -71,6 +78,8 @@ class Services:
     destination: Callable[[str | None], Destination]
     grant_checks: GrantChecks | None = None
     """``None``: no grant covers anything."""
+    check_member: Callable[[Person | None], Awaitable[None]] = know_nobody
+    """Raises ``Refused`` unless Slack confirms membership now, from an answer at most a minute old."""
     user_code: UserCode = field(default_factory=UserCode, repr=False)
     look_up: LookUp = field(default=fail_lookup, repr=False)
     joint_writes: JointWrites = field(init=False, repr=False)

@@ -27,7 +27,8 @@ from agent.fault_points import point
 from agent.runtime import attempts, claims
 from agent.runtime.agents import Delegate
 from agent.runtime.heartbeat import lease_clock
-from agent.runtime.judgement import as_of_now, judge, uses_of
+from agent.runtime.judging.evaluation import judge, uses_of
+from agent.runtime.judging.run_calls import as_of_now, proposal_of
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.runtime.waves import Wave
@@ -141,7 +142,7 @@ class ImmediateClaims:
             return None
         if tool is None:
             return None
-        uses = uses_of(self._services, call.run, approved, Facts())
+        uses = uses_of(self._services.policy, proposal_of(call.run, tool, approved, Facts()))
         terms = ClaimTerms(
             self._services.worker,
             tool.repeatable,
@@ -185,7 +186,7 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
         now = as_of_now(tool, approved)
     except MalformedArguments:
         return None
-    judgement = judge(services, call.run, tool, now, Facts())
+    judgement = judge(services.policy, proposal_of(call.run, tool, now, Facts()))
     check_epoch(judgement.epoch, call.policy_epoch)
     would = WouldRun(now, Facts(), judgement, signature=tool.signature.digest, agent_version=agent.version)
     return None if uncovered(call, approved, would) else tool

@@ -7,11 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement, ToolTraits
+from agent.domain.limits import Caller
 from agent.domain.policy import Policy
 from agent.domain.request import EXTERNAL
 from agent.runtime.agents import Registry, load_agents
-from signoff.values import Action
+from agent.runtime.judging.evaluation import Proposal, judge
+from signoff.values import Action, Person
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import read_policy, read_settings
 from slackbot.masking import clean_now
@@ -37,8 +40,8 @@ def explain(
     configured = read_settings(checkpoints=None if policy is None else str(policy))
     judging, registry = read_policy(configured), load_agents(configured.agents)
     facts = _values("--fact", fact) if fact else None
-    tool, asked = _traits(registry, agent, action), Action(action, EXTERNAL, _values("--arg", arg))
-    judged = judging.judge(tool, asked, facts, agent, requester)
+    asked = Action(action, EXTERNAL, _values("--arg", arg))
+    judged = judge(judging, _proposal(registry, agent, asked, Facts(facts), requester))
     terminal.table(["checkpoint", "result", "why"], _steps(judging, judged), nothing="no checkpoint names it")
     typer.echo(terminal.line(f"verdict: {judged.verdict}, because {judged.because}"))
     for line in (*_asked(judged), *_observed(judged)):
@@ -81,10 +84,15 @@ def _observed(judged: Judgement) -> list[str]:
     ]
 
 
-def _traits(registry: Registry, agent: str, tool: str) -> ToolTraits:
+def _proposal(
+    registry: Registry, agent: str, action: Action, facts: Facts, requester: str | None
+) -> Proposal:
+    """As a call of the loaded agents' tool, if there is one; otherwise as a program's."""
     served = [each for each in registry if agent in ("", each.name)]
-    found = next((known for each in served if (known := each.tool(tool)) is not None), None)
-    return found.traits if found else ToolTraits(tool, EXTERNAL)
+    found = next((tool for each in served if (tool := each.tool(action.tool)) is not None), None)
+    traits = found.traits if found else ToolTraits(action.tool, EXTERNAL)
+    person = Person("", requester) if requester else None
+    return Proposal(action, facts, traits, agent, person, Caller(agent, person))
 
 
 def _values(option: str, given: list[str] | None) -> dict[str, Any]:

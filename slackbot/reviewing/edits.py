@@ -6,7 +6,7 @@ from typing import Any
 from agent.domain.errors import OutdatedPolicy, Refusal, Refused
 from agent.domain.request import Place
 from agent.domain.request_view import RequestView
-from agent.runtime.edit_judgement import judge_edit
+from agent.runtime.judging.edits import judge_edit
 from agent.runtime.services import Services
 from agent.usecases import requests
 from agent.usecases.requests import EditAttempt, EditOutcome

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from agent.domain.errors import Refusal
 from agent.domain.grants import CallToCover
 from agent.domain.people import Standing
 from signoff.values import Person
 from slackbot.masking import is_scanned
-from slackbot.slack_api.directory import Directory
-
-
-class Connected(Protocol):
-    @property
-    def directory(self) -> Directory: ...
+from slackbot.reviewing.members import Connected
 
 
 @dataclass(frozen=True, slots=True)

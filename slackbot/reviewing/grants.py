@@ -16,7 +16,7 @@ from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits, Rule
 from agent.runtime.agents import Registry
-from agent.runtime.edit_judgement import schema_of
+from agent.runtime.judging.edits import schema_of
 from agent.runtime.services import Services
 from agent.runtime.votes import Votes
 from agent.store import views

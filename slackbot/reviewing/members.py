@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 from agent.domain.errors import Refusal, Refused
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
@@ -20,6 +23,20 @@ class NotAMember(Refused):
     def __init__(self, code: Refusal) -> None:
         super().__init__(code)
         self.sentence = _MAY_NOT.get(code) or self.sentence.replace("review requests", "start agents")
+
+
+class Connected(Protocol):
+    @property
+    def directory(self) -> Directory: ...
+
+
+async def check_connected(connection: Callable[[], Connected | None], person: Person | None) -> None:
+    """``connection`` returns ``None`` until Slack has identified us; then nobody is confirmed. Raises NotAMember."""
+    connected = connection()
+    if connected is not None:
+        await check_member(connected.directory, person)
+    elif person is not None:
+        raise NotAMember(Refusal.LOOKUP_FAILED)
 
 
 async def check_member(directory: Directory, person: Person | None) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from agent.domain import eligibility
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request_view import RequestView
-from agent.runtime.edit_judgement import schema_of
+from agent.runtime.judging.edits import schema_of
 from slackbot.cards import edit_modal
 from slackbot.masking import clean_view
 from slackbot.slack.listeners.button_click import ButtonClick

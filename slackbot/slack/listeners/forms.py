@@ -12,7 +12,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from agent.database.errors import DatabaseRefuses
 from agent.domain.errors import DOUBTFUL, OUTDATED, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
-from agent.runtime.edit_judgement import schema_of
+from agent.runtime.judging.edits import schema_of
 from signoff.errors import MalformedArguments
 from slackbot.cards import (
     CALLBACK_APPROVE,

@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from agent.domain.facts import Facts
+from agent.domain.changes import differences
 from agent.domain.request import ExecutionStatus
+from agent.runtime.judging import program_claims
+from agent.runtime.judging.program_claims import AskedAgain, FactsAway
+from agent.runtime.judging.programs import Denied, SlackAway
 from agent.usecases.executions import Outcome, external
 from agent.usecases.executions.external import (
     FACTS_CHANGED,
     LEASE_SECONDS,
     LONGEST_LEASE,
     ClaimRefused,
-    ExternalClaim,
     ReportRefused,
 )
 from signoff.canonical import canonical_bytes
-from slackbot.masking import clean_text
+from signoff.json_paths import format_path
+from slackbot.masking import clean_text, clean_view
 from slackbot.web.api import request_lookup
-from slackbot.web.api.facts import ask_again, check_may_send_facts, facts_at_claim, judge_again
-from slackbot.web.api.request_lookup import RequestId
+from slackbot.web.api.facts import check_may_send_facts, program_facts
+from slackbot.web.api.request_lookup import RequestId, not_found
 from slackbot.web.api.shapes import ActionOut, Length, RequestModel, ResponseModel, ReviewOut, review
 from slackbot.web.http.api_keys import Asker
 from slackbot.web.http.bodies import StrictRoute
-from slackbot.web.http.context import web_context
+from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.idempotency import IDEMPOTENT, ClaimTokens
-from slackbot.web.http.problems import ProblemRaised, documented
+from slackbot.web.http.problems import ProblemRaised, documented, retry_later
 
 router = APIRouter(route_class=StrictRoute, tags=["Executors"])
 
+MAX_DIFFERENCES = 50
 _PROBLEMS = documented(400, 401, 403, 404, 409, 413, 422, 429, 503)
 
 
@@ -139,34 +142,24 @@ async def claim_request(
     digest = bytes.fromhex(body.digest) if body.digest else None
     if body.facts is not None:
         check_may_send_facts(principal)
-
-    async def claim() -> ExternalClaim:
-        policy = ctx.services.policy
-        facts = await facts_at_claim(ctx, view, body.facts)
-        try:
-            return await external.claim(
-                ctx.db,
-                view.id,
-                principal,
-                token_of,
-                digest=digest,
-                lease_seconds=body.lease,
-                facts=facts,
-                facts_are_read=policy.reads_facts(view.action.tool),
-                policy_epoch=policy.epoch,
-                judge=partial(judge_again, policy, view),
-            )
-        except ClaimRefused as refused:
-            if refused.kind != FACTS_CHANGED:
-                raise
-        raise await ask_again(ctx, principal, view, facts or Facts(view.facts, source=view.facts_source))
-
+    facts = None if body.facts is None else program_facts(body.facts)
     try:
-        claimed = await ctx.services.policies.judged(claim)
+        claimed = await program_claims.claim(
+            ctx.services, view, principal, token_of, digest=digest, facts=facts, lease_seconds=body.lease
+        )
     except ClaimRefused as refused:
         status = 403 if refused.kind == "denied" else 409
         words = await clean_text(f"{refused}.")
         raise ProblemRaised(status, refused.kind, "Cannot be claimed", words) from None
+    except Denied as denied:
+        words = f"Policy denies this now: {await clean_text(str(denied))}."
+        raise ProblemRaised(403, "denied", "Denied by policy", words) from None
+    except FactsAway as away:
+        raise retry_later("facts-away", "Facts cannot be looked up", str(away), 5) from None
+    except SlackAway as away:
+        raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
+    if isinstance(claimed, AskedAgain):
+        raise await _asked_again(ctx, claimed.request_id)
     action = claimed.action
     about = {"id": view.id, "request_id": view.client_id, "digest": action.digest.hex()}
     return ClaimOut.copy_of(claimed, action=ActionOut.of(action), **about)
@@ -185,3 +178,28 @@ async def report_result(
         status = 403 if refused.kind == "wrong-token" else 409
         raise ProblemRaised(status, refused.kind, "Result not accepted", f"{refused}.") from None
     return await review(ctx, await ctx.snapshots.get(view.id) or view)
+
+
+async def _asked_again(ctx: WebContext, request_id: UUID) -> ProblemRaised:
+    view = await ctx.snapshots.get(request_id)
+    if view is None:
+        raise not_found()
+    clean = await clean_view(view)
+    made = differences(dict(clean.previous_facts or {}), dict(clean.facts or {}))
+    changes = [
+        {"path": format_path(steps), "before": before, "after": after}
+        for steps, before, after in made[:MAX_DIFFERENCES]
+    ]
+    cause = (
+        "Its facts have changed" if changes else "Its facts or the policy have changed"
+    )  # masked ones look alike
+    words = f"{cause} since people approved it. That approval is void, and people are asked again."
+    return ProblemRaised(
+        409,
+        FACTS_CHANGED,
+        "Asked again",
+        words,
+        id=str(view.id),
+        request_id=view.client_id,
+        changes=changes,
+    )

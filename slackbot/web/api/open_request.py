@@ -1,56 +1,40 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from agent.domain.api_keys import Principal, Scope
+from agent.domain.api_keys import Principal
 from agent.domain.facts import Facts, FactsSource
-from agent.domain.grants import CallToCover
-from agent.domain.judgement import Judgement, ToolTraits
-from agent.domain.limits import Caller, Use
 from agent.domain.pause import AgentPaused
-from agent.domain.request import API, EXTERNAL, FactValues
+from agent.domain.request import EXTERNAL, FactValues
 from agent.domain.rules import Rule
-from agent.runtime.judgement import after_rejections
-from agent.store import views
-from agent.usecases import requests
-from agent.usecases.grants import ProgramCall
-from agent.usecases.requests import NewRequest
+from agent.runtime.judging import programs
+from agent.runtime.judging.programs import (
+    Denied,
+    LetThrough,
+    ProgramQuestion,
+    SlackAway,
+    TooManyWaiting,
+)
+from agent.usecases.requests import OpenOutcome
 from signoff.canonical import canonical_bytes
 from signoff.context_limit import fit_context
 from signoff.description import quoted
-from signoff.errors import Conflict, SignoffError
 from signoff.values import Action
-from slackbot.masking import clean_description
-from slackbot.reviewing.members import check_member
-from slackbot.reviewing.run_starts import Requester
-from slackbot.web.api.facts import check_may_send_facts, narrowed, program_facts
+from slackbot.masking import clean_description, clean_value
+from slackbot.web.api.facts import check_may_send_facts, program_facts
 from slackbot.web.api.generated_description import generated
 from slackbot.web.api.requesters import claimed_requester
-from slackbot.web.api.shapes import RequestModel, ResponseModel, SentTime
-from slackbot.web.api.without_review import (
-    GRANTED,
-    NotRequiredOut,
-    not_required,
-    use_grant,
-    within_limits,
-    without_review,
-)
+from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, SentTime
 from slackbot.web.http.bodies import by_size
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
 
 MAX_DESCRIPTION = 2000
-MAX_WAITING = 5_000
-"""Open requests per key."""
-MAX_WAITING_BYTES = 64 * 2**20
-"""Total size of a key's open requests in the database."""
-UNCONFIRMED = "a limit counts for each requester, and Slack does not confirm this one as a member"
 LATER = 60.0
 """Seconds for Retry-After: people have to decide first."""
 
@@ -122,11 +106,6 @@ class AskIn(RequestModel):
     def mentions_facts(self) -> bool:
         return self.facts is not None or self.facts_failed
 
-    @property
-    def traits(self) -> ToolTraits:
-        """Nothing is known about an external tool; a question without an action always asks."""
-        return ToolTraits(self.action or EXTERNAL, EXTERNAL, requires_approval=self.action is None)
-
     def as_action(self) -> Action:
         """Raises MalformedArguments."""
         if self.action is not None:
@@ -167,16 +146,38 @@ class AskIn(RequestModel):
         )
 
 
-class OpenedRequest(ResponseModel):
-    """The request opened for this question."""
+class NotRequiredOut(ResponseModel):
+    """No approval is needed: the checkpoints allow this action. The evaluation is recorded."""
 
-    id: UUID
-    created: bool = Field(description="False: it was asked before.")
+    model_config = ConfigDict(
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "request_id": "read-7",
+                    "status": "not_required",
+                    "because": "no checkpoint names this tool; it is unmatched, and unmatched tools are allowed",
+                    "action": {"tool": "read_record", "tool_version": "external", "arguments": {"id": 7}},
+                    "digest": "f" * 64,
+                }
+            ]
+        },
+    )
+
+    request_id: str
+    status: Literal["not_required"] = "not_required"
+    because: str
+    action: ActionOut
+    digest: str
+    facts_source: FactsSource | None = Field(
+        default=None, description="The source of the facts that let it run; the audit log has their digest."
+    )
+    grant: UUID | None = Field(
+        default=None, description="The grant that covers it: reviewers allowed such calls in advance."
+    )
 
 
-async def ask(
-    ctx: WebContext, principal: Principal, body: AskIn, size: int
-) -> OpenedRequest | NotRequiredOut:
+async def ask(ctx: WebContext, principal: Principal, body: AskIn, size: int) -> OpenOutcome | NotRequiredOut:
     """Open a request, unless it exists or policy needs none; ``size`` of the body in bytes.
 
     Raises ProblemRaised (403: policy denies it, or the key may not ask this; 409: nobody has to be asked, but the
@@ -187,104 +188,48 @@ async def ask(
     if body.mentions_facts:
         check_may_send_facts(principal)
     body, action, content, facts = await by_size(size, lambda: _read(body))
-    async with ctx.db.connection() as connection:
-        found = await views.client_request(connection, principal.name, body.request_id)
-        waiting = await views.waiting_of_key(connection, principal.name, MAX_WAITING)
-    if found is not None:
-        if found.content_digest != content:
-            raise Conflict(f"request {body.request_id!r} exists with other content")
-        return OpenedRequest(id=found.request_id, created=False)
-    judge = partial(_judge_and_open, ctx, principal, body, action, content, facts, agent, requester, waiting)
-    try:
-        return await ctx.services.policies.judged(judge)
-    except AgentPaused as paused:
-        raise ProblemRaised(409, "paused", "Agent paused", f"{paused}.") from None
-
-
-async def _judge_and_open(
-    ctx: WebContext,
-    principal: Principal,
-    body: AskIn,
-    action: Action,
-    content: bytes,
-    facts: Facts,
-    agent: str,
-    requester: Requester,
-    waiting: views.Waiting,
-) -> OpenedRequest | NotRequiredOut:
-    policy, person = ctx.services.policy, requester.person.user_id if requester.person else None
-    if (lookup := policy.lookup(action.tool)) is not None:
-        facts = await ctx.services.look_up(lookup, action, agent, person)
-    judged = policy.judge(
-        body.traits,
-        action,
-        facts.values,
-        agent,
-        person,
-        facts_failed=facts.failed,
-    )
-    caller = Caller(agent, requester.person, principal.name, names_agent=principal.agent is None)
-    uses = policy.uses(action, facts.values, caller)
-    only_session = principal.may(Scope.SESSIONS)
-    asked = ProgramCall(
-        principal.name, body.request_id, content, principal.key_id, agent, uses, body.session, only_session
-    )
-    if await _is_unconfirmed(ctx, requester, judged, uses):
-        judged = policy.asked_instead(judged, UNCONFIRMED, body.traits, action, facts.values)
-    judged, states = await within_limits(ctx, principal, asked, body.traits, action, facts, judged)
-    judged = await after_rejections(ctx.db, agent, action, judged)
-    if judged.rule is None:
-        return await without_review(ctx, principal, asked, action, facts, judged)
-    call = CallToCover(
+    said = body.action_description
+    question = ProgramQuestion(
+        principal=principal,
+        client_id=body.request_id,
+        content=content,
         action=action,
         facts=facts,
-        rule=narrowed(judged.rule, facts),
-        requester=requester.person,
         agent=agent,
-        agent_version=EXTERNAL,
-        principal=principal.name,
-        judgement=judged,
-    )
-    if (grant := await use_grant(ctx, call, asked, judged)) is not None:
-        return await not_required(body.request_id, action, facts, because=GRANTED, grant=grant)
-    if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
-        words = (
-            f"{waiting.requests:,} requests of the key {principal.key} wait for people; no more are accepted until "
-            "some have ended."
-        )
-        raise retry_later("too-many-waiting", "Too many requests wait", words, LATER, status=429)
-    await check_member(ctx.slack.directory, requester.person)
-    try:
-        destination = ctx.services.destination(judged.rule.channel)
-    except SignoffError as away:
-        raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
-    new = NewRequest(
-        rule=call.rule,
-        action=action,
-        facts=facts.values,
-        facts_source=facts.source,
-        description=await _description(judged.rule, judged, body, action, facts.values),
-        rationale=_rationale(judged.rule, body),
+        requester=requester.person,
+        on_behalf=requester.asserted == "on-behalf",
+        quote=None if said is None else partial(_quote, said, action),
+        words=said,
+        rationale=body.rationale,
         context=_context(body),
-        agent=agent,
-        agent_version=EXTERNAL,
-        requester=requester.person,
-        requester_asserted=_asserted(principal, requester),
-        destination=destination,
-        principal=principal.name,
-        client_id=body.request_id,
-        source=API,
-        content=content,
-        api_key_id=principal.key_id,
-        limits=states,
-        policy_epoch=judged.epoch,
-        judgement=judged,
-        rejected_before=judged.rejected,
         session=body.session,
-        only_session=only_session,
     )
-    opened = await requests.open(ctx.db, new)
-    return OpenedRequest(id=opened.request_id, created=opened.created)
+    try:
+        asked = await programs.ask(ctx.services, question)
+    except AgentPaused as paused:
+        raise ProblemRaised(409, "paused", "Agent paused", f"{paused}.") from None
+    except Denied as denied:
+        words = f"Policy denies this action: {await clean_value(str(denied))}."
+        raise ProblemRaised(403, "denied", "Denied by policy", words) from None
+    except TooManyWaiting as many:
+        words = f"{many}."
+        raise retry_later("too-many-waiting", "Too many requests wait", words, LATER, status=429) from None
+    except SlackAway as away:
+        raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
+    return await _not_required(question, asked) if isinstance(asked, LetThrough) else asked
+
+
+async def _not_required(question: ProgramQuestion, through: LetThrough) -> NotRequiredOut:
+    action = question.action
+    arguments = await clean_value(dict(action.arguments))
+    return NotRequiredOut(
+        request_id=question.client_id,
+        because=await clean_value(through.because),
+        action=ActionOut(tool=action.tool, tool_version=EXTERNAL, arguments=arguments),
+        digest=action.digest.hex(),
+        facts_source=through.facts.source,
+        grant=through.grant,
+    )
 
 
 def _read(body: AskIn) -> tuple[AskIn, Action, bytes, Facts]:
@@ -292,20 +237,6 @@ def _read(body: AskIn) -> tuple[AskIn, Action, bytes, Facts]:
     fitting = body.with_fitting_context()
     action = fitting.as_action()
     return fitting.without_generated_words(action), action, body.content(action), body.program_facts()
-
-
-async def _is_unconfirmed(
-    ctx: WebContext, requester: Requester, judged: Judgement, uses: Sequence[Use]
-) -> bool:
-    """Whether a limit per requester would let this run for somebody whom the key names and Slack does not confirm."""
-    named = requester.asserted == "on-behalf" and any(use.limit.per == "requester" for use in uses)
-    if not named or judged.verdict != "run":
-        return False
-    try:
-        await check_member(ctx.slack.directory, requester.person)
-    except SignoffError:  # another refusal, or Slack is away
-        return True
-    return False
 
 
 def _agent(principal: Principal, body: AskIn) -> str:
@@ -318,27 +249,9 @@ def _agent(principal: Principal, body: AskIn) -> str:
     return principal.agent or body.agent or principal.key
 
 
-def _asserted(principal: Principal, requester: Requester) -> str:
-    if requester.person is None:
-        return "none"
-    on_behalf = f" for {requester.person.user_id}" if requester.asserted == "on-behalf" else ""
-    return principal.name + on_behalf
-
-
-async def _description(
-    rule: Rule, judged: Judgement, body: AskIn, action: Action, facts: FactValues | None
-) -> str:
-    """The operator's description; otherwise the program's, quoted so that it cannot close the quotation."""
-    if rule.description_template is not None or body.action_description is None:
-        return judged.description
-    said = f"The agent says: {quoted(body.action_description)}"
-    return await clean_description(said, action, facts, rule.redact)
-
-
-def _rationale(rule: Rule, body: AskIn) -> str | None:
-    """The program's own words, labelled as such on the card."""
-    said = body.action_description if rule.description_template is not None else None
-    return "\n\n".join(filter(None, (said, body.rationale))) or None
+async def _quote(said: str, action: Action, rule: Rule, facts: FactValues | None) -> str:
+    """The program's words, quoted so that they cannot close the quotation."""
+    return await clean_description(f"The agent says: {quoted(said)}", action, facts, rule.redact)
 
 
 def _context(body: AskIn) -> dict[str, Any]:

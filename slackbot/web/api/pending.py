@@ -15,10 +15,9 @@ from agent.store import views
 from agent.usecases.executions import external
 from signoff.errors import Conflict
 from slackbot.web.api import request_lookup
-from slackbot.web.api.open_request import AgentName, AskIn, ask
+from slackbot.web.api.open_request import AgentName, AskIn, NotRequiredOut, ask
 from slackbot.web.api.request_lookup import RequestId
 from slackbot.web.api.shapes import After, Length, Limit, Moment, Page, ReviewOut, page, review, reviews
-from slackbot.web.api.without_review import NotRequiredOut
 from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
@@ -57,7 +56,7 @@ async def open_request(
     if isinstance(opened, NotRequiredOut):
         response.status_code = 200
         return opened
-    view = await ctx.snapshots.get(opened.id)
+    view = await ctx.snapshots.get(opened.request_id)
     if view is None:
         raise request_lookup.not_found()
     response.status_code = 201 if opened.created else 200

@@ -12,7 +12,7 @@ from agent.domain.people import Standing
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_line import Count, RequestLine
 from agent.domain.request_view import RequestView
-from agent.runtime.edit_judgement import schema_of
+from agent.runtime.judging.edits import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
 from slackbot.cards import (

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
-from agent.runtime.edit_judgement import schema_of
+from agent.runtime.judging.edits import schema_of
 from agent.usecases import requests
 from signoff.errors import MalformedArguments
 from signoff.values import Risk

@@ -16,8 +16,8 @@ from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.rules import Defaults, Rule
 from agent.domain.run import AnswerKind, CallState, RunStatus
-from agent.runtime import edit_judgement
 from agent.runtime.agents import Agent, Registry
+from agent.runtime.judging import edits
 from agent.runtime.tool import Tool
 from agent.usecases.requests import EditAttempt
 from signoff import StepFailed, function_agent, step, tool
@@ -159,7 +159,7 @@ async def test_an_edit_is_read_like_a_proposal(stage, typed: str, judged: str) -
     (call,) = await on.calls(run_id)
     view = await on.request(call)
     attempt = EditAttempt(view.id, view.revision, Standing(REVIEWER, frozenset({"channel"})), "test")
-    edit = await edit_judgement.judge_edit(on.services, view, {"env": typed}, attempt)
+    edit = await edits.judge_edit(on.services, view, {"env": typed}, attempt)
     assert edit.action.arguments == {"env": judged}
 
 

@@ -17,7 +17,7 @@ from agent.domain.request import Ballot, Verdict
 from agent.domain.rules import Defaults
 from agent.domain.run import AnswerKind, CallState, CallView
 from agent.runtime.agents import Agent
-from agent.runtime.edit_judgement import judge_edit
+from agent.runtime.judging.edits import judge_edit
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import Tool, tool
 from agent.runtime.votes import Votes

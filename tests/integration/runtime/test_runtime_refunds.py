@@ -15,7 +15,7 @@ from agent.domain.run import CallState, RunStatus
 from agent.examples import shop
 from agent.examples.refunds import process_refund, refunds
 from agent.runtime.calls import advance_call
-from agent.runtime.edit_judgement import judge_edit
+from agent.runtime.judging.edits import judge_edit
 from agent.runtime.tool import NotDone
 from agent.usecases import requests, runs
 from agent.usecases.requests import EditAttempt
@@ -156,7 +156,7 @@ async def test_an_approved_refund_that_is_given_up_waits_no_more(stage, monkeypa
         gone = (
             NotDone("the order is archived") if lost == "facts" else MalformedArguments("order_id", "unknown")
         )
-        where = "judgement.look_up" if lost == "facts" else "ready_calls.as_of_now"
+        where = "judging.run_calls.look_up" if lost == "facts" else "ready_calls.as_of_now"
         monkeypatch.setattr(f"agent.runtime.{where}", Mock(side_effect=gone))
         await on.approve(call)
     assert await status(5) == ("REFUND_REJECTED", "denied")

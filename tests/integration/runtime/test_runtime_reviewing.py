@@ -19,7 +19,7 @@ from agent.domain.rules import Defaults, Rule
 from agent.domain.run import AnswerKind, CallView, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
-from agent.runtime.edit_judgement import judge_edit
+from agent.runtime.judging.edits import judge_edit
 from agent.runtime.tool import NotDone, Tool, tool
 from agent.usecases import requests
 from agent.usecases.requests import Edit, EditAttempt

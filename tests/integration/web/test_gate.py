@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agent.runtime.edit_judgement import schema_of
+from agent.runtime.judging.edits import schema_of
 from agent.usecases.requests import EditOutcome
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.gate.facts_command import facts_command
@@ -237,7 +237,7 @@ async def test_a_command_that_the_service_has_changed_does_not_run(
     gate: Gate, grace: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gate itself compares: it stays shut (78) if the service lets somebody edit the command."""
-    monkeypatch.setattr("agent.runtime.edit_judgement.COMMAND", "not_reserved")
+    monkeypatch.setattr("agent.runtime.judging.edits.COMMAND", "not_reserved")
     started = gate(*DEPLOY, "--accept-edits", "--", "touch", "ran")
     request = await gate.request()
     await save(gate, request, **{COMMAND: ["touch", "other"]})

@@ -17,7 +17,7 @@ from agent.domain.facts import Facts, FactsSource
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.people import Standing
 from agent.domain.webhook_urls import networks
-from agent.runtime.edit_judgement import judge_edit
+from agent.runtime.judging.edits import judge_edit
 from agent.store import views
 from agent.usecases import policy as policies
 from agent.usecases.requests import EditAttempt

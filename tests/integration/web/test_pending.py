@@ -60,7 +60,7 @@ async def test_what_waits_of_a_key_is_bounded(
     first = await program.ask()
     sizes = "SELECT pg_column_size(action) + pg_column_size(context) FROM request_revision"
     most = 2 if bound == "MAX_WAITING" else (await column(site.db, sizes))[0] + 1
-    monkeypatch.setattr(f"slackbot.web.api.open_request.{bound}", most)
+    monkeypatch.setattr(f"agent.runtime.judging.programs.{bound}", most)
     assert (first.status_code, (await program.ask(request_id="r-2")).status_code) == (201, 201)
     refused = await program.ask(request_id="r-3")
     assert (refused.status_code, refused.json()["type"]) == (429, "urn:signoff:too-many-waiting")

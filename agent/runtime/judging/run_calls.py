@@ -1,26 +1,27 @@
-"""Evaluate a proposed call. In doubt people are asked; nothing is executed."""
+"""Calls that runs propose: their arguments and facts, and the question about them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 from pydantic_core import to_jsonable_python
 
-from agent.database.pools import Database
 from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
-from agent.domain.limits import Caller, LimitState, Use
+from agent.domain.limits import Caller, LimitState
 from agent.domain.rules import Rule
 from agent.runtime import stored_text, transcript
 from agent.runtime.agents import Agent
+from agent.runtime.judging.evaluation import Proposal
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import judgements, views
 from agent.store.requests import NewRequest
 from agent.store.views import OpenCallDetails, QuestionContext
-from agent.usecases import grants, limits
+from agent.usecases import grants
 from signoff.canonical import parse_arguments, parse_checked
 from signoff.values import Action, Person
 
@@ -38,8 +39,14 @@ class CurrentCall:
     action: Action
     facts: Facts
 
+    @property
+    def proposal(self) -> Proposal:
+        return proposal_of(self.work.run, self.tool, self.action, self.facts)
 
-class JudgementSubject(Protocol):
+
+class Asker(Protocol):
+    """A run, or a view of its request."""
+
     @property
     def agent(self) -> str: ...
 
@@ -48,6 +55,15 @@ class JudgementSubject(Protocol):
 
     @property
     def caller(self) -> Caller: ...
+
+
+def proposal_of(asker: Asker, tool: Tool, action: Action, facts: Facts) -> Proposal:
+    terms = partial(_terms, tool, action)
+    return Proposal(action, facts, tool.traits, asker.agent, asker.requester, asker.caller, terms)
+
+
+def _terms(tool: Tool, action: Action, rule: Rule) -> Rule:
+    return tool.terms(rule, action)
 
 
 def read_action(tool: Tool, raw_arguments: str) -> Action:
@@ -99,61 +115,6 @@ async def context_of(services: Services, call: CurrentCall, judgement: Judgement
     checkpoint = judgement.rule.checkpoint_id if judgement.rule and services.policy.grants else None
     about = (call.agent.name, call.tool.name, checkpoint)
     return await services.db.read(views.question_context, call.work.run.id, call.action.digest, *about)
-
-
-def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Action, facts: Facts) -> Judgement:
-    requester = asker.requester.user_id if asker.requester else None
-    judgement = services.policy.judge(
-        tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
-    )
-    return _with_tool_terms(judgement, tool, action, facts)
-
-
-def uses_of(services: Services, asker: JudgementSubject, action: Action, facts: Facts) -> tuple[Use, ...]:
-    known = None if facts.failed else facts.values
-    return services.policy.uses(action, known, asker.caller)
-
-
-async def within_limits(
-    services: Services, call: CurrentCall, judgement: Judgement, uses: Sequence[Use]
-) -> tuple[Judgement, tuple[LimitState, ...]]:
-    """The claim has the last word."""
-    tool, action, facts = call.tool, call.action, call.facts
-    if not uses or judgement.verdict == "deny":
-        return judgement, ()
-    states = await limits.states(services.db, call.work.call.id, uses)
-    services.full_limits.update(states)
-    limited = services.policy.within_limits(judgement, states, tool.traits, action, facts.values)
-    return _with_tool_terms(limited, tool, action, facts), states
-
-
-async def after_rejections(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
-    """Refuse while an earlier rejection holds, or point to it, if policy asks people anyway."""
-    if judgement.rule is None or (holds := judgement.rule.rejected_holds) is None:
-        return judgement
-    rejected = await db.read(views.lasting_rejection, agent, action.digest, holds)
-    if rejected is None:
-        return judgement
-    if _shows_rejections(judgement):
-        return replace(judgement, rejected=rejected.request_id)
-    because = f"the same action was recently rejected, see request {rejected.request_id}"
-    ruled = judgement.ruled or ("ask", judgement.rule.checkpoint_id)
-    return replace(judgement, verdict="deny", rule=None, because=because, ruled=ruled)
-
-
-async def with_rejection(db: Database, agent: str, action: Action, judgement: Judgement) -> Judgement:
-    """Point to an earlier rejection, if policy shows it: the action is asked again in any case."""
-    return await after_rejections(db, agent, action, judgement) if _shows_rejections(judgement) else judgement
-
-
-def _shows_rejections(judgement: Judgement) -> bool:
-    return judgement.rule is not None and judgement.rule.rejected_again == "show"
-
-
-def _with_tool_terms(judgement: Judgement, tool: Tool, action: Action, facts: Facts) -> Judgement:
-    if judgement.rule is None or (rule := tool.terms(judgement.rule, action)) is judgement.rule:
-        return judgement
-    return replace(judgement, rule=rule, description=rule.describe(action, facts.values))
 
 
 def question(

@@ -6,11 +6,12 @@ from typing import Any
 
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.facts import Facts
-from agent.domain.judgement import Judgement, ToolTraits
 from agent.domain.request import API, EXTERNAL
 from agent.domain.request_view import RequestView
 from agent.runtime.agents import Registry
-from agent.runtime.judgement import judge, look_up, uses_of
+from agent.runtime.judging.evaluation import Proposal, judge, uses_of
+from agent.runtime.judging.programs import proposal_of_program
+from agent.runtime.judging.run_calls import look_up, proposal_of
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.usecases.requests import Edit, EditAttempt
@@ -50,32 +51,26 @@ async def judge_edit(
         raise MalformedArguments("$", str(nothing)) from None
     if facts.failed:
         raise Refused(Refusal.EDIT_UNCHECKED)
-    edit = _edit(services, view, attempt, action, facts, judge(services, view, tool, action, facts))
+    edit = _edit(services, attempt, proposal_of(view, tool, action, facts))
     return replace(edit, signature_digest=tool.signature.digest)
 
 
-def _edit(
-    services: Services,
-    view: RequestView,
-    attempt: EditAttempt,
-    action: Action,
-    facts: Facts,
-    judgement: Judgement,
-) -> Edit:
+def _edit(services: Services, attempt: EditAttempt, proposal: Proposal) -> Edit:
+    judgement = judge(services.policy, proposal)
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
     return Edit(
         attempt.request_id,
         attempt.revision,
         attempt.editor,
-        action,
-        facts.values,
+        proposal.action,
+        proposal.facts.values,
         judgement.rule,
         judgement.description,
         attempt.path,
         attempt.place,
-        uses=uses_of(services, view, action, facts),
-        facts_source=facts.source,
+        uses=uses_of(services.policy, proposal),
+        facts_source=proposal.facts.source,
         policy_epoch=judgement.epoch,
         judgement=judgement,
     )
@@ -122,13 +117,10 @@ async def _judge_outside_edit(
         if canonical_bytes(arguments.get(name)) != canonical_bytes(view.action.arguments.get(name)):
             raise MalformedArguments(f"$.{name}", f"the {what} cannot be changed")
     action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
-    traits = ToolTraits(action.tool, action.tool_version)
     requester = view.requester.user_id if view.requester else None
-    policy, facts = services.policy, Facts()
-    lookup = policy.lookup(action.tool)
+    lookup, facts = services.policy.lookup(action.tool), Facts()
     if lookup is not None:
         facts = await services.look_up(lookup, action, view.agent, requester, within)
     if facts.failed:
         raise Refused(Refusal.EDIT_UNCHECKED)
-    judgement = policy.judge(traits, action, facts.values, view.agent, requester)
-    return _edit(services, view, attempt, action, facts, judgement)
+    return _edit(services, attempt, proposal_of_program(view, action, facts))

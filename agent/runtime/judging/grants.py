@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.judgement import Judgement
-from agent.runtime.judgement import CurrentCall
+from agent.runtime.judging.run_calls import CurrentCall
 from agent.runtime.services import Services
 from agent.store import grants as stored_grants
 from agent.store.grants import GrantState, StoredGrant
