@@ -36,6 +36,7 @@ SECONDS = {
     "test_ten_workers_lease_a_run_once": 10,
     "test_the_api_does_what_it_says_at_length": 170,
     "test_the_use_cases_do_what_the_reference_says": 680,
+    "test_this_worker_beside_a_newer_one": 10,
     "test_three_schedulers_expire_each_request_once": 65,
     "test_three_schedulers_expire_ten_thousand_within_a_minute": 50,
     "test_twenty_at_once_take_the_last_unit_once": 30,
