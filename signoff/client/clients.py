@@ -24,6 +24,7 @@ from signoff.client.facts import FactsFunction
 from signoff.client.guarded_function import GuardedFunction, TextOrFunction
 from signoff.client.operations import TIMEOUT
 from signoff.durations import Duration, seconds_of
+from signoff.sessions import checked_session
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,19 +80,25 @@ def _check_parentheses(action: object) -> None:
         raise TypeError(f"write @client.requires_approval() above {name}, with parentheses")
 
 
-def _blocking(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[ApprovalClient, P], T]:
+def _blocking(
+    operation: Callable[P, Operation[T]], *, in_session: bool = False
+) -> Callable[Concatenate[ApprovalClient, P], T]:
     @wraps(operation)
     def method(self: ApprovalClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if in_session and kwargs.get("session") is None:
+            kwargs["session"] = self._session
         return self.do(operation(*args, **kwargs))
 
     return method
 
 
 def _awaited(
-    operation: Callable[P, Operation[T]],
+    operation: Callable[P, Operation[T]], *, in_session: bool = False
 ) -> Callable[Concatenate[AsyncApprovalClient, P], Coroutine[Any, Any, T]]:
     @wraps(operation)
     async def method(self: AsyncApprovalClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if in_session and kwargs.get("session") is None:
+            kwargs["session"] = self._session
         return await self.do(operation(*args, **kwargs))
 
     return method
@@ -100,14 +107,16 @@ def _awaited(
 class ApprovalClient:
     """Blocking client of the Signoff service at `url`, with a key of scope `request`.
 
-    Thread-safe, and a context manager. Raises ValueError for an invalid address or key.
+    `session` is that of questions that name none themselves. Thread-safe, and a context manager. Raises ValueError for
+    an invalid address, key or session.
     """
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, *, session: str | None = None) -> None:
         self._http = httpx2.Client(**_options(url, key))
+        self._session = checked_session(session)
 
-    ask = _blocking(operations.ask)
-    submit = _blocking(operations.submit)
+    ask = _blocking(operations.ask, in_session=True)
+    submit = _blocking(operations.submit, in_session=True)
     claim = _blocking(attempts.claim)
     report = _blocking(attempts.report)
     withdraw = _blocking(operations.withdraw)
@@ -125,11 +134,12 @@ class ApprovalClient:
         requester: str | None = None,
         lease: Duration | None = None,
         facts: FactsFunction | None = None,
+        session: TextOrFunction = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """Decorator: each call waits for a decision, then runs with the decided arguments.
 
-        `action` defaults to the function's name. `key`, `description` and `context` may be functions of its arguments;
-        `facts` is one. Raises what `ask` raises.
+        `action` defaults to the function's name. `key`, `session`, `description` and `context` may be functions of its
+        arguments; `facts` is one. Raises what `ask` raises.
         """
 
         _check_parentheses(action)
@@ -139,8 +149,9 @@ class ApprovalClient:
             if inspect.iscoroutinefunction(function):
                 raise TypeError(f"{function.__name__} is async: use AsyncApprovalClient")
             name = action or function.__name__
+            own = self._session if session is None else session
             guard = GuardedFunction(
-                function, name, seconds, key, description, context, requester, lease, facts
+                function, name, seconds, key, description, context, requester, lease, facts, own
             )
 
             @wraps(function)
@@ -199,11 +210,12 @@ class ApprovalClient:
 class AsyncApprovalClient:
     """`ApprovalClient` for asyncio: every operation is awaited."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, *, session: str | None = None) -> None:
         self._http = httpx2.AsyncClient(**_options(url, key))
+        self._session = checked_session(session)
 
-    ask = _awaited(operations.ask)
-    submit = _awaited(operations.submit)
+    ask = _awaited(operations.ask, in_session=True)
+    submit = _awaited(operations.submit, in_session=True)
     claim = _awaited(attempts.claim)
     report = _awaited(attempts.report)
     withdraw = _awaited(operations.withdraw)
@@ -221,6 +233,7 @@ class AsyncApprovalClient:
         requester: str | None = None,
         lease: Duration | None = None,
         facts: FactsFunction | None = None,
+        session: TextOrFunction = None,
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """Decorator for async functions; see `ApprovalClient.requires_approval`."""
 
@@ -231,8 +244,9 @@ class AsyncApprovalClient:
             if not inspect.iscoroutinefunction(function):
                 raise TypeError(f"{function.__name__} is not async: use ApprovalClient")
             name = action or function.__name__
+            own = self._session if session is None else session
             guard = GuardedFunction(
-                function, name, seconds, key, description, context, requester, lease, facts
+                function, name, seconds, key, description, context, requester, lease, facts, own
             )
 
             @wraps(function)

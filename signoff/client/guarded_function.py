@@ -36,6 +36,7 @@ class GuardedFunction:
     requester: str | None = None
     lease: Duration | None = None
     facts: FactsFunction | None = None
+    session: TextOrFunction = None
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
         """Raises what `ask` and `claim` raise, MalformedArguments for unknown arguments, and the function's own errors;
@@ -54,6 +55,7 @@ class GuardedFunction:
             timeout=self.timeout,
             key=_words(self.key, arguments),
             requester=self.requester,
+            session=_words(self.session, arguments),
             facts=self.facts,
         )
         if decision.status == "not_required":

@@ -23,6 +23,7 @@ from signoff.client.reviews import Approval, Review, Status, concluded
 from signoff.context_limit import fit_to_send
 from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, Conflict, Unreachable
+from signoff.sessions import checked_session
 from signoff.values import Action
 
 log = logging.getLogger("signoff.client")
@@ -53,6 +54,7 @@ def ask(
     requester: str | None = None,
     agent: str | None = None,
     rationale: str | None = None,
+    session: str | None = None,
     facts: FactsOrFunction = None,
 ) -> Operation[Approval]:
     """Ask people to approve an action, and wait for their decision.
@@ -60,12 +62,14 @@ def ask(
     ``action`` is the tool's name for the checkpoints; without one, people are always asked, about ``description``.
     ``context`` is what a reviewer should know (any JSON; if too long, its middle is cut and the omission counted).
     ``key`` names the question: a restarted process that asks the same under the same key gets the existing request,
-    decided or not. ``facts`` is what the program itself knows about the arguments, or a function of them that looks it
-    up; policy reads it as `facts.…`. It needs a key of scope `facts`. If the function fails, people are asked.
+    decided or not. ``session`` names the conversation (1 to 200 characters without control characters): whoever gave
+    their own words in it does not approve alone what follows in it. ``facts`` is what the program itself knows about
+    the arguments, or a function of them that looks it up; policy reads it as `facts.…`. It needs a key of scope
+    `facts`. If the function fails, people are asked.
 
     Raises TimeoutError after ``timeout`` ("72h", or seconds) without a decision, and withdraws the request unless it
     has a key. Raises CollaborationError (logged before) if the request is rejected, expires or is withdrawn; ApiError,
-    Conflict (the key was used for other content), MalformedArguments and Unreachable.
+    Conflict (the key was used for other content), MalformedArguments, ValueError (no such session) and Unreachable.
     """
     seconds = seconds_of(timeout)
     deadline = time.monotonic() + seconds
@@ -79,6 +83,7 @@ def ask(
         requester=requester,
         agent=agent,
         rationale=rationale,
+        session=session,
         facts=facts,
         patience=max(seconds, 1.0),
     )
@@ -102,17 +107,23 @@ def submit(
     requester: str | None = None,
     agent: str | None = None,
     rationale: str | None = None,
+    session: str | None = None,
     facts: FactsOrFunction = None,
     patience: float = PATIENCE,
 ) -> Operation[Review | Approval]:
     """Ask people as `ask` does, without waiting: returns the request, or an Approval if policy requires none.
 
     Use `get` to look again, and `concluded` to turn a decided request into an approval. Raises ApiError, Conflict,
-    MalformedArguments and Unreachable.
+    MalformedArguments, ValueError and Unreachable.
     """
     arguments = as_judged(arguments)
     body = _question(action, arguments, description, context, key)
-    optional = {"requester": requester, "agent": agent, "rationale": rationale}
+    optional = {
+        "requester": requester,
+        "agent": agent,
+        "rationale": rationale,
+        "session": checked_session(session),
+    }
     body |= {name: value for name, value in optional.items() if value is not None}
     body |= yield from look_up_to_ask(facts, arguments, action)
     answer = yield from send_with_retries(HttpRequest("POST", "/pending", body), time.monotonic() + patience)

@@ -74,6 +74,7 @@ def gate(
         str | None,
         typer.Option(help="Requester (a Slack user id); needs a key with the scope on_behalf."),
     ] = None,
+    session: options.Session = None,
     facts: FactsCommand = None,
     accept_edits: Annotated[
         bool,
@@ -94,7 +95,12 @@ def gate(
     environment_of(arguments)
     context_pairs = _pairs("--context", context or [])
     look_up = None if facts is None else facts_of(facts_command(facts), action)
-    more = {"description": description, "context": context_pairs or None, "requester": requester}
+    more = {
+        "description": description,
+        "context": context_pairs or None,
+        "requester": requester,
+        "session": options.session_name(session),
+    }
     question = GateQuestion(
         action, arguments | {COMMAND: command}, key or f"gate-{uuid4()}", key is not None, more, look_up
     )

@@ -15,6 +15,7 @@ from signoff.errors import CollaborationError, Conflict, SignoffError
 from signoff.gate.coding_agents import CodingAgent, Permission, ToolCall
 from signoff.gate.open_questions import open_question
 from signoff.masks import has_mask
+from signoff.sessions import session_named
 from signoff.values import FOLDER
 
 PATIENCE = 30.0
@@ -62,7 +63,12 @@ class HookSteps:
         question, patience = self.call.question, min(PATIENCE, max(1.0, self._left()))
         try:
             return self.client.submit(
-                self.call.tool, question, context=self._context, key=key, patience=patience
+                self.call.tool,
+                question,
+                context=self._context,
+                key=key,
+                session=session_named(self.call.session),
+                patience=patience,
             )
         except Conflict:  # the same command, described differently by the model
             return self.client.get(key, patience=1.0)

@@ -16,6 +16,7 @@ def mcp(
             help="How long permission_prompt waits for people: 30m, 4h. After that, the call is denied."
         ),
     ] = "10m",
+    session: options.Session = None,
     facts: FactsCommand = None,
     url: options.Url = None,
     key_file: options.KeyFile = None,
@@ -28,11 +29,12 @@ def mcp(
     `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.
     """
     seconds = options.duration("--timeout", timeout).total_seconds()
+    conversation = options.session_name(session)
     look_up = None if facts is None else facts_command(facts)
     where, key = options.address(url), options.secret(key_file)
     try:
         from signoff.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import
 
-        serve(where, key, timeout=seconds, facts=look_up)
+        serve(where, key, timeout=seconds, facts=look_up, session=conversation)
     except (ImportError, ValueError) as error:
         raise SignoffError(str(error)) from None

@@ -9,6 +9,7 @@ import typer
 
 from signoff.durations import seconds_of
 from signoff.errors import SignoffError
+from signoff.sessions import checked_session
 
 Url = Annotated[
     str | None,
@@ -24,6 +25,16 @@ KeyFile = Annotated[
         envvar="SIGNOFF_KEY_FILE",
         help="A file with the API key; or set SIGNOFF_KEY. The key is never an option, because other users of the "
         "machine could read it.",
+    ),
+]
+
+Session = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SIGNOFF_SESSION",
+        help="The conversation that this belongs to, up to 200 characters: whoever gave their own words in it does not "
+        "approve alone what follows in it.",
+        show_default=False,
     ),
 ]
 
@@ -53,6 +64,14 @@ def duration(option: str, text: str) -> timedelta:
         return timedelta(seconds=seconds_of(text))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def session_name(given: str | None) -> str | None:
+    """Raises typer.BadParameter."""
+    try:
+        return checked_session(given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--session") from None
 
 
 def _missing(name: str) -> NoReturn:

@@ -256,6 +256,7 @@ class AgnoApprovals:
             arguments,
             call_id=call_id,
             run=run.run_id,
+            session=run.session_id,
             context=task_of(run),
             timeout=seconds,
             facts=self._facts,

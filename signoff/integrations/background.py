@@ -17,6 +17,7 @@ from typing import Any, Self
 from signoff.integrations.extras import missing_framework
 
 try:
+    from langgraph.config import get_config
     from langgraph.store.base import BaseStore
 except ImportError as error:
     raise missing_framework("LangGraph", "langgraph") from error
@@ -26,6 +27,7 @@ from signoff.client import Approval, ApprovalClient, Review, concluded
 from signoff.client.facts import FactsFunction
 from signoff.durations import Duration
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, Unreachable
+from signoff.sessions import checked_session, session_named
 
 log = logging.getLogger("signoff.client")
 
@@ -121,18 +123,19 @@ class Background:
     def begin(self, key: str, action: str, arguments: Mapping[str, Any], **told: Any) -> BackgroundResult:
         """Submit a question without waiting. The same key and content again is the same call.
 
-        `told` is `description`, `context`, `requester`, `agent` and `rationale` of `ApprovalClient.ask`. While the
-        service is unreachable the call is queued. Raises ApiError (403: policy denies it), Conflict (the key was used
-        for something else), AlreadyClaimed (already started, or owned by another process), MalformedArguments, KeyError
-        (no handler), and what `run` raises.
+        `told` is `description`, `context`, `requester`, `agent` and `rationale` of `ApprovalClient.ask`, and `session`
+        (default: the thread of the graph that calls this). While the service is unreachable the call is queued. Raises
+        ApiError (403: policy denies it), Conflict (the key was used for something else), AlreadyClaimed (already
+        started, or owned by another process), MalformedArguments, KeyError (no handler), and what `run` raises.
         """
         handler = self._handlers[action]
+        session = checked_session(told.pop("session", None)) or _thread()
         value = {"action": action, "arguments": plain_object(arguments), "told": told}
         canonical_bytes(value)
         if not self._taken(key):
             return BackgroundResult(waiting=True)
         try:
-            kept = self._keep(key, value)
+            kept = self._keep(key, value, session)
             if not self._is_ours(kept, handler):
                 words = f"the call {key!r} has already begun, or another process has it"
                 raise AlreadyClaimed(409, "claimed", words)
@@ -165,7 +168,7 @@ class Background:
 
     def _submit(self, handler: _Handler, call: BackgroundCall, kept: Mapping[str, Any]) -> BackgroundResult:
         try:
-            told = {**kept["told"], "facts": handler.facts}
+            told = {**kept["told"], "session": kept.get("session"), "facts": handler.facts}
             asked = self._client.submit(call.action, call.asked, key=call.key, **told)
             if isinstance(asked, Review):
                 self._note(call.key, kept, by=None)
@@ -184,11 +187,14 @@ class Background:
         self._store.delete(NAMESPACE, call.key)
         return BackgroundResult(waiting=False, result=result)
 
-    def _keep(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """`by`: the owning process (None: people are asked); `begun`: whether the call started."""
+    def _keep(self, key: str, value: Mapping[str, Any], session: str | None) -> dict[str, Any]:
+        """`by`: the owning process (None: people are asked); `begun`: whether the call started.
+
+        The session is no content: earlier versions kept none.
+        """
         found = self._store.get(NAMESPACE, key)
         if found is None:
-            return self._note(key, value, by=self._name, begun=False)
+            return self._note(key, value, by=self._name, begun=False, session=session)
         if canonical_bytes({name: found.value[name] for name in value}) != canonical_bytes(dict(value)):
             raise Conflict(f"the call {key!r} exists with other content")
         return found.value
@@ -245,7 +251,7 @@ class Background:
         handler, asked = self._handlers[value["action"]], value["arguments"]
         call = BackgroundCall(key, value["action"], plain_object(asked), plain_object(asked))
         try:
-            told = {**value["told"], "facts": handler.facts}
+            told = {**value["told"], "session": value.get("session"), "facts": handler.facts}
             found = self._client.submit(value["action"], asked, key=key, **told)
             if isinstance(found, Approval):
                 self._note(key, value, begun=True)
@@ -314,6 +320,14 @@ class Background:
     def _release(self, key: str) -> None:
         with self._lock:
             self._busy.discard(key)
+
+
+def _thread() -> str | None:
+    """The conversation of the graph that runs this."""
+    try:
+        return session_named(get_config().get("configurable", {}).get("thread_id"))
+    except RuntimeError:  # not in a graph
+        return None
 
 
 def _unasked(handler: _Handler, call: BackgroundCall) -> None:

@@ -50,6 +50,7 @@ from signoff.integrations.dbos_effects import (
     one_step,
 )
 from signoff.integrations.dbos_names import request_name, workflow_of
+from signoff.sessions import session_named
 
 log = logging.getLogger("signoff.dbos")
 
@@ -94,9 +95,10 @@ class DBOSApprovals:
     ) -> Approval:
         """Ask people within a workflow and wait, across restarts.
 
-        ``more``: `description`, `context`, `requester`, `agent`, `rationale` and `facts` of `ApprovalClient.ask`.
-        Without ``timeout`` it waits as long as the request is open. Raises CollaborationError if people reject it or
-        nobody answers in time (cause `expired`; the request is then withdrawn), and ApiError (403: policy denies it).
+        ``more``: `description`, `context`, `requester`, `agent`, `rationale`, `session` (default: the workflow's id)
+        and `facts` of `ApprovalClient.ask`. Without ``timeout`` it waits as long as the request is open. Raises
+        CollaborationError if people reject it or nobody answers in time (cause `expired`; the request is then
+        withdrawn), and ApiError (403: policy denies it).
         """
         return blocking(self._waiting(action, as_judged(arguments), timeout, more))
 
@@ -199,7 +201,8 @@ class DBOSApprovals:
         self, action: str | None, arguments: dict[str, Any], seconds: float | None, more: Mapping[str, Any]
     ) -> dict[str, Any]:
         key = request_name(str(DBOS.workflow_id), int(DBOS.step_id or 0))
-        asked = self._client.submit(action, arguments, key=key, patience=PATIENCE, **more)
+        told = {"session": session_named(DBOS.workflow_id), **more}
+        asked = self._client.submit(action, arguments, key=key, patience=PATIENCE, **told)
         if isinstance(asked, Approval):
             return {"key": key, "review": None}
         return _seen(key, asked, None if seconds is None else time.time() + seconds)

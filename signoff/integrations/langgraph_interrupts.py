@@ -12,6 +12,7 @@ from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsByTool
 from signoff.durations import Duration
 from signoff.errors import MalformedArguments, SignoffError
+from signoff.sessions import session_named
 
 PAGE = 20
 """Checkpoints per read on the way back to the last pause; each includes its state."""
@@ -35,16 +36,17 @@ def not_as_expected(what: str, error: ValidationError) -> UnsupportedInterrupt:
 class Options(TypedDict, total=False):
     """Options for asking people.
 
-    `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease` (default: an hour) is that of `claim`;
-    `timeout` (default: 30 s) applies to each pause. `facts` are functions of the arguments, by action, or one function
-    of action and arguments: called for the question and again for the claim. `idempotent`: a process killed after an
-    approval repeats what follows; otherwise people are asked about the outcome.
+    `context`, `requester`, `agent` and `session` (default: the thread) are those of `ApprovalClient.ask`, `lease`
+    (default: an hour) is that of `claim`; `timeout` (default: 30 s) applies to each pause. `facts` are functions of the
+    arguments, by action, or one function of action and arguments: called for the question and again for the claim.
+    `idempotent`: a process killed after an approval repeats what follows; otherwise people are asked about the outcome.
     """
 
     timeout: Duration
     context: Any
     requester: str
     agent: str
+    session: str | None
     lease: Duration
     idempotent: bool
     facts: FactsByTool
@@ -103,6 +105,11 @@ class GraphThread:
     graph: Any
     config: Mapping[str, Any]
     asynchronous: bool
+
+    @property
+    def session(self) -> str | None:
+        """The thread is the conversation."""
+        return session_named(self.config.get("configurable", {}).get("thread_id"))
 
     def look(self) -> Operation[Any]:
         look = self.graph.aget_state if self.asynchronous else self.graph.get_state

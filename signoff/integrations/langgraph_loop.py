@@ -50,6 +50,7 @@ def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Optio
     Raises TimeoutError (call again: the same questions), UnsupportedInterrupt, AlreadyClaimed (outcome unknown), what
     the graph raises, and what `ApprovalClient.ask` and `claim` raise.
     """
+    options = {"session": graph.session, **options}
     claims = yield from _earlier_claims(graph, shape, options)
     state = yield from graph.look()
     if state.next and not state.interrupts:  # killed in the middle of a step
@@ -168,6 +169,7 @@ def _submitted(
             key=question.key,
             requester=options.get("requester"),
             agent=options.get("agent"),
+            session=options.get("session"),
             facts=_facts(question, options),
             patience=patience,
         )

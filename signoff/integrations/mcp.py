@@ -25,6 +25,7 @@ from signoff.integrations.extras import missing_framework
 try:
     import anyio
     from mcp.server import MCPServer
+    from mcp.server.mcpserver import Context
 except ImportError as error:
     raise missing_framework("the MCP SDK", "mcp") from error
 
@@ -35,6 +36,7 @@ from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.handover import hand_over
 from signoff.durations import Duration, seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
+from signoff.sessions import session_named
 
 log = logging.getLogger("signoff.mcp")
 
@@ -75,9 +77,17 @@ class ApprovalResult(BaseModel):
 
 class ApprovalTools:
     def __init__(
-        self, client: AsyncApprovalClient, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None
+        self,
+        client: AsyncApprovalClient,
+        *,
+        timeout: Duration = TIMEOUT,
+        facts: FactsByTool = None,
+        session: str | None = None,
     ) -> None:
         self._client = client
+        self._session = session
+        self._own_session = f"mcp:{uuid4().hex}"
+        """Of a connection that the transport does not name: over pipes there is one for each server."""
         self._timeout = seconds_of(timeout)
         self._facts = facts
         self._asked: dict[str, dict[str, Any]] = {}
@@ -87,6 +97,7 @@ class ApprovalTools:
         self,
         tool_name: str,
         input: dict[str, Any],  # noqa: A002 - Claude Code's name for it
+        ctx: Context[Any],
         tool_use_id: str | None = None,
     ) -> str:
         """Ask people whether this tool may be used with this input. For coding agents, not for models."""
@@ -95,7 +106,12 @@ class ApprovalTools:
             async with self._withdrawing(name):
                 facts = facts_of(self._facts, tool_name)
                 decision = await self._client.ask(
-                    tool_name, input, timeout=self._timeout, key=name, facts=facts
+                    tool_name,
+                    input,
+                    timeout=self._timeout,
+                    key=name,
+                    session=self._session_of(ctx),
+                    facts=facts,
                 )
                 given = await self._handed_over(decision, self._timeout)
         except TimeoutError:
@@ -107,6 +123,7 @@ class ApprovalTools:
     async def request_approval(
         self,
         action: str,
+        ctx: Context[Any],
         arguments: dict[str, Any] | None = None,
         description: str | None = None,
         context: Any = None,
@@ -128,6 +145,7 @@ class ApprovalTools:
                 description=description,
                 context=context,
                 key=name,
+                session=self._session_of(ctx),
                 facts=facts_of(self._facts, action),
                 patience=min(PATIENCE, self._timeout),
             )
@@ -165,6 +183,11 @@ class ApprovalTools:
             return _refused(request_id, error)
         return decided
 
+    def _session_of(self, ctx: Context[Any]) -> str | None:
+        """The one that was configured, or the connection."""
+        named = (ctx.headers or {}).get("mcp-session-id")
+        return self._session or session_named(named) or self._own_session
+
     async def _word(self, name: str, decision: Approval) -> ApprovalResult:
         given = await self._handed_over(decision, None)
         words = "Nobody has to be asked." if decision.status == "not_required" else _approval(decision)
@@ -194,13 +217,18 @@ class ApprovalTools:
 
 
 def server(
-    client: AsyncApprovalClient, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None
+    client: AsyncApprovalClient,
+    *,
+    timeout: Duration = TIMEOUT,
+    facts: FactsByTool = None,
+    session: str | None = None,
 ) -> MCPServer[Any]:
     """The MCP server, for any transport; ``timeout`` is how long ``permission_prompt`` waits for people.
 
-    ``facts`` are functions of the arguments, by tool, or one function of tool and arguments.
+    ``facts`` are functions of the arguments, by tool, or one function of tool and arguments. ``session`` names the
+    conversation of all questions; without it each connection is one.
     """
-    tools = ApprovalTools(client, timeout=timeout, facts=facts)
+    tools = ApprovalTools(client, timeout=timeout, facts=facts, session=session)
     made: MCPServer[Any] = MCPServer("signoff", instructions=INSTRUCTIONS, log_level="WARNING")
     made.add_tool(tools.permission_prompt, structured_output=False)
     made.add_tool(tools.request_approval)
@@ -208,12 +236,19 @@ def server(
     return made
 
 
-def serve(url: str, key: str, *, timeout: Duration = TIMEOUT, facts: FactsByTool = None) -> None:
+def serve(
+    url: str,
+    key: str,
+    *,
+    timeout: Duration = TIMEOUT,
+    facts: FactsByTool = None,
+    session: str | None = None,
+) -> None:
     """Serve one client over standard input and output until it disconnects. Raises ValueError for an invalid address or
     key.
     """
     client = AsyncApprovalClient(url, key)
-    server(client, timeout=timeout, facts=facts).run("stdio")
+    server(client, timeout=timeout, facts=facts, session=session).run("stdio")
 
 
 # --- parts -----------------------------------------------------------------------------------------------------

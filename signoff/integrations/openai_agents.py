@@ -196,7 +196,7 @@ class OpenAIApprovals:
             else:
                 own = None if context is None else RunContextWrapper(context)
                 state = await RunState.from_string(agent, kept, context_override=own)
-                await self.decide(state, key=key)
+                await self.decide(state, key=key, session=_session_of(options))
                 result = await Runner.run(agent, state, **options)
             if not result.interruptions:
                 await store.remove(key)
@@ -211,13 +211,15 @@ class OpenAIApprovals:
         key: str,
         context: Any = None,
         timeout: Duration | None = None,
+        session: str | None = None,
     ) -> None:
         """Approve or reject every interruption in the state, as people decide.
 
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
-        same questions. Refused calls, and calls of unguarded tools, are rejected with the reason as message. A call
-        that an earlier process ran is answered with its outcome. Await it in the task that then runs the agent with
-        this state, one run after the other: that is how a guard knows its run.
+        same questions. ``session`` names the conversation; by default the run is one. Refused calls, and calls of
+        unguarded tools, are rejected with the reason as message. A call that an earlier process ran is answered with
+        its outcome. Await it in the task that then runs the agent with this state, one run after the other: that is how
+        a guard knows its run.
 
         Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
         ApiError, Conflict and Unreachable. The state is then unchanged.
@@ -225,7 +227,7 @@ class OpenAIApprovals:
         seconds = self._timeout if timeout is None else seconds_of(timeout)
         items = state.get_interruptions()
         outcomes = await all_outcomes(
-            [partial(self._outcome, item, key, context, seconds) for item in items],
+            [partial(self._outcome, item, key, session or key, context, seconds) for item in items],
             with_facts=self._facts is not None,
         )
         for item, outcome in zip(items, outcomes, strict=True):
@@ -236,7 +238,9 @@ class OpenAIApprovals:
                 state.approve(item)
         RUN.set(key)
 
-    async def _outcome(self, item: ToolApprovalItem, run: str, context: Any, seconds: float) -> CallOutcome:
+    async def _outcome(
+        self, item: ToolApprovalItem, run: str, session: str, context: Any, seconds: float
+    ) -> CallOutcome:
         if (guard := _guard_of(item)) is None:
             return f"{item.name} did not run: it has no guard, so Signoff cannot ask about it"
         try:
@@ -250,10 +254,22 @@ class OpenAIApprovals:
             arguments,
             call_id=settled_name(item.call_id, given, arguments),
             run=run,
+            session=session,
             context=context,
             timeout=seconds,
             facts=self._facts,
         )
+
+
+def _session_of(options: Mapping[str, Any]) -> str | None:
+    """The SDK's own name for the conversation: its session, the provider's conversation, the group of traces."""
+    configured = options.get("run_config")
+    group = (
+        configured.get("group_id")
+        if isinstance(configured, Mapping)
+        else getattr(configured, "group_id", None)
+    )
+    return getattr(options.get("session"), "session_id", None) or options.get("conversation_id") or group
 
 
 @dataclass(frozen=True)

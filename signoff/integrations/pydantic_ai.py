@@ -131,11 +131,13 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         key: str | None,
         context: Any = None,
         timeout: Duration | None = None,
+        session: str | None = None,
     ) -> DeferredToolResults:
         """Claim every approved call and return the decisions, for the run that continues.
 
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
-        same questions. Refused calls are denied to the model, with the reason. A call that an earlier process ran is
+        same questions. ``session`` names the conversation (``result.conversation_id``); by default the run is one.
+        Refused calls are denied to the model, with the reason. A call that an earlier process ran is
         answered with its outcome. The caller adds results for ``requests.calls``.
 
         Raises TimeoutError (with a key the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is
@@ -150,6 +152,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 call.args,
                 call_id=call.tool_call_id,
                 run=key,
+                session=session or key,
                 context=context,
                 timeout=seconds,
                 facts=self._facts,
@@ -168,7 +171,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
         """Questions not decided in time are denied to the model."""
-        return await self.answer(requests, key=None) if self._inside and requests.approvals else None
+        if not self._inside or not requests.approvals:
+            return None
+        return await self.answer(requests, key=None, session=ctx.conversation_id or ctx.run_id)
 
     async def after_tool_validate(
         self,

@@ -19,6 +19,7 @@ from signoff.client import (
 )
 from signoff.client.facts import FACTS_MAX_AGE, FactsByTool, facts_of
 from signoff.errors import CollaborationError, MalformedArguments, SignoffError
+from signoff.sessions import session_named
 
 log = logging.getLogger("signoff.client")
 
@@ -34,6 +35,7 @@ async def ask_about(
     *,
     call_id: str | None,
     run: str | None,
+    session: str | None,
     context: Any,
     timeout: float,
     facts: FactsByTool = None,
@@ -49,6 +51,7 @@ async def ask_about(
             context=context,
             timeout=timeout,
             facts=facts_of(facts, tool),
+            session=session_named(session),
             key=run and f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', call_id or '')}",
         )
     except CollaborationError as refusal:

@@ -68,7 +68,8 @@ class AskIn(RequestModel):
     `action`: people then read the action and its arguments. `requester` (a Slack user id) needs a key with `on_behalf`.
     `facts` is what the program itself looked up about the arguments, never the model's words; it needs a key with
     `facts`. `facts_failed` says that the look-up failed: people are then asked. `session` names the
-    conversation that the question belongs to: who gave own words in it may not approve alone what follows in it.
+    conversation that the question belongs to: who gave own words in it may not approve alone what follows in it. It is
+    not part of the content: a repeated question keeps the session that it was first asked in.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
@@ -119,13 +120,13 @@ class AskIn(RequestModel):
         return self.model_copy(update={"agent_context": fit_context(self.agent_context, others)})
 
     def content(self, action: Action) -> bytes:
-        """SHA-256 of everything except facts; a repeated id must have the same content.
+        """SHA-256 of everything except facts and session; a repeated id must have the same content.
 
-        Facts change by themselves. The first call's are kept until the claim, which sends them again. A generated
-        description counts as sent, and a context as cut, as in earlier versions.
+        Facts change by themselves. The first call's are kept until the claim, which sends them again. A session names
+        the conversation, not the question, which keeps the first call's. A generated description counts as sent, and a
+        context as cut, as in earlier versions.
         """
-        unused = _ABOUT_FACTS if self.session is not None else {*_ABOUT_FACTS, "session"}
-        included = self.model_dump(mode="json", exclude=unused)
+        included = self.model_dump(mode="json", exclude={"session", *_ABOUT_FACTS})
         included["action_description"] = self.action_description or generated(action)
         others = {name: value for name, value in included.items() if name != "agent_context"}
         included["agent_context"] = fit_context(self.agent_context, others, anywhere=True)

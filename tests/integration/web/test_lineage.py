@@ -122,5 +122,22 @@ async def test_a_trusted_key_tells_its_sessions_apart(site: Street) -> None:
     assert await excluded(site, await ask(program, "r-2", "refund", session="chat-1")) == ADVISED
     assert await excluded(site, await ask(program, "r-3", "pay", session="chat-2")) == set()
     assert await excluded(site, await ask(program, "r-4", "pay")) == ADVISED
-    other = await program.ask("r-4", action="pay", arguments={"amount": 10}, session="chat-3")
+
+
+async def test_a_session_is_no_part_of_the_question(site: Street) -> None:
+    """A question repeated by a program that has begun to name its sessions, or names others, is the same question."""
+    program, grace = await site.program("laptop", ["request", "sessions"]), await site.reviewer()
+    first = await ask(program, "r-1", session="chat-1")
+    await grace.decides(first["id"], "rejected", reason="refund it instead")
+    earlier = await ask(program, "r-2", "refund")
+    named = await ask(program, "r-3", session="chat-2")
+    for name, tool, session, found in [
+        ("r-2", "refund", "chat-1", earlier),
+        ("r-3", "pay", "chat-1", named),
+        ("r-3", "pay", None, named),
+    ]:
+        more = {} if session is None else {"session": session}
+        answer = await program.ask(name, action=tool, arguments={"amount": 10}, **more)
+        assert (answer.status_code, answer.json()["id"]) == (200, found["id"])
+    other = await program.ask("r-3", action="pay", arguments={"amount": 11}, session="chat-2")
     assert other.status_code == 409
