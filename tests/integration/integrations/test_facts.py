@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -245,27 +246,31 @@ async def through_a_workflow(at: Setting) -> None:
     assert ending.result() == "refunded"
 
 
-WAYS: list[Callable[[Setting], Awaitable[None]]] = [
-    through_a_permission_prompt,
-    through_request_approval,
-    through_an_interrupt,
-    through_the_background,
-    through_a_middleware,
-    through_openai_agents,
-    through_agno,
-    through_pydantic_ai,
-    through_a_workflow,
-]
+WAYS: dict[Callable[[Setting], Awaitable[None]], str] = {
+    through_a_permission_prompt: "mcp:[0-9a-f]{32}",
+    through_request_approval: "mcp:[0-9a-f]{32}",
+    through_an_interrupt: "lies",
+    through_the_background: "None",  # outside of a graph
+    through_a_middleware: "more-lies",
+    through_openai_agents: "lies-2",
+    through_agno: "lies-4",
+    through_pydantic_ai: "lies-3",
+    through_a_workflow: "[0-9a-f-]{36}",
+}
+"""Each with the session that it sends by itself."""
 
 
 async def test_a_lie_is_asked_about_through_every_framework(
     actors: Desk, framework_url: str, tmp_path: Path
 ) -> None:
-    """A lie is asked about; a fact that changed while people decided is asked about again; then it is done, once."""
+    """A lie is asked about; a fact that changed while people decided is asked about again; then it is done, once.
+
+    Each framework names the conversation, the same in both questions.
+    """
     key = await api_keys.create(actors.site.db, "billing", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
     async with AsyncExitStack() as stack, _launched(framework_url):
         asked = 0
-        for way in WAYS:
+        for way, session in WAYS.items():
             at = Setting(actors, key, tmp_path, stack)
             running: asyncio.Future[Any] = asyncio.ensure_future(way(at))
             for price in (1500, 2500):
@@ -279,6 +284,9 @@ async def test_a_lie_is_asked_about_through_every_framework(
                 await actors.decide(request)
             await asyncio.wait_for(running, 30)
             assert at.shop.refunds == 1, way
+            first, second = (await actors.site.sessions())[-2:]
+            assert re.fullmatch(session, str(first)), way
+            assert first == second, way
     assert set(await actors.executions()) == {"succeeded"}
     assert len(await actors.executions()) == len(WAYS)
 

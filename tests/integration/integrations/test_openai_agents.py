@@ -13,7 +13,9 @@ from agents import (
     Agent,
     FunctionTool,
     OpenAIChatCompletionsModel,
+    RunConfig,
     Runner,
+    SQLiteSession,
     function_tool,
     set_tracing_disabled,
 )
@@ -95,6 +97,26 @@ async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -
     assert cleaner.deleted == [("users", 50), ("users", 3)]
     assert await actors.executions() == ["succeeded", "succeeded", "failed"]
     assert await cleaner.store.read("run-1") is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"run_config": RunConfig(group_id="chat-1")},
+        {"run_config": {"group_id": "chat-1"}},
+        {"session": SQLiteSession("chat-1")},
+    ],
+)
+async def test_a_run_is_part_of_the_sdks_own_conversation(
+    actors: Desk, cleaner: Cleaner, options: dict[str, Any]
+) -> None:
+    """Runs of one conversation have its name as their session, not their own keys."""
+    running = asyncio.create_task(
+        cleaner.approvals.run(cleaner.agent, TASK, key="run-1", store=cleaner.store, **options)
+    )
+    await actors.decide(await actors.asked())
+    await running
+    assert await actors.site.sessions() == ["chat-1"]
 
 
 async def test_two_runs_with_the_same_call_share_no_decision(actors: Desk, cleaner: Cleaner) -> None:

@@ -178,13 +178,15 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
 async def test_inside_the_run_waits_itself(actors: Desk) -> None:
     """With `inside` the agent's code stays as it was: approved, the tool runs; undecided in time, it is withdrawn."""
     cleaner = Cleaner(actors, inside=True)
-    running = asyncio.create_task(cleaner.agent.run("Tidy up"))
+    running = asyncio.create_task(cleaner.agent.run("Tidy up", conversation_id="chat-1"))
     await actors.decide(await actors.asked())
     assert (await running).output == "Deleted 50 records from users"
     cleaner.approvals._timeout = 0.2
     assert "nobody has decided" in (await cleaner.agent.run("Tidy up")).output
     assert cleaner.deleted == [("users", 50)]
     assert await actors.statuses() == ["approved", "cancelled"]
+    first, second = await actors.site.sessions()
+    assert (first, second not in (None, "chat-1")) == ("chat-1", True)
     await cleaner.client.close()
 
 

@@ -118,6 +118,11 @@ class Street:
         sql = "SELECT actor, event, detail FROM audit_event WHERE subject = :subject ORDER BY seq"
         return [(actor, event, detail) for actor, event, detail in await rows(self.db, sql, subject=subject)]
 
+    async def sessions(self) -> list[str | None]:
+        """Of all questions, oldest first."""
+        sql = "SELECT session FROM approval_request ORDER BY created_at, id"
+        return [session for (session,) in await rows(self.db, sql)]
+
     async def write(self, sql: str, **parameters: Any) -> list[Any]:
         """Change the database without the service's knowledge."""
         return await write(self.db, sql, **parameters)

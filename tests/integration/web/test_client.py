@@ -625,6 +625,39 @@ async def test_what_cannot_be_asked_is_told_before_anything_is_sent(kind: str) -
     await caller.close()
 
 
+@pytest.mark.parametrize("wrong", ["", "x" * 201, "two\nlines", "\ud800", 7])
+async def test_a_wrong_session_is_told_before_anything_is_sent(kind: str, wrong: Any) -> None:
+    """A client, a question and a guarded function say what a session is."""
+    with pytest.raises(ValueError, match="1 to 200 characters without control characters"):
+        (ApprovalClient if kind == "sync" else AsyncApprovalClient)("http://127.0.0.1:9", "k", session=wrong)
+    caller = Caller(kind, "http://127.0.0.1:9", "signoff_x")
+    for operation in (caller.ask, caller.submit):
+        with pytest.raises(ValueError, match="1 to 200 characters"):
+            await operation("delete_records", ARGUMENTS, session=wrong)
+    with pytest.raises(ValueError, match="1 to 200 characters"):
+        await caller.guard(lambda when: when, action="delete_records", session=wrong)(1)
+    await caller.close()
+
+
+async def test_a_question_names_its_session(site: Street, caller: Caller, grace: Program) -> None:
+    """The question's own, else the client's; whoever gave words in it does not approve alone what follows in it."""
+    caller.client._session = "chat-0"
+    for number, more in enumerate([{}, {"session": "chat-1"}], start=1):
+        await caller.submit("delete_records", ARGUMENTS, key=f"r-{number}", **more)
+    guarded = caller.guard(
+        lambda table_name: table_name, action="drop_table", timeout=0, session=lambda table_name: table_name
+    )
+    with pytest.raises(TimeoutError):
+        await guarded("chat-2")
+    with pytest.raises(TimeoutError):
+        await caller.guard(lambda table_name: table_name, action="drop_table", timeout=0)("users")
+    assert await site.sessions() == ["chat-0", "chat-1", "chat-2", "chat-0"]
+    await grace.decides("r-2", "rejected", reason="drop it instead")
+    later = await caller.submit("drop_table", {}, session="chat-1")
+    assert (await grace.decide(later.id)).status_code == 403
+    assert (await grace.decide((await caller.submit("drop_table", {})).id)).status_code == 200
+
+
 # --- the guide's agent ------------------------------------------------------------------------------------
 
 

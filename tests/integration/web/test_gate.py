@@ -180,6 +180,19 @@ async def test_a_second_start_with_the_same_key_finds_the_first_ones_request(
     assert "--key release-7 was already used for another question" in said
 
 
+async def test_a_gate_names_no_session_unless_it_is_given_one(gate: Gate) -> None:
+    """`--session` and SIGNOFF_SESSION name it, also for a question asked without one; a wrong one asks nobody."""
+    gate(*DEPLOY, "--key", "release-7", "--", "true")
+    await gate.request()
+    again = gate(*DEPLOY, "--key", "release-7", "--session", "night-1", "--", "true")
+    await again.says("waiting for people")
+    gate.settings["SIGNOFF_SESSION"] = "night-2"
+    await gate(*DEPLOY, "--key", "release-8", "--", "true").says("waiting for people")
+    assert await gate.site.sessions() == [None, "night-2"]
+    code, said = await gate(*DEPLOY, "--session", "x" * 201, "--", "true").ends()
+    assert (code, "1 to 200 characters" in " ".join(said.split())) == (2, True)
+
+
 async def change(gate: Gate, request: str) -> None:
     """Grace makes two instances of three; everything else stays what it is."""
     assert (await save(gate, request, instances=2)).changed

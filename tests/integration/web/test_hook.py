@@ -9,6 +9,7 @@ import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from hashlib import sha256
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,34 @@ async def test_the_same_call_picks_up_the_decision(hook: Hook, grace: Program) -
     hook("claude", again)
     await hook.request()
     assert await hook.statuses() == ["approved", "expired", "waiting"]
+
+
+@pytest.mark.parametrize("odd", [f"{'s' * 201}", "two\nlines"])
+async def test_a_question_is_part_of_the_agents_session(hook: Hook, odd: str) -> None:
+    """The agent's own session id is sent, for each agent; its digest if it is too long or has control characters."""
+    given = [
+        ("claude", hook_input(events.CLAUDE_BASH)),
+        ("cursor", hook_input(events.CURSOR_SHELL, conversation_id="chat-7")),
+        ("claude", hook_input(events.CLAUDE_BASH, session_id=odd)),
+    ]
+    for agent, event in given:
+        await hook(agent, event, "--timeout", "1s").ends()
+    assert await hook.site.sessions() == [
+        "5b0c9a4e-claude",
+        "chat-7",
+        f"sha256:{sha256(odd.encode()).hexdigest()}",
+    ]
+
+
+async def test_an_open_question_of_an_earlier_version_is_picked_up(
+    hook: Hook, grace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It named no session; the same call finds it again, and nobody is asked twice."""
+    decision, _, _ = await hook.claude(hook("claude", hook_input(events.CLAUDE_BASH), "--timeout", "1s"))
+    await hook.site.write("UPDATE approval_request SET session = NULL RETURNING id")
+    await grace.decides(await hook.request())
+    again, _, _ = await hook.claude(hook("claude", hook_input(events.CLAUDE_BASH)))
+    assert (decision, again, await hook.statuses()) == ("deny", "allow", ["approved"])
 
 
 async def test_two_same_calls_are_two_questions(hook: Hook, grace: Program) -> None:
