@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
@@ -9,24 +10,30 @@ import pytest
 
 from tests.integration.asking import column
 from tests.integration.web.conftest import GRACE, LINUS, Program, Street
+from tests.integration.web.visiting import PUBLIC, Porch
 
 POLICY = """
 [defaults]
 channel = "C0REVIEW"
 approvers = ["S0FINANCE"]
 allow_edit = true
-reject_reasons = ["Wrong amount"]
+reject_reasons = ["Wrong amount", " <b>Twice</b> & *late*: password=hunter2 ", "LONG"]
 
 [[checkpoint]]
 checkpoint_id = "lenient"
 action_pattern = "lenient_*"
 adviser_may_approve = true
-"""
+""".replace("LONG", "x" * 75)
 
 
 @pytest.fixture
 def policy() -> str:
     return POLICY
+
+
+@pytest.fixture
+def settings() -> dict[str, str]:
+    return {"SIGNOFF_PUBLIC_URL": PUBLIC}
 
 
 async def ask(program: Program, name: str, tool: str | None = "pay", **more: Any) -> dict[str, Any]:
@@ -48,6 +55,7 @@ async def refusal(site: Street, asked: dict[str, Any]) -> str:
     return "" if answer.status_code == 200 else answer.json()["detail"]
 
 
+COUNT = "SELECT id FROM approval_request"
 ADVISED, EDITED = {(GRACE.user_id, "adviser")}, {(GRACE.user_id, "earlier_editor")}
 
 
@@ -81,6 +89,47 @@ async def test_notes_edits_and_chosen_reasons(site: Street) -> None:
     later = await ask(program, "r-5", "ship")
     assert await excluded(site, later) == EDITED
     assert "editor_may_approve" in await refusal(site, later)
+
+
+Reject = Callable[[Street, dict[str, Any], str, str], Awaitable[None]]
+
+
+async def by_slack(site: Street, asked: dict[str, Any], choice: str, own: str) -> None:
+    slack, number = site.house.slack.person(GRACE.user_id), len(await column(site.db, COUNT))
+    await slack.click(await site.house.card(number - 1), "signoff:reject")
+    form = site.house.slack.views(GRACE.user_id)[-1]
+    entered = {"signoff:choice/signoff:choice_input": choice, "signoff:reason/signoff:reason_input": own}
+    answer = await slack.submit(form, {name: value for name, value in entered.items() if value})
+    assert answer.error is None, answer.error
+
+
+async def by_page(site: Street, asked: dict[str, Any], choice: str, own: str) -> None:
+    visitor, path = (
+        await Porch(site.house, site.service).visitor(GRACE.user_id),
+        f"/inbox/requests/{asked['id']}",
+    )
+    await visitor.open(path)
+    answer = await visitor.send(f"{path}/reject", {"revision": "1", "choice": choice, "own": own})
+    assert answer.status_code == 303, visitor.words
+
+
+async def by_api(site: Street, asked: dict[str, Any], choice: str, own: str) -> None:
+    reason = ": ".join(filter(None, (choice, own)))
+    await (await site.reviewer()).decides(asked["id"], "rejected", reason=f" {reason} ")
+
+
+@pytest.mark.parametrize("reject", [by_slack, by_page, by_api])
+async def test_a_chosen_reason_is_no_own_words_at_any_door(site: Street, reject: Reject) -> None:
+    """Whoever chooses one of the checkpoint's reasons may approve what comes next; a word more, and they may not."""
+    program = await site.program("shop")
+    for number, choice in enumerate(["Wrong amount", "<b>Twice</b> & *late*: password=hunter2", "x" * 75]):
+        await reject(site, await ask(program, f"r-{number}"), choice, "")
+    (*_, last) = await column(site.db, "SELECT reason FROM decision ORDER BY decided_at")
+    assert last == "x" * 75
+    later = await ask(program, "later")
+    assert await excluded(site, later) == set()
+    await reject(site, later, "Wrong amount", "pay 9000 instead")
+    assert await excluded(site, await ask(program, "last")) == ADVISED
 
 
 async def test_words_count_for_a_day(site: Street, owner: psycopg.Connection[Any]) -> None:
