@@ -7,14 +7,15 @@ finds limits on values that the model writes, where facts are available, and con
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from agent.domain import facts_sources
 from agent.domain.link_template import placeholder_names
+from agent.domain.people import CHANNEL
 from agent.domain.policy import Policy
-from agent.domain.rules import ObservedRule, Rule
+from agent.domain.rules import ObservedRule, Rule, Terms
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
 from agent.runtime.agents import Registry
@@ -43,6 +44,53 @@ def lint_policy(policy: Policy, registry: Registry, filename: str, now: datetime
         index = policy.in_file_order.index(rule)
         found.append((lines.of("checkpoint", index, "observe_until"), sentence))
     return [f"{filename}:{line}: {sentence}" for line, sentence in sorted(found, key=lambda each: each[0])]
+
+
+def few_reviewers(policy: Policy, members: Mapping[str, Collection[str]]) -> list[tuple[int, str]]:
+    """Lines and sentences about user groups with too few ``members`` for one who asks and one who gives a reason."""
+    lines, seen = Lines(policy.source), set[str]()
+    tables: list[tuple[str, int, Terms, str]] = [
+        ("defaults", 0, policy.defaults, "[defaults]"),
+        *(
+            ("checkpoint", index, rule, f'checkpoint "{rule.checkpoint_id}"')
+            for index, rule in enumerate(policy.in_file_order)
+        ),
+    ]
+    found = []
+    for table, index, terms, label in tables:
+        sentence = _too_few(terms, members)
+        if sentence is not None and sentence not in seen:
+            seen.add(sentence)  # most checkpoints have the approvers of the defaults
+            found.append((lines.of(table, index, "approvers"), f"{label}: {sentence}"))
+    return found
+
+
+def user_groups(policy: Policy) -> list[str]:
+    """Those among the approvers."""
+    named = {name for each in (policy.defaults, *policy.in_file_order) for name in each.approvers}
+    return sorted(filter(_is_group, named))
+
+
+def _is_group(name: str) -> bool:
+    return name.startswith("S")
+
+
+def _too_few(terms: Terms, members: Mapping[str, Collection[str]]) -> str | None:
+    groups = [name for name in terms.approvers if _is_group(name)]
+    if not groups or CHANNEL in terms.approvers or not members.keys() >= set(groups):
+        return None
+    people = {person for name in groups for person in members[name]} | set(terms.approvers) - set(groups)
+    lifted = {
+        "prevent_self_review": ("whoever asks", not terms.prevent_self_review),
+        "adviser_may_approve": ("whoever gave a reason or a note", terms.adviser_may_approve),
+    }
+    left_out = {key: who for key, (who, free) in lifted.items() if not free}
+    needed = terms.approvals_required + len(left_out)
+    if len(people) >= needed or not left_out:
+        return None
+    have = f"{' with '.join(groups)}: {len(people)} reviewers, {terms.approvals_required} must approve"
+    why = f"{' and '.join(left_out.values())} cannot approve what follows"
+    return f"{have}; {why}, so have at least {needed}, or set {' or '.join(left_out)}"
 
 
 def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:

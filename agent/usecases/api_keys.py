@@ -130,6 +130,8 @@ def _check(name: str, scopes: frozenset[Scope], owner: Person | None, per_minute
         raise KeyRejected("the scope on_behalf requires the scope request")
     if Scope.FACTS in scopes and Scope.REQUEST not in scopes:
         raise KeyRejected("the scope facts requires the scope request")
+    if Scope.SESSIONS in scopes and Scope.REQUEST not in scopes:
+        raise KeyRejected("the scope sessions requires the scope request")
     if Scope.DECIDE in scopes and owner is None:
         raise KeyRejected("a key with the scope decide needs an owner: it votes as that person")
     if per_minute < 1:

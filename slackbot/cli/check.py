@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from rich.table import Table
 from agent.domain import tool_outline
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
-from agent.runtime.policy_lint import lint_policy
+from agent.runtime.policy_lint import few_reviewers, lint_policy, user_groups
 from agent.runtime.tool_lint import lint_tools
 from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings
 from slackbot.cli.explain import explain
@@ -82,6 +83,24 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
     else:  # not wrapped, so that the command can be copied
         typer.echo("no agents are loaded; name their modules, as in: SIGNOFF_AGENTS=my_agents signoff check")
     lines = lint_policy(policy, registry, configured.checkpoints.name, datetime.now(UTC))
-    for line in (*lines, *lint_tools(registry)):
+    for line in (*lines, *lint_tools(registry), *asyncio.run(_few_reviewers(configured, policy))):
         typer.echo(line, err=True)
     typer.echo(f"policy digest {policy.digest.hex()}")
+
+
+async def _few_reviewers(configured: Settings, policy: Policy) -> list[str]:
+    """Slack knows the members of user groups; without a token nobody is asked."""
+    if configured.slack_bot_token is None or not (groups := user_groups(policy)):
+        return []
+    from slackbot.slack_api.client import SlackClient, SlackError  # noqa: PLC0415 - takes a second to import
+    from slackbot.slack_api.workspace import group_members  # noqa: PLC0415
+
+    client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
+    try:
+        members = await group_members(client, groups)
+    except SlackError as error:
+        return [f"the members of {', '.join(groups)} were not counted: {error}"]
+    finally:
+        await client.close()
+    name = configured.checkpoints.name
+    return [f"{name}:{line}: {sentence}" for line, sentence in few_reviewers(policy, members)]

@@ -32,6 +32,10 @@ CHECKPOINTS = """# Which tool calls people must see first; the first checkpoint 
 timeout = "24h"
 approvers = ["channel"]          # members of the review channel; or user ids (U...) and user groups (S...)
 unmatched = "review"             # a tool that no checkpoint names is asked about, too
+# For a team with one reviewer, who otherwise cannot approve what they asked for, advised or edited:
+# prevent_self_review = false    # whoever asked for an action may approve it
+# adviser_may_approve = true     # whoever gave a reason or a note may approve what is proposed after it
+# editor_may_approve = true      # whoever changed the arguments may approve them, and what is proposed after it
 # money = ["facts.price"]        # what cards show as 1,899.00; everything else is shown as it is
 # default_agent = "data-manager" # takes what people write to the app itself
 

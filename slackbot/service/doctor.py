@@ -20,7 +20,7 @@ from agent.database.pools import Database
 from agent.domain.errors import NotFound, PolicyError
 from agent.domain.policy import Policy
 from agent.runtime.agents import LoadError, load_agents
-from agent.runtime.policy_lint import lapsed_observations
+from agent.runtime.policy_lint import few_reviewers, lapsed_observations
 from agent.store import views
 from agent.usecases import policy as policies
 from agent.usecases import probe_write, schedules, sweeps, undelivered
@@ -30,7 +30,7 @@ from slackbot.settings import Settings
 from slackbot.slack_api import manifest
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
-from slackbot.slack_api.workspace import identify
+from slackbot.slack_api.workspace import group_members, identify
 
 MAX_SKEW = 60.0
 """Seconds from Slack's clock; Slack's requests older than five minutes are refused."""
@@ -212,8 +212,11 @@ async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> A
     directory = Directory(client, home.team_id, home.bot_user_id, budget=10.0)
     for name in sorted(_channels(configured, policy)):
         yield await _channel(directory, name)
+    members: dict[str, list[str]] = {}
     for group in sorted(_groups(policy)):
-        yield await _group(client, group)
+        yield await _group(client, group, members)
+    if few := "; ".join(sentence for _, sentence in few_reviewers(policy, members)):
+        yield Finding("reviewers", True, few)  # they can still review
 
 
 def _scopes(headers: Any) -> Finding:
@@ -264,17 +267,17 @@ async def _channel(directory: Directory, name: str) -> Finding:
     return Finding(part, True, "the bot is a member, and it is not shared")
 
 
-async def _group(client: SlackClient, group: str) -> Finding:
+async def _group(client: SlackClient, group: str, members: dict[str, list[str]]) -> Finding:
     part = f"user group {group}"
     try:
-        members = (await client.usergroups_users_list(usergroup=group)).get("users") or []
+        members |= await group_members(client, [group])
     except SlackRefused as error:
         return Finding(part, False, error.reason, "fix its id in the checkpoints file")
     except SlackError as error:
         return Finding(part, False, str(error), "try again")
-    if not members:
+    if not members[group]:
         return Finding(part, False, "has no members", "add reviewers to it in Slack")
-    return Finding(part, True, f"{len(members)} members")
+    return Finding(part, True, f"{len(members[group])} members")
 
 
 async def find_model(configured: Settings) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -75,6 +75,14 @@ async def find_channel(client: SlackClient, directory: Directory, name: str) -> 
         why = "it is archived" if channel.get("is_archived") else "the bot is not a member: invite it there"
         log.warning("no requests can be posted there yet", action="slack.channel", channel=name, because=why)
     return channel_id
+
+
+async def group_members(client: SlackClient, groups: Iterable[str]) -> dict[str, list[str]]:
+    """User ids, by user group. Raises SlackError."""
+    found = {}
+    for group in groups:
+        found[group] = list((await client.usergroups_users_list(usergroup=group)).get("users") or [])
+    return found
 
 
 async def identify_until_known(client: SlackClient, then: Callable[[Workspace], Awaitable[None]]) -> None:

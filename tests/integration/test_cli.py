@@ -25,6 +25,7 @@ from sqlalchemy import text
 from agent.database import embedded_server, migrations
 from agent.database.address import Address
 from agent.database.pools import Database
+from agent.domain import checkpoints
 from agent.domain.audit import AuditKind
 from agent.domain.policy import Policy
 from agent.store import audit
@@ -497,6 +498,24 @@ def test_check_names_a_context_that_the_model_would_see(
     assert says is None or says in ended.said
 
 
+async def test_check_names_groups_that_leave_too_few_people(signoff: Command) -> None:
+    """Where Slack can be asked, with the line and the reason; Slack away is said, and nothing is an error."""
+    away = await asyncio.to_thread(signoff, "check")
+    assert (away.status, "the members of S0FINANCE were not counted" in away.said) == (0, True)
+    async with SlackSandbox(rate_limits=False, echo=False) as slack:
+        reached: Any = {"SLACK_BOT_TOKEN": slack.bot_token, "SLACK_API_URL": slack.api_url}
+        two = await asyncio.to_thread(signoff, "check", **reached)
+        slack.workspace.change_usergroup("S0FINANCE", ["U0GRACE", "U0LINUS", "U0ADA"])
+        three = await asyncio.to_thread(signoff, "check", **reached)
+    assert (two.status, three.status) == (0, 0)
+    assert (
+        "checkpoints.toml:3: [defaults]: S0FINANCE: 2 reviewers, 1 must approve; whoever asks and whoever gave a "
+        "reason or a note cannot approve what follows, so have at least 3, or set prevent_self_review or "
+        "adviser_may_approve\n"
+    ) in two.said
+    assert "S0FINANCE" not in three.said
+
+
 def test_check_names_a_misspelt_setting(signoff: Command) -> None:
     """What nobody reads is said, with the name that was probably meant; it is no error."""
     ended = signoff("check", SIGNOFF_CHANEL="#reviews")
@@ -521,6 +540,16 @@ def test_init_writes_what_check_accepts_and_overwrites_nothing(signoff: Command)
     assert ended.status == 0, ended.said
     assert "delete_records" in ended.said
     assert "deletions" in ended.said
+    written = (empty / "checkpoints.toml").read_text()
+    for key in ("prevent_self_review = false", "adviser_may_approve = true", "editor_may_approve = true"):
+        assert f"\n# {key} " in written
+        written = written.replace(f"# {key}", key)
+    terms = checkpoints.load(written, filename="checkpoints.toml").defaults
+    assert (terms.prevent_self_review, terms.adviser_may_approve, terms.editor_may_approve) == (
+        False,
+        True,
+        True,
+    )
     (empty / "checkpoints.toml").write_text("mine")
     (empty / ".env.example").unlink()
     lines = inside.is_wrong("init")

@@ -180,6 +180,14 @@ async def test_a_group_nobody_can_decide_from_is_named(
     assert sick.detail == ("has no members" if users is not None else "no_such_subteam")
 
 
+async def test_a_group_that_leaves_too_few_people_is_mentioned(clinic: Clinic) -> None:
+    """It is well, as they can review; the sentence says who cannot, and which keys let them."""
+    found = (await clinic.findings())["reviewers"]
+    assert (found.well, "S0FINANCE: 2 reviewers, 1 must approve" in found.detail) == (True, True)
+    one = CHECKPOINTS + "prevent_self_review = false\nadviser_may_approve = true\n"
+    assert "reviewers" not in await clinic.findings(one)
+
+
 async def test_a_wrong_app_token_is_found(clinic: Clinic) -> None:
     """Socket Mode is tried for real."""
     sick = await clinic.sick(SLACK_APP_TOKEN="xapp-another")

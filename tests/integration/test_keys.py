@@ -99,11 +99,12 @@ async def test_a_name_is_used_once(database: Database) -> None:
 
 
 async def test_keys_that_would_undo_the_separation_are_not_made(database: Database) -> None:
-    """Requesting with deciding, deciding without an owner, on_behalf alone, no scope, a strange name: refused."""
+    """Requesting with deciding, deciding without an owner, on_behalf or sessions alone, no scope, a strange name."""
     for scopes, terms in (
         ([Scope.REQUEST, Scope.DECIDE], {"owner": ADA}),
         ([Scope.DECIDE], {}),
         ([Scope.ON_BEHALF], {}),
+        ([Scope.SESSIONS, Scope.READ], {}),
         ([], {}),
         ([Scope.READ], {"per_minute": 0}),
     ):

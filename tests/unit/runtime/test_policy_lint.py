@@ -6,7 +6,7 @@ import pytest
 
 from agent.domain import checkpoints
 from agent.runtime.agents import Agent, Registry
-from agent.runtime.policy_lint import lint_policy
+from agent.runtime.policy_lint import few_reviewers, lint_policy, user_groups
 from agent.runtime.tool import Tool
 
 
@@ -251,3 +251,40 @@ def test_whole_commands_are_not_mentioned(when: str) -> None:
     assert [
         each for each in findings(action_pattern="Bash$", when=when) if "a part of a command" in each
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("terms", "missing"),
+    [
+        ('approvers = ["S0TWO"]', "have at least 3, or set prevent_self_review or adviser_may_approve"),
+        ('approvers = ["S0TWO"]\nprevent_self_review = false', None),
+        (
+            'approvers = ["S0TWO"]\napprovals_required = 2\nprevent_self_review = false',
+            "2 must approve; whoever gave a reason or a note cannot approve what follows, so have at least 3",
+        ),
+        (
+            'approvers = ["S0TWO"]\napprovals_required = 2\nadviser_may_approve = true',
+            "whoever asks cannot approve what follows, so have at least 3, or set prevent_self_review",
+        ),
+        ('approvers = ["S0TWO", "S0MORE"]', None),
+        ('approvers = ["S0TWO", "U0C"]', None),
+        ('approvers = ["S0TWO", "U0B"]', "S0TWO: 2 reviewers"),
+        ('approvers = ["S0TWO", "channel"]', None),
+        ('approvers = ["U0A", "U0B"]', None),
+        ('approvers = ["S0TWO", "S0UNKNOWN"]', None),
+        ('approvers = ["S0EMPTY"]\nadviser_may_approve = true\nprevent_self_review = false', None),
+    ],
+)
+def test_a_group_needs_one_who_asks_and_one_who_gives_a_reason(terms: str, missing: str | None) -> None:
+    """Everybody whom the approvers name counts once; unknown members and a channel are not guessed at."""
+    file = (
+        f"[defaults]\nrisk = 'high'\n{terms}\n[[checkpoint]]\ncheckpoint_id = 'x'\naction_pattern = 'pay'\n"
+    )
+    policy = checkpoints.load(file, filename=FILE)
+    members = {"S0TWO": ["U0A", "U0B"], "S0MORE": ["U0B", "U0C"], "S0EMPTY": list[str]()}
+    found = few_reviewers(policy, members)
+    assert len(found) == (missing is not None)  # the checkpoint has the approvers of the defaults
+    if missing is not None:
+        [(line, sentence)] = found
+        assert (line, sentence.startswith("[defaults]: S0TWO"), missing in sentence) == (3, True, True)
+    assert user_groups(policy) == sorted(each for each in policy.defaults.approvers if each.startswith("S"))
