@@ -207,6 +207,10 @@ async def test_what_waits_is_done_once_as_it_was_decided(actors: Desk, client: A
     assert len(await actors.statuses()) == 3
 
 
+class Asked(TypedDict):
+    asked: list[Any]
+
+
 async def test_the_background_names_the_thread_of_the_graph(actors: Desk, client: ApprovalClient) -> None:
     """A tool's question is one of its thread; a call that an earlier version kept without one is the same call."""
     store, place = InMemoryStore(), {"configurable": {"thread_id": "chat-1"}}
@@ -215,15 +219,17 @@ async def test_the_background_names_the_thread_of_the_graph(actors: Desk, client
     store.put(("signoff", "background"), "kept", kept, index=False)
     async with Deletions().handled_by(client, store) as background:
 
-        def tool(state: dict[str, Any]) -> None:
+        def tool(state: Any) -> None:
             for key in ("new", "kept"):
                 assert background.begin(key, "delete_records", ARGUMENTS).waiting
             assert background.begin("own", "delete_records", ARGUMENTS, session="ticket-7").waiting
 
-        graph = StateGraph(dict).add_node("tool", tool).add_edge(START, "tool").compile()
-        await asyncio.to_thread(graph.invoke, {}, place)
+        graph: Any = StateGraph(Asked).add_node("tool", tool).add_edge(START, "tool").compile()
+        await asyncio.to_thread(graph.invoke, {"asked": []}, place)
     assert await actors.site.sessions() == [None, "chat-1", "ticket-7"]
-    assert store.get(("signoff", "background"), "new").value["session"] == "chat-1"
+    found = store.get(("signoff", "background"), "new")
+    assert found is not None
+    assert found.value["session"] == "chat-1"
 
 
 class Killed(BaseException):

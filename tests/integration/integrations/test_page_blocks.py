@@ -101,9 +101,11 @@ async def test_programs_ask_as_the_pages_say(actors: Desk, names: dict[str, Any]
             await block.run(names, address)
     assert names["decision"].status == "approved"
     await asyncio.to_thread(names["refund"], 7, 1.0)
+    await asyncio.to_thread(names["close"], 7, "done")
+    assert {"nightly-17", "ticket-7"} <= set(await actors.site.sessions())
     asked = await actors.executions()
     assert set(asked) == {"succeeded"}
-    assert len(asked) == 4
+    assert len(asked) == 5
 
 
 async def test_the_originals_of_known_examples_run(actors: Desk, names: dict[str, Any]) -> None:
