@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 
@@ -50,6 +51,18 @@ async def near(url: str, key: str, **options: Any) -> AsyncIterator[Client]:
     """A client whose server is in the same process."""
     async with AsyncApprovalClient(url, key) as asking, Client(server(asking, **options)) as client:
         yield client
+
+
+@asynccontextmanager
+async def over_http(asking: AsyncApprovalClient) -> AsyncIterator[str]:
+    """The address of a server for many clients."""
+    config = uvicorn.Config(server(asking).streamable_http_app(), host="127.0.0.1", port=0, log_level="error")
+    serving = uvicorn.Server(config)
+    with config.bind_socket() as socket:
+        running = asyncio.create_task(serving.serve([socket]))
+        yield f"http://127.0.0.1:{socket.getsockname()[1]}/mcp"
+        serving.should_exit = True
+        await running
 
 
 async def prompt(client: Client, name: str = "delete_records", **changes: Any) -> dict[str, Any]:
@@ -145,6 +158,28 @@ async def test_whatever_is_no_approval_is_a_denial(actors: Desk) -> None:
         assert (denied["behavior"], expected in denied["message"]) == ("deny", True)
         assert (refused["approved"], refused["status"], refused["arguments"]) == (False, "error", None)
         assert expected in refused["message"]
+
+
+async def test_a_connection_is_a_session(actors: Desk, command: Path) -> None:
+    """Two connections are two conversations, over HTTP as well; `--session` names one that outlives them."""
+    asked = {"action": "delete_records", "arguments": FIFTY, "wait": 0}
+    async with connected(actors, command, "--session", "chat-1") as client:
+        tools = {each.name: each.input_schema["properties"] for each in (await client.list_tools()).tools}
+        assert "ctx" not in tools["request_approval"]
+        await word(client, "request_approval", **asked, key="a")
+    for key in ("b", "c"):
+        async with near(actors.url, actors.key) as client:
+            await word(client, "request_approval", **asked, key=key)
+            await word(client, "request_approval", **asked, key="a")  # asked in another conversation before
+    async with AsyncApprovalClient(actors.url, actors.key) as asking, over_http(asking) as url:
+        for key in ("d", "e"):
+            async with Client(url, mode="legacy") as client:
+                await word(client, "request_approval", **asked, key=key)
+                await word(client, "request_approval", **asked, key=f"{key}-2")
+    first, second, third, *rest = await actors.site.sessions()
+    assert (first, second != third) == ("chat-1", True)
+    assert (rest[0], rest[2]) == (rest[1], rest[3])
+    assert len({first, second, third, *rest}) == 5
 
 
 async def test_the_example_does_what_was_decided(actors: Desk, command: Path) -> None:
