@@ -175,17 +175,6 @@ async def test_a_question_is_part_of_the_agents_session(hook: Hook, odd: str) ->
     ]
 
 
-async def test_an_open_question_of_an_earlier_version_is_picked_up(
-    hook: Hook, grace: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It named no session; the same call finds it again, and nobody is asked twice."""
-    decision, _, _ = await hook.claude(hook("claude", hook_input(events.CLAUDE_BASH), "--timeout", "1s"))
-    await hook.site.write("UPDATE approval_request SET session = NULL RETURNING id")
-    await grace.decides(await hook.request())
-    again, _, _ = await hook.claude(hook("claude", hook_input(events.CLAUDE_BASH)))
-    assert (decision, again, await hook.statuses()) == ("deny", "allow", ["approved"])
-
-
 async def test_two_same_calls_are_two_questions(hook: Hook, grace: Program) -> None:
     """Two calls at once are decided apart; what policy lets run is another use each time, under a name of its own."""
     both = [hook("claude", hook_input(events.CLAUDE_BASH)) for _ in range(2)]
