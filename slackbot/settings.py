@@ -39,7 +39,15 @@ OURS = "SIGNOFF_"
 SHARED = ("SLACK_", "OPENAI_", "DATABASE_")
 """Other programs use these, too: a variable is reported only if the probably intended setting is missing."""
 ELSEWHERE = frozenset(
-    {"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL", "SIGNOFF_URL", "SIGNOFF_KEY", "SIGNOFF_KEY_FILE"}
+    {
+        "SIGNOFF_HOME",
+        "SIGNOFF_FAULT",
+        "SIGNOFF_SHOP_URL",
+        "SIGNOFF_URL",
+        "SIGNOFF_KEY",
+        "SIGNOFF_KEY_FILE",
+        "SIGNOFF_SESSION",
+    }
 )
 """Read elsewhere."""
 
