@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from agent.domain.audit import moment, terms_digest
 from signoff.values import Person
 
 
@@ -41,6 +42,33 @@ class Principal:
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTerms:
+    """What a key may do, for whom, and how it is known. Its events have the digest, as `terms`."""
+
+    scopes: frozenset[Scope]
+    owner: Person | None
+    agent: str | None
+    expires_at: datetime | None
+    hash: bytes
+    old_hash: bytes | None
+    old_until: datetime | None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 in hex."""
+        content = (
+            sorted(self.scopes),
+            str(self.owner) if self.owner else None,
+            self.agent,
+            moment(self.expires_at) if self.expires_at else None,
+            self.hash.hex(),
+            self.old_hash.hex() if self.old_hash else None,
+            moment(self.old_until) if self.old_until else None,
+        )
+        return terms_digest(content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ reveals any change. Details hold ids and digests, never arguments.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -119,6 +120,15 @@ def run_subject(run_id: UUID) -> str:
 
 def call_subject(run_id: UUID, request_id: UUID | None) -> str:
     return request_subject(request_id) if request_id else run_subject(run_id)
+
+
+def terms_digest(terms: object) -> str:
+    """SHA-256 in hex, for the `terms` of an event: what a row has to say after it. Quick, for every vote."""
+    return hashlib.sha256(json.dumps(terms).encode()).hexdigest()
+
+
+def moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def genesis(subject: str) -> bytes:

@@ -24,6 +24,8 @@ class StoredApproval:
     digest_decided: bytes | None
     digest_recorded: bytes | None
     """In the audit log."""
+    terms_stand: bool
+    """The terms of consent are those of the audit log."""
     signature_decided: bytes | None
     """Of the tool's parameters; None: not compared."""
     asked_version: str | None
@@ -71,7 +73,7 @@ class Gap(StrEnum):
     """Why an approval does not cover what would run."""
 
     ALTERED = "altered"
-    """The stored action is not the decided one."""
+    """The stored action is not the decided one, or the terms of consent are not those on record."""
     OTHER_CODE = "other_code"
     DENIED = "denied"
     FACTS_NEEDED = "facts_needed"
@@ -96,6 +98,10 @@ def _gaps(approval: StoredApproval, decided: Action, now: WouldRun) -> Iterator[
     opened = None if approval.policy is None else Rule.from_snapshot(approval.policy)
     if not decided.digest == approval.digest_decided == approval.digest_recorded:
         yield Uncovered(Gap.ALTERED, "the stored action is not the approved one")
+    if not approval.terms_stand:
+        yield Uncovered(
+            Gap.ALTERED, "the reviewers, quorum or deadline are not those that people were asked under"
+        )
     if not approval.attempts and opened is not None and approval.age >= _execute_within(opened, now.rule):
         yield Uncovered(Gap.LAPSED, "its approval is older than `execute_within`")
     if other := _other_code(approval, decided, now):

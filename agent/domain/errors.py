@@ -88,6 +88,7 @@ class Refusal(StrEnum):
     ADVISED = "advised"
     EDITED_EARLIER = "edited_earlier"
     UNREADABLE = "unreadable"
+    TERMS_ALTERED = "terms_altered"
     NOT_YOUR_RUN = "not_your_run"
     NOT_AN_ADMINISTRATOR = "not_an_administrator"
     NOT_YOURS_TO_ASK = "not_yours_to_ask"
@@ -165,6 +166,11 @@ _SENTENCES: dict[Refusal, str] = {
         "approve it (`editor_may_approve = false`). You can still reject or edit it."
     ),
     Refusal.UNREADABLE: "Not all of this request can be shown now, so nobody can approve it. You can still reject it.",
+    Refusal.TERMS_ALTERED: (
+        "The reviewers, the exclusions, the number of approvals or the deadline of this request were changed in the "
+        "database, and the audit log does not say by whom. Nothing was recorded for this request but your attempt. "
+        "Please tell an administrator of Signoff, who can run `signoff audit verify`."
+    ),
     Refusal.NOT_AN_ADMINISTRATOR: "Only administrators of this workspace can do this; nothing was changed.",
     Refusal.NOT_YOUR_RUN: (
         "Only the person who started this run, or a reviewer of a request that it waits for, can cancel it."

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, fetch
-from agent.domain.api_keys import KeyLine, Principal, Scope
+from agent.domain.api_keys import KeyLine, KeyTerms, Principal, Scope
 from agent.store.rows import columns, row_as
 from signoff.values import Person
 
@@ -61,9 +61,15 @@ def revoke(tx: Transaction, key_id: UUID) -> None:
     tx.add(_REVOKE, id=key_id)
 
 
-def rotate(tx: Transaction, key_id: UUID, prefix: str, digest: bytes, keep_old: timedelta) -> None:
-    """The old secret stays valid for ``keep_old``."""
-    tx.add(_ROTATE, id=key_id, prefix=prefix, hash=digest, seconds=keep_old.total_seconds())
+async def terms(connection: Connection, key_id: UUID) -> KeyTerms:
+    """The key must be locked."""
+    return row_as(KeyTerms, (await fetch(connection, _TERMS, id=key_id))[0])
+
+
+def rotate(tx: Transaction, key_id: UUID, prefix: str, terms: KeyTerms) -> None:
+    """The old secret stays valid until its time has passed."""
+    known = {"hash": terms.hash, "old_hash": terms.old_hash, "old_until": terms.old_until}
+    tx.add(_ROTATE, id=key_id, prefix=prefix, **known)
 
 
 async def list_keys(connection: Connection) -> list[KeyLine]:
@@ -109,11 +115,11 @@ SELECT id, name, prefix, scopes, owner_team_id, owner_user_id, agent, per_minute
        revoked_at
 FROM api_key ORDER BY id
 """)
+_TERMS = text("""
+SELECT scopes, owner_team_id, owner_user_id, agent, expires_at, hash, old_hash, old_until FROM api_key WHERE id = :id
+""")
 _REVOKE = text("UPDATE api_key SET revoked_at = clock_timestamp() WHERE id = :id AND revoked_at IS NULL")
 _ROTATE = text("""
-UPDATE api_key SET prefix = :prefix, hash = :hash,
-    old_hash = CASE WHEN :seconds > 0 THEN hash END,
-    old_until = CASE WHEN :seconds > 0 THEN clock_timestamp() + make_interval(secs => :seconds) END
-WHERE id = :id
+UPDATE api_key SET prefix = :prefix, hash = :hash, old_hash = :old_hash, old_until = :old_until WHERE id = :id
 """)
 _FORGET = text("DELETE FROM key_use WHERE minute < clock_timestamp() - interval '5 minutes'")

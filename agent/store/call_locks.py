@@ -15,7 +15,7 @@ from agent.domain.limits import Use
 from agent.domain.request import RequestStatus
 from agent.domain.request_view import Change
 from agent.domain.run import AnswerKind, CallAnswer, CallState
-from agent.store import audit, concurrency, limits, pause, runs
+from agent.store import audit, concurrency, consent_terms, limits, pause, runs
 from agent.store.audit import ChainHead
 from agent.store.concurrency import ConcurrencyLimit, Room
 from agent.store.limits import LimitRoom
@@ -67,6 +67,8 @@ class StoredCall:
     decided_digest: bytes | None
     recorded_digest: bytes | None
     """In the audit log."""
+    terms_stand: bool
+    """The terms of consent are those of the audit log."""
     decided_by: str | None
     decided_action: bytes | None
     editor: Person | None
@@ -192,7 +194,12 @@ async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
 def _stored(row: Row[Any]) -> StoredCall:
     answer = CallAnswer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None
     return row_as(
-        StoredCall, row, answer=answer, changes=stored_changes(row.changes), notes=tuple(row.notes or ())
+        StoredCall,
+        row,
+        terms_stand=consent_terms.stand(row),
+        answer=answer,
+        changes=stored_changes(row.changes),
+        notes=tuple(row.notes or ()),
     )
 
 
@@ -226,7 +233,11 @@ SELECT c.id, c.run_id, a.agent, c.state::text AS state, c.blocking, c.tool, c.ra
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at IS NOT NULL AS voided,
-       r.policy ->> 'on_reject' AS on_reject,
+       r.policy ->> 'on_reject' AS on_reject, r.approvers, r.excluded, r.approvals_required, r.expires_at,
+       r.requester_team_id, r.requester_user_id,
+       (SELECT detail ->> 'terms' FROM audit_event
+        WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
+        ORDER BY seq DESC LIMIT 1) AS terms_recorded,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from agent.database.transaction import Connection, query
 from agent.domain.call_answers import EndedCall
 from agent.domain.people import Exclusion
-from agent.store import exclusions
+from agent.store import consent_terms, exclusions
 from agent.store.executions import ended_call
 from agent.store.external_executions import TAKE_REQUEST_OF_ATTEMPT
 from agent.store.outbox import Destination
@@ -33,6 +33,8 @@ class Doubt:
     requester: Person | None
     approvers: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
+    terms_stand: bool
+    """The terms of consent are those of the audit log."""
     quorum: int
     """For a retry."""
     retry_voters: tuple[Person, ...]
@@ -57,6 +59,7 @@ async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
         run_thread=(row.run_channel_id, row.thread_ts) if row.run_channel_id and row.thread_ts else None,
         call=ended_call(row) if row.call_id else None,
         excluded=exclusions.from_json(row.excluded or ()),
+        terms_stand=consent_terms.stand(row),
         retry_voters=tuple(Person(team, user) for team, user in row.retry_voters),
     )
 
@@ -71,7 +74,11 @@ SELECT e.id, e.status = 'in_doubt' AND coalesce(c.state = 'in_doubt', true)
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,
        c.run_id, a.channel_id AS run_channel_id, a.thread_ts,
-       r.id AS request_id, r.team_id, r.channel_id, r.approvers, r.excluded,
+       r.id AS request_id, r.team_id, r.channel_id, r.approvers, r.excluded, r.approvals_required,
+       r.expires_at,
+       (SELECT detail ->> 'terms' FROM audit_event
+        WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
+        ORDER BY seq DESC LIMIT 1) AS terms_recorded,
        coalesce(r.approvals_required, 1) AS quorum,
        (SELECT coalesce(json_agg(json_build_array(team_id, user_id) ORDER BY created_at), '[]'::json)
         FROM retry_vote WHERE execution_id = e.id) AS retry_voters,

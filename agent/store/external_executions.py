@@ -11,7 +11,7 @@ from sqlalchemy import text
 from agent.database.transaction import Connection, Transaction, query
 from agent.domain.coverage import StoredApproval
 from agent.domain.request import RequestStatus
-from agent.store import pause
+from agent.store import consent_terms, pause
 from agent.store.executions import Attempt, NewExecution
 from agent.store.outbox import Destination
 from agent.store.rows import columns, row_as
@@ -54,7 +54,9 @@ class ExternalAttempt(Attempt):
 async def lock_approval(connection: Connection, request_id: UUID) -> ClaimableRequest | None:
     """Reads time, decision and attempts; holds the pause switch."""
     *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
-    return row_as(ClaimableRequest, found[0]) if found else None
+    if not found:
+        return None
+    return row_as(ClaimableRequest, found[0], terms_stand=consent_terms.stand(found[0]))
 
 
 async def lock(connection: Connection, execution_id: UUID) -> ExternalAttempt | None:
@@ -107,7 +109,11 @@ def lapse(tx: Transaction, request_ids: Sequence[UUID]) -> None:
 
 _TAKE_REQUEST = text("SELECT 1 FROM approval_request WHERE id = :id FOR NO KEY UPDATE")
 _APPROVAL = text("""
-SELECT r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id,
+SELECT r.id AS request_id, r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id,
+       r.approvers, r.excluded, r.approvals_required, r.expires_at, r.requester_team_id, r.requester_user_id,
+       (SELECT detail ->> 'terms' FROM audit_event
+        WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
+        ORDER BY seq DESC LIMIT 1) AS terms_recorded,
        r.lapsed_at IS NOT NULL OR coalesce(r.lapse_at <= clock_timestamp(), false) AS lapsed,
        coalesce(d.revision, r.revision) AS revision, d.digest AS digest_decided,
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event

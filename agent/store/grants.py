@@ -18,6 +18,7 @@ from agent.database.transaction import Connection, Transaction, fetch, query
 from agent.domain.audit import request_subject
 from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.grants import Grant
+from agent.store import consent_terms
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from signoff.values import Person
@@ -39,6 +40,8 @@ class StoredGrant:
     decided_digest: bytes
     recorded_digest: bytes | None
     """In the audit log."""
+    terms_stand: bool
+    """The terms of consent are those of the audit log."""
     granters: tuple[Person, ...]
 
     @property
@@ -164,7 +167,7 @@ def end(tx: Transaction, grant_ids: Sequence[UUID], *, by: str, because: str) ->
 
 def _stored(row: Row[Any]) -> StoredGrant:
     granters = tuple(Person(each["team"], each["user"]) for each in row.granters or ())
-    return row_as(StoredGrant, row, granters=granters)
+    return row_as(StoredGrant, row, granters=granters, terms_stand=consent_terms.stand(row))
 
 
 _INSERT = text("""
@@ -194,7 +197,12 @@ ORDER BY until, request_id LIMIT :most
 """)
 _READ = text("""
 SELECT g.request_id AS id, g.agents, g.uses, g.used_sum, g.ended_at IS NOT NULL AS ended, clock_timestamp() AS at,
-       r.approvers, r.team_id, r.channel_id, v.action, d.digest AS decided_digest,
+       r.id AS request_id, r.approvers, r.excluded, r.approvals_required, r.expires_at, r.requester_team_id,
+       r.requester_user_id,
+       (SELECT detail ->> 'terms' FROM audit_event
+        WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
+        ORDER BY seq DESC LIMIT 1) AS terms_recorded,
+       r.team_id, r.channel_id, v.action, d.digest AS decided_digest,
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
        (SELECT json_agg(json_build_object('team', b.team_id, 'user', b.user_id)) FROM vote AS b

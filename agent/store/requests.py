@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import text
 
 from agent.database.transaction import Transaction
+from agent.domain.consent_terms import ConsentTerms
 from agent.domain.facts import FactsSource
 from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState
@@ -87,9 +89,10 @@ def insert(
     new: NewRequest,
     content_digest: bytes,
     ask_no: int,
-    excluded: Sequence[Exclusion],
+    terms: ConsentTerms,
+    at: datetime,
 ) -> None:
-    """Includes the first revision and the card's place."""
+    """Includes the first revision and the card's place. ``at`` is database time."""
     snapshot, rule = new.rule.snapshot(), new.rule
     row = columns(
         new,
@@ -99,12 +102,13 @@ def insert(
         checkpoint=rule.checkpoint_id,
         policy=Jsonb(snapshot),
         policy_digest=rule.digest,
-        approvers=Jsonb(snapshot["approvers"]),
+        approvers=Jsonb(list(terms.approvers)),
         risk=rule.risk.value,
-        approvals=rule.approvals_required,
-        seconds=rule.timeout.total_seconds(),
-        remind_at=rule.remind_at[0] if rule.remind_at else None,
-        excluded=exclusions.as_json(excluded),
+        approvals=terms.approvals_required,
+        at=at,
+        expires_at=terms.expires_at,
+        remind_next=at + rule.timeout * rule.remind_at[0] if rule.remind_at else None,
+        excluded=exclusions.as_json(terms.excluded),
         limits=Jsonb([state.shown for state in new.limits]) if new.limits else None,
         author=f"agent:{new.agent}",
         context=Jsonb(dict(new.context)),
@@ -190,13 +194,11 @@ INSERT INTO approval_request (
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
     remind_next, policy_epoch, rejected_before, executor, session)
-SELECT :id, :principal, CAST(:api_key_id AS uuid), :client_id, :content_digest, :source, :run_id,
-       :call_id, :ask_no, :agent, :agent_version, :requester_team_id, :requester_user_id, :requester_asserted,
-       :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team_id, :channel_id,
-       :excluded, CAST(:limits AS jsonb), clock.now, clock.now + make_interval(secs => :seconds),
-       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float)), :policy_epoch,
-       CAST(:rejected_before AS uuid), :executor, :session
-FROM (SELECT clock_timestamp() AS now) AS clock
+VALUES (:id, :principal, CAST(:api_key_id AS uuid), :client_id, :content_digest, :source, :run_id,
+        :call_id, :ask_no, :agent, :agent_version, :requester_team_id, :requester_user_id, :requester_asserted,
+        :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team_id, :channel_id,
+        :excluded, CAST(:limits AS jsonb), :at, :expires_at, :remind_next, :policy_epoch,
+        CAST(:rejected_before AS uuid), :executor, :session)
 """)
 _INSERT_REVISION = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,

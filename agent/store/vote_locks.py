@@ -15,10 +15,11 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, query
 from agent.domain.audit import request_subject
+from agent.domain.consent_terms import ConsentTerms
 from agent.domain.coverage import StoredApproval
 from agent.domain.limits import Caller
 from agent.domain.request import RequestStatus, StoredPlace, Verdict
-from agent.store import audit, call_locks, exclusions, pause
+from agent.store import audit, call_locks, consent_terms, pause
 from agent.store.audit import ChainHead
 from agent.store.request_locks import LockedRequest
 from agent.store.rows import person, row_as
@@ -53,7 +54,7 @@ class TopRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCall(StoredApproval):
-    """A call that its decision may claim: not paused, edited, repeated or prepared."""
+    """A call that its decision may claim: not paused, edited, repeated or prepared. Its vote compares the terms."""
 
     digest_decided: bytes
     id: UUID
@@ -71,6 +72,9 @@ class AskedCall(StoredApproval):
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRequest(LockedRequest):
+    terms: ConsentTerms
+    terms_stand: bool
+    """They are those of the audit log."""
     digest: bytes  # of the current revision
     editor: Person | None
     votes: tuple[StoredVote, ...]
@@ -134,11 +138,14 @@ def _asked_call(row: Row[Any]) -> AskedCall:
 
 def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> ReviewedRequest:
     by = person(row.place_team_id, row.place_user_id)
+    terms = consent_terms.stored(row)
     place = StoredPlace(row.surface, by, row.place_channel, row.place_ts) if row.surface else None
     return row_as(
         ReviewedRequest,
         row,
-        excluded=exclusions.from_json(row.excluded),
+        terms=terms,
+        terms_stand=terms.digest == row.terms_recorded,
+        excluded=terms.excluded,
         votes=tuple(map(_vote, row.votes)),
         place=place,
         head=ChainHead(head.subject, head.seq, bytes(head.hash), row.at),
@@ -198,7 +205,11 @@ SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[]))), ARRAY(SELE
     AS asked (id, nonce)
 JOIN LATERAL (
     SELECT r.id, r.call_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id,
-           r.approvals_required, r.expires_at, r.decided_at, r.approvers, r.excluded,
+           r.approvals_required, r.expires_at, r.decided_at, r.approvers, r.excluded, r.requester_team_id,
+           r.requester_user_id,
+           (SELECT detail ->> 'terms' FROM audit_event
+            WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
+            ORDER BY seq DESC LIMIT 1) AS terms_recorded,
            r.policy -> 'reason_required' AS reason_required,
            coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
            coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve,
@@ -224,7 +235,7 @@ _READ_CALLS = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:claims AS uuid[])))) AS asked (id)
 JOIN LATERAL (
     SELECT c.id, c.run_id, a.agent, a.principal, a.requester_team_id, a.requester_user_id, c.tool,
-           r.id AS request_id, v.action, v.digest AS digest_decided, v.digest AS digest_recorded,
+           r.id AS request_id, v.action, v.digest AS digest_decided, v.digest AS digest_recorded, true AS terms_stand,
            v.signature_digest AS signature_decided,
            v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, r.agent_version AS asked_version,
            false AS edited, r.escalated_at IS NOT NULL AS escalated, 0.0::float AS age,

@@ -6,11 +6,12 @@ import hashlib
 import re
 import secrets
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from agent.database.pools import Database
 from agent.database.transaction import Connection
-from agent.domain.api_keys import KeyLine, Principal, Scope
+from agent.domain.api_keys import KeyLine, KeyTerms, Principal, Scope
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound
 from agent.store import api_keys, audit
@@ -71,6 +72,7 @@ async def create(
             "owner": str(owner) if owner else None,
             "agent": agent,
             "expires": expires_at.isoformat() if expires_at else None,
+            "terms": KeyTerms(granted, owner, agent, expires_at, new.hash, None, None).digest,
         }
         audit.append(tx, head, AuditEntry(AuditKind.KEY_CREATED, by, detail))
     return secret
@@ -81,8 +83,11 @@ async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = time
     secret = _new_secret()
     async with db.transaction() as tx:
         key, head = await _held(tx, name)
-        api_keys.rotate(tx, key.id, secret[:SHOWN], _digest(secret), keep_old)
-        detail = {"old_valid_seconds": keep_old.total_seconds()}
+        before = await api_keys.terms(tx, key.id)
+        kept = (before.hash, head.at + keep_old) if keep_old > timedelta() else (None, None)
+        terms = replace(before, hash=_digest(secret), old_hash=kept[0], old_until=kept[1])
+        api_keys.rotate(tx, key.id, secret[:SHOWN], terms)
+        detail = {"old_valid_seconds": keep_old.total_seconds(), "terms": terms.digest}
         audit.append(tx, head, AuditEntry(AuditKind.KEY_ROTATED, by, detail))
     return secret
 

@@ -105,10 +105,15 @@ class CallToRun(Protocol):
     def attempts(self) -> int: ...
 
 
-def approved_action(canonical: bytes, decided: bytes | None, recorded: bytes | None) -> Action | None:
-    """Compare the digest with the decided and the audited one: altered or invented rows never run."""
+def approved_action(
+    canonical: bytes, decided: bytes | None, recorded: bytes | None, *, terms_stand: bool
+) -> Action | None:
+    """Compare the digest with the decided and the audited one: altered or invented rows never run.
+
+    ``terms_stand``: the terms of consent are the audited ones, too.
+    """
     action = Action.from_canonical(canonical)
-    return action if action.digest == decided == recorded else None
+    return action if terms_stand and action.digest == decided == recorded else None
 
 
 def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEntry:

@@ -6,6 +6,8 @@ Applying takes the switch exclusively: after that, nothing runs under another po
 
 from __future__ import annotations
 
+import hashlib
+
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.database.wakeups import Wakeup
@@ -113,7 +115,8 @@ async def _insert(
     await audit.create_head(tx, SUBJECT)
     head = await audit.lock_head(tx, SUBJECT)
     policies.insert(tx, epoch, source, digest, by, restores)
-    detail = {"epoch": epoch, "digest": digest.hex(), "restores": restores}
+    text = hashlib.sha256(source.encode()).hexdigest()
+    detail = {"epoch": epoch, "digest": digest.hex(), "text": text, "restores": restores}
     audit.append(tx, head, AuditEntry(AuditKind.POLICY_APPLIED, by, detail))
     tx.wake(Wakeup.policy())
 

@@ -24,6 +24,7 @@ from agent.usecases.requests import NewRequest
 from agent.usecases.runs import NewRun
 from signoff.values import Action, Person
 from tests.integration import alone
+from tests.integration.on_record import put_terms_on_record
 
 TEAM = "T0SIGNOFF"
 REVIEWS = Destination(TEAM, "C0REVIEW")
@@ -145,6 +146,7 @@ async def exclude(db: Database, request_id: UUID | str, person: Person, why: str
         user=person.user_id,
         why=why,
     )
+    await put_terms_on_record(db)
 
 
 async def column(db: Database, sql: str, **parameters: Any) -> list[Any]:

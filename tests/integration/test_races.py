@@ -47,6 +47,7 @@ from tests.integration.asking import (
     write,
 )
 from tests.integration.crowd import CROWD, Crowd
+from tests.integration.on_record import put_terms_on_record
 from tests.stress.budget import full
 from tests.stress.rounds import counted
 
@@ -129,10 +130,11 @@ async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
         asked = await asked_as(database, opened.request_id, call_id, run_id)
         [deadline] = await write(
             database,
-            "UPDATE approval_request SET expires_at = clock_timestamp() + interval '15 ms' WHERE id = :id"
+            "UPDATE approval_request SET expires_at = clock_timestamp() + interval '60 ms' WHERE id = :id"
             " RETURNING expires_at",
             id=asked.request_id,
         )
+        await put_terms_on_record(database)
         click, sweep = (dice.uniform(-0.005, 0.005) for _ in range(2))
 
         async def clicked(asked: Asked = asked, at: float = deadline.timestamp() + click) -> object:

@@ -36,6 +36,7 @@ from tests.integration.asking import (
     reviewer,
     rule,
 )
+from tests.integration.on_record import put_terms_on_record
 
 EVE = Person(TEAM, "U0EVE")
 EDITABLE = {"allow_edit": True, "editor_may_approve": True}
@@ -73,6 +74,7 @@ async def pretend(db: Database, sql: str, **parameters: Any) -> None:
     """Move the clock of rows, as if time had passed."""
     async with db.transaction() as tx:
         await tx.execute(text(sql), parameters)
+    await put_terms_on_record(db)
 
 
 async def refused(coroutine: Any) -> Refusal:

@@ -42,6 +42,7 @@ from signoff.errors import Conflict
 from signoff.values import Action, Person
 from tests.integration import alone, asking, granting, invariants
 from tests.integration.asking import ADA, REVIEWERS, TEAM, Asked, asked_as, ballot, question, rows, write
+from tests.integration.on_record import put_terms_on_record
 from tests.integration.reference import NOTHING, Attempt, Call, Grant, Request, Run
 from tests.stress import rounds
 from tests.stress.budget import full
@@ -405,6 +406,7 @@ class Machine(RuleBasedStateMachine):
         request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
         query = "UPDATE approval_request SET expires_at = clock_timestamp() WHERE id = :id"
         self.do(write(self.db, query, id=request_id))
+        self.do(put_terms_on_record(self.db))
         self.requests[request_id].overdue = True
 
     @action(lambda self: any(r.status == "waiting" and r.overdue for r in self.requests.values()))

@@ -68,6 +68,7 @@ SELECT c.id, c.run_id, a.agent, r.agent_version AS asked_version, c.tool, c.stat
        coalesce(v.action, c.action) AS action, v.signature_digest AS signature_decided, v.facts, v.facts_source,
        0.0::float AS facts_age, r.id AS request_id, v.description, r.policy, a.requester_team_id, a.requester_user_id,
        coalesce(d.digest, v.digest) AS digest_decided, coalesce(d.digest, v.digest) AS digest_recorded,
+       true AS terms_stand,
        coalesce(v.n > 1, false) AS edited, r.escalated_at IS NOT NULL AS escalated,
        coalesce(extract(epoch FROM d.decided_at - r.created_at)::float, 0) AS waited,
        coalesce(extract(epoch FROM clock_timestamp() - d.decided_at)::float, 0) AS age,

@@ -14,7 +14,7 @@ from agent.domain.coverage import StoredApproval
 from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, Message, RunView
-from agent.store import grants
+from agent.store import consent_terms, grants
 from agent.store.grants import GrantState
 from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
@@ -107,7 +107,8 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
     if not all(found):
         return None
     ((row,), (run,), (more,)) = found
-    return row_as(OpenCallDetails, more, call=_call(row), run=run_of(run))
+    terms_stand = consent_terms.stand(more)
+    return row_as(OpenCallDetails, more, call=_call(row), run=run_of(run), terms_stand=terms_stand)
 
 
 async def prepared_action(connection: Connection, call_id: UUID) -> bytes | None:
@@ -172,6 +173,11 @@ SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.annou
        coalesce(extract(epoch FROM clock_timestamp() - d.decided_at)::float, 0) AS age,
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS digest_recorded,
+       r.id AS request_id, r.approvers, r.excluded, r.approvals_required, r.expires_at, r.requester_team_id,
+       r.requester_user_id,
+       (SELECT detail ->> 'terms' FROM audit_event
+        WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
+        ORDER BY seq DESC LIMIT 1) AS terms_recorded,
        r.agent_version AS asked_version,
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts,
        coalesce(c.retry_at > clock_timestamp(), false) AS retried_later,

@@ -135,4 +135,6 @@ def decided_action(call: StoredCall) -> Action | None:
         return Action.from_canonical(call.action) if call.action and call.request_id is None else None
     if call.outcome is not RequestStatus.APPROVED or call.voided or call.decided_action is None:
         return None
-    return attempts.approved_action(call.decided_action, call.decided_digest, call.recorded_digest)
+    return attempts.approved_action(
+        call.decided_action, call.decided_digest, call.recorded_digest, terms_stand=call.terms_stand
+    )

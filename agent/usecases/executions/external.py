@@ -213,7 +213,9 @@ def _open_claim(
         or hash_of(token := token_of(execution_id)) != found.claim_hash
     ):
         return None
-    action = attempts.approved_action(found.action, found.digest_decided, found.digest_recorded)
+    action = attempts.approved_action(
+        found.action, found.digest_decided, found.digest_recorded, terms_stand=found.terms_stand
+    )
     if action is None:
         return None
     return ExternalClaim(

@@ -267,7 +267,9 @@ def _objection(
 
 def granted(grant: StoredGrant) -> Grant | None:
     action = (
-        attempts.approved_action(grant.action, grant.decided_digest, grant.recorded_digest)
+        attempts.approved_action(
+            grant.action, grant.decided_digest, grant.recorded_digest, terms_stand=grant.terms_stand
+        )
         if grant.action
         else None
     )

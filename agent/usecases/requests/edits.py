@@ -131,9 +131,10 @@ async def _lock(tx: Transaction, attempt: EditAttempt, *, judged: bool = False) 
 
 
 def _refusal(request: ReviewedRequest, attempt: EditAttempt) -> Refused | None:
-    return places.refusal(request.place, attempt.place, attempt.editor.person) or eligibility.edit_refusal(
+    refused = places.refusal(request.place, attempt.place, attempt.editor.person) or eligibility.edit_refusal(
         request, attempt.editor, attempt.revision, request.head.at
     )
+    return refused or (None if request.terms_stand else Refused(Refusal.TERMS_ALTERED))
 
 
 def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -> Refused | None:
@@ -185,7 +186,12 @@ def _write(
             tx, edit.judgement, call_id=request.call_id, request_id=request.id, revision=revision
         )
     limits.reserve(tx, edit.uses, call_id=request.call_id, request_id=request.id)
-    detail = {**_detail(edit.attempt), "digest": edit.action.digest.hex(), "before": before.digest.hex()}
+    detail = {
+        **_detail(edit.attempt),
+        "digest": edit.action.digest.hex(),
+        "before": before.digest.hex(),
+        "terms": replace(request.terms, excluded=excluded).digest,
+    }
     audit.append(tx, request.head, AuditEntry(AuditKind.REQUEST_EDITED, audit.actor(editor), detail))
     if request.call_id is not None:
         calls.supersede_action(tx, request.call_id, request.agent)

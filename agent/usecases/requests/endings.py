@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject
+from agent.domain.consent_terms import ConsentTerms
 from agent.domain.errors import NotFound
 from agent.domain.request import RequestStatus
 from agent.fault_points import point
-from agent.store import audit, call_locks, open_requests, outbox, reminders, request_locks
+from agent.store import audit, call_locks, consent_terms, open_requests, outbox, reminders, request_locks
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.open_requests import DueRequest
 from agent.store.reminders import Escalation
@@ -79,26 +81,34 @@ _BROKEN = FailedItems("expire")
 async def _expire_or_escalate(tx: Transaction, rows: Sequence[DueRequest]) -> None:
     heads = await call_locks.lock_all_asked(tx, [row.id for row in rows])
     due = [(row, heads[request_subject(row.id)]) for row in rows]
-    expired = [
-        RequestEnding(row, row.digest, RequestStatus.EXPIRED, head) for row, head in due if not row.escalates
-    ]
-    end_requests(tx, expired)
-    _escalate(tx, [(row, head) for row, head in due if row.escalates])
+    # Others than those on record would go on record, so such a request expires.
+    escalate = [row.id for row in rows if row.escalates]
+    terms = await consent_terms.standing(tx, escalate) if escalate else {}
+    end_requests(
+        tx,
+        [
+            RequestEnding(row, row.digest, RequestStatus.EXPIRED, head)
+            for row, head in due
+            if row.id not in terms
+        ],
+    )
+    _escalate(tx, [(row, head, terms[row.id]) for row, head in due if row.id in terms])
     point("in_expiry_batch")
 
 
-def _escalate(tx: Transaction, due: Sequence[tuple[DueRequest, ChainHead]]) -> None:
+def _escalate(tx: Transaction, due: Sequence[tuple[DueRequest, ChainHead, ConsentTerms]]) -> None:
     """Let more people decide, with the full time again."""
     if not due:
         return
-    escalations = [_escalation(row, head) for row, head in due]
+    escalations = [_escalation(row, head) for row, head, _ in due]
     reminders.escalate(tx, escalations)
-    entries = [
-        (head, AuditEntry(AuditKind.REQUEST_ESCALATED, audit.SYSTEM, {"added": list(row.escalate_to)}))
-        for row, head in due
-    ]
+    entries = []
+    for (row, head, terms), new in zip(due, escalations, strict=True):
+        after = replace(terms, approvers=new.approvers, expires_at=new.expires_at)
+        detail = {"added": list(row.escalate_to), "terms": after.digest}
+        entries.append((head, AuditEntry(AuditKind.REQUEST_ESCALATED, audit.SYSTEM, detail)))
     audit.append_all(tx, entries)
-    for (row, _), new in zip(due, escalations, strict=True):
+    for (row, _, _), new in zip(due, escalations, strict=True):
         facts = {"people": list(row.escalate_to), "at": new.expires_at.isoformat()}
         line = outbox.request_line(row.destination, row.id, "escalated", None, **facts)
         outbox.enqueue(tx, [outbox.card(row.destination, row.id), line])

@@ -13,6 +13,7 @@ from agent.database.transaction import Connection, Transaction
 from agent.database.wakeups import Wakeup
 from agent.domain import eligibility
 from agent.domain.audit import AuditKind, request_subject
+from agent.domain.consent_terms import ConsentTerms
 from agent.domain.errors import NotFound
 from agent.domain.facts import Facts
 from agent.domain.people import Exclusion, Involvement
@@ -101,7 +102,14 @@ def write_request(
             checkpoint=new.rule.checkpoint_id,
         )
     )
-    requests.insert(tx, request_id, new, content_digest(new), ask_no, _excluded(new, involved))
+    terms = ConsentTerms(
+        approvers=new.rule.approvers,
+        requester=new.requester,
+        excluded=_excluded(new, involved),
+        approvals_required=new.rule.approvals_required,
+        expires_at=head.at + new.rule.timeout,
+    )
+    requests.insert(tx, request_id, new, content_digest(new), ask_no, terms, head.at)
     if new.judgement is not None:
         judgements.insert(tx, new.judgement, call_id=new.call_id, request_id=request_id)
     limits.reserve(tx, [state.use for state in new.limits], call_id=new.call_id, request_id=request_id)
@@ -111,6 +119,7 @@ def write_request(
         "risk": new.rule.risk.value,
         "ask_no": ask_no,
         "call": str(new.call_id) if new.call_id else None,
+        "terms": terms.digest,
         **Facts(new.facts, source=new.facts_source).on_record,
     }
     actor = f"agent:{new.agent}" if new.call_id else new.principal

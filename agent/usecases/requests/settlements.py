@@ -78,9 +78,11 @@ def _refusal(
     """A doubt about a request is settled on its card."""
     if thread is not None and (doubt.asked or thread != doubt.run_thread):
         return Refusal.WRONG_PLACE
-    return eligibility.settlement_refusal(
+    refused = eligibility.settlement_refusal(
         doubt, settler, retry=verdict == "retry", administrator=administrator
     )
+    altered = verdict == "retry" and not doubt.terms_stand
+    return refused or (Refusal.TERMS_ALTERED if altered else None)
 
 
 def _needed(doubt: Doubt, settler: Standing, others: Collection[Standing]) -> int:

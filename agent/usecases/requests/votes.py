@@ -158,7 +158,9 @@ def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
     if refused is not None:
         return refused
     unexplained = ballot.verdict.value in request.reason_required and not (ballot.reason or "").strip()
-    return Refused(Refusal.REASON_REQUIRED) if unexplained else None
+    if unexplained:
+        return Refused(Refusal.REASON_REQUIRED)
+    return None if request.terms_stand else Refused(Refusal.TERMS_ALTERED)
 
 
 def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ballot: Ballot) -> None:
@@ -219,7 +221,9 @@ def _decide_and_claim(
     earlier: Sequence[tuple[ChainHead, AuditEntry]],
     claimant: Claimant,
 ) -> None:
-    action = attempts.approved_action(call.action, call.digest_decided, decided.digest)
+    action = attempts.approved_action(
+        call.action, call.digest_decided, decided.digest, terms_stand=call.terms_stand
+    )
     terms = claimant.judge(call, action) if action else None
     if action is None or terms is None:
         end_requests(tx, [decided], earlier=earlier)

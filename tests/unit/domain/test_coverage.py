@@ -37,6 +37,7 @@ def approval(opened: Rule, **stored: Any) -> StoredApproval:
     known: dict[str, Any] = {
         "digest_decided": ACTION.digest,
         "digest_recorded": ACTION.digest,
+        "terms_stand": True,
         "signature_decided": None,
         "asked_version": None,
         "facts": None,
@@ -206,6 +207,7 @@ def test_facts_are_as_old_as_policy_in_force_allows(now: str, expected: Gap | No
     [
         ({"digest_decided": b"other"}, {}, Gap.ALTERED),
         ({"digest_recorded": None}, {}, Gap.ALTERED),
+        ({"terms_stand": False}, {}, Gap.ALTERED),
         ({}, {"action": replace(ACTION, tool_version="2")}, Gap.OTHER_CODE),
         ({}, {"action": replace(ACTION, arguments={"order_id": 7, "note": ""})}, Gap.OTHER_CODE),
         ({"signature_decided": b"1"}, {"signature": b"2"}, Gap.OTHER_CODE),
