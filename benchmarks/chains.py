@@ -14,7 +14,11 @@ from psycopg import sql
 from signoff.canonical import canonical_bytes
 
 PREVIOUS, AT = "@previous@", "@at@"
-_ORIGINAL = "SELECT id::text, run_id::text, call_id::text FROM approval_request WHERE id = %s"
+_ORIGINAL = """
+SELECT id::text, run_id::text, call_id::text,
+       (SELECT detail ->> 'terms' FROM audit_event WHERE subject = 'request:' || r.id AND event = 'request.opened')
+FROM approval_request AS r WHERE id = %s
+"""
 _EVENTS = "SELECT seq, actor, event, detail FROM audit_event WHERE subject = %s ORDER BY seq"
 _RFC3339 = """to_char({at} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
 _SHA: LiteralString = "CROSS JOIN LATERAL (SELECT sha256(convert_to({text}, 'UTF8')) AS hash) AS {name}"
@@ -25,7 +29,7 @@ def chains(connection: psycopg.Connection[Any], request_id: str) -> Iterator[sql
     row = connection.execute(_ORIGINAL, [request_id]).fetchone()
     if row is None:
         raise RuntimeError(f"there is no request {request_id}")
-    ids = dict(zip(("request", "run", "call"), row, strict=True))
+    ids = dict(zip(("request", "run", "call", "terms"), row, strict=True))
     for kind in ("run", "request"):
         subject = f"{kind}:{ids[kind]}"
         events = connection.execute(_EVENTS, [subject]).fetchall()

@@ -8,14 +8,19 @@ finds nothing).
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import psycopg
 
+from agent.domain.audit import moment
+from agent.domain.consent_terms import ConsentTerms
+from agent.store import exclusions
 from benchmarks.chains import chains
 from benchmarks.ground import owner
 from benchmarks.waiting import CHANNEL, FINANCE
+from signoff.values import Person
 from slack_sandbox.workspace import SandboxWorkspace
 
 GROUPS = 12
@@ -32,8 +37,17 @@ SELECT n, uuidv7() AS request, uuidv7() AS run, uuidv7() AS call,
        CASE WHEN n %% {MINE} = 0 THEN '{FINANCE}' ELSE 'S0TEAM' || n %% {GROUPS} END AS reviewers,
        CASE WHEN n %% {MINE} = 0 THEN '{CHANNEL}' ELSE 'C0TEAM' || n %% {CHANNELS} END AS channel,
        'U0PERSON' || n %% {PEOPLE} AS person,
-       clock_timestamp() - interval '1 ms' * (%(last)s - n) AS born
+       clock_timestamp() - interval '1 ms' * (%(last)s - n) AS born,
+       clock_timestamp() + interval '2 days' * (1 + random()) AS until, CAST(NULL AS text) AS terms
 FROM generate_series(%(first)s::int, %(last)s::int) AS n
+"""
+_ORIGINAL = (
+    "SELECT requester_team_id, excluded, approvals_required, expires_at FROM approval_request WHERE id = %s"
+)
+_TERMS = """
+UPDATE copies SET terms = encode(sha256(convert_to(replace(replace(replace(
+    %(content)s, '@reviewers@', reviewers), '@person@', person),
+    %(until)s, to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')), 'UTF8')), 'hex')
 """
 
 # Columns that differ from the original, by table. `t` is the original's row.
@@ -53,7 +67,7 @@ _REQUEST = {
     "approvers": "jsonb_build_array(c.reviewers)",
     "channel_id": "c.channel",
     "created_at": "c.born",
-    "expires_at": "c.born + interval '2 days' * (1 + random())",
+    "expires_at": "c.until",
     "remind_next": "c.born + (t.remind_next - t.created_at) * (1 + random())",
 }
 _DELIVERY = {
@@ -98,11 +112,13 @@ def _multiply(url: str, request_id: str, count: int, after: int) -> None:
     with owner(url) as connection:
         # Referenced rows are copied too, so foreign keys and triggers need not be checked per row.
         connection.execute("SET session_replication_role = replica")
+        until, content = _terms(connection, request_id)
         statements, links = list(_statements(connection)), list(chains(connection, request_id))
         last = after + count
         for first in range(after + 1, last + 1, CHUNK):
             with connection.transaction():
                 connection.execute(_IDS, {"first": first, "last": min(last, first + CHUNK - 1)})
+                connection.execute(_TERMS, {"content": content, "until": until})
                 for statement in statements:
                     connection.execute(statement, {"request": request_id})
                 for link in links:
@@ -110,6 +126,17 @@ def _multiply(url: str, request_id: str, count: int, after: int) -> None:
                 connection.execute("DROP TABLE copies")
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")
+
+
+def _terms(connection: psycopg.Connection[Any], request_id: str) -> tuple[str, str]:
+    """The deadline, and the terms of consent with names for what differs, as their digest covers them."""
+    row = connection.execute(_ORIGINAL, [request_id]).fetchone()
+    if row is None:
+        raise RuntimeError(f"there is no request {request_id}")
+    team_id, excluded, approvals, until = row
+    requester = Person(team_id, "@person@") if team_id else None
+    terms = ConsentTerms(("@reviewers@",), requester, exclusions.from_json(excluded), approvals, until)
+    return moment(until), json.dumps(terms.content)
 
 
 def _statements(connection: psycopg.Connection[Any]) -> Iterator[str]:

@@ -21,16 +21,20 @@ class ConsentTerms:
     expires_at: datetime
 
     @property
-    def digest(self) -> str:
-        """SHA-256 in hex. The order of people does not matter."""
-        content = (
+    def content(self) -> tuple[object, ...]:
+        """The order of people does not matter."""
+        return (
             sorted(self.approvers, key=repr),
             _person(self.requester),
             sorted((*_person(each.person), each.why) for each in self.excluded),
             self.approvals_required,
             moment(self.expires_at),
         )
-        return terms_digest(content)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 in hex."""
+        return terms_digest(self.content)
 
 
 def _person(person: Person | None) -> tuple[str, ...]:

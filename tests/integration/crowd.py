@@ -98,7 +98,9 @@ class Crowd:
     async def expire(self, db: Database) -> object:
         request_id = await self.any(db, "SELECT id FROM approval_request WHERE status = 'waiting'")
         await write(
-            db, "UPDATE approval_request SET expires_at = clock_timestamp() WHERE id = :id", id=request_id
+            db,
+            "UPDATE approval_request SET expires_at = clock_timestamp() WHERE id = :id AND status = 'waiting'",
+            id=request_id,
         )
         return await requests.expire_due(db)
 

@@ -12,7 +12,9 @@ from agent.database.transaction import Transaction
 from agent.domain.audit import event_hash
 from agent.store import audit, consent_terms
 
-_WAITING = text("SELECT id FROM approval_request WHERE status = 'waiting' ORDER BY id FOR NO KEY UPDATE")
+_WITHOUT_CONSENT = text(
+    "SELECT id FROM approval_request WHERE status <> 'approved' ORDER BY id FOR NO KEY UPDATE"
+)
 _CHAIN = text(
     "SELECT seq, at, actor, event, detail, previous FROM audit_event WHERE subject = :subject ORDER BY seq"
 )
@@ -24,10 +26,10 @@ _HEAD = text("UPDATE audit_head SET hash = :hash WHERE subject = :subject")
 
 
 async def put_terms_on_record(db: Database) -> None:
-    """Write the chains of waiting requests anew whose rows have other terms."""
+    """Write the chains of all requests but the approved ones anew whose rows have other terms."""
     async with db.transaction() as tx:
         await tx.execute(text("SET LOCAL ROLE NONE"))
-        ids = list((await tx.execute(_WAITING)).scalars())
+        ids = list((await tx.execute(_WITHOUT_CONSENT)).scalars())
         await audit.lock_heads(tx, [f"request:{each}" for each in ids])
         await tx.execute(text("ALTER TABLE audit_event DISABLE TRIGGER audit_event_is_final"))
         for row in await tx.execute(consent_terms.TERMS, {"ids": ids}):

@@ -37,8 +37,20 @@ COMPARED = (
     ),
     *("execution.claimed", "execution.succeeded", "execution.failed", "execution.in_doubt"),
     *("execution.settled", "execution.retry_wanted"),
+    *(
+        "request.escalated",
+        "grant.used",
+        "grant.ended",
+        "policy.applied",
+        "executions.paused",
+        "executions.resumed",
+    ),
+    *("key.created", "key.rotated", "key.revoked"),
 )
-MEMBERS = ("revision", "verdict", "outcome", "digest", "execution", "attempt", "as", "more")
+MEMBERS = (
+    *("revision", "verdict", "outcome", "digest", "execution", "attempt", "as", "more"),
+    *("terms", "grant", "because", "epoch", "text", "restores", "scope", "reason"),
+)
 NUMBERS_BEYOND = f"[{','.join(['1e131071'] * 20_000)}]"
 """A few bytes in PostgreSQL, and 2.6 GB as text."""
 

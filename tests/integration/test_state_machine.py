@@ -404,7 +404,9 @@ class Machine(RuleBasedStateMachine):
     @action(WAITING, n=ANY)
     def falls_due(self, n: int) -> None:
         request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
-        query = "UPDATE approval_request SET expires_at = clock_timestamp() WHERE id = :id"
+        query = (
+            "UPDATE approval_request SET expires_at = clock_timestamp() WHERE id = :id AND status = 'waiting'"
+        )
         self.do(write(self.db, query, id=request_id))
         self.do(put_terms_on_record(self.db))
         self.requests[request_id].overdue = True
